@@ -1,0 +1,185 @@
+"""Options: one typed record, patched per call, per block or by the environment.
+
+Every option is one line of `Config` with its type, its meaning and its default; the table in the
+documentation is printed from there. Read an option where it matters, as late as possible:
+
+    config.current().recompile_limit
+
+Change it for a block or a function (only on this thread), for one compiled function through
+`compile(..., options={...})`, or for a process with `MINITORCH2_RECOMPILE_LIMIT=16`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Annotated, get_args, get_type_hints
+
+from minitorch2.errors import ConfigError
+from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
+from minitorch2.logs import get_logger
+
+PREFIX = "MINITORCH2_"
+_LOGGER = get_logger(__name__)
+_WORDS = {
+    "1": True, "true": True, "yes": True, "on": True,
+    "0": False, "false": False, "no": False, "off": False,
+    "none": None, "auto": None, "": None,
+}  # fmt: skip
+
+Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Config:
+    """All options of minitorch2, with their defaults."""
+
+    # Capture
+    disable: Annotated[bool, "compile() returns its argument unchanged"] = False
+    fullgraph: Annotated[bool, "a graph break is an error"] = False
+    dynamic: Annotated[
+        bool | None, "sizes: None = static until one changes, True = symbolic, False = static"
+    ] = None
+    recompile_limit: Annotated[int, "compiled entries per function; then it runs eagerly"] = 8
+    # Autograd
+    activation_memory_budget: Annotated[
+        float, "part of the activations that may be saved for backward, 0.0 to 1.0"
+    ] = 1.0
+    # Loops
+    max_fusion_size: Annotated[int, "most loop nests that one kernel may hold"] = 64
+    realize_reads_threshold: Annotated[
+        int, "a value that reads more buffers than this is stored instead of recomputed"
+    ] = 4
+    unroll_reductions_threshold: Annotated[int, "reductions of fewer elements are unrolled"] = 8
+    # Kernels
+    threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
+    max_autotune: Annotated[bool, "try templates and block sizes, keep the fastest"] = False
+    cudagraphs: Annotated[bool, "record and replay CUDA graphs"] = False
+    cache: Annotated[bool, "keep compiled kernels on disk"] = True
+    cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""
+    # Checking
+    verify: Annotated[bool, "check the graph before and after each pass"] = False
+
+
+_TYPES = get_type_hints(Config)
+_MEANINGS = {
+    name: get_args(hint)[1] for name, hint in get_type_hints(Config, include_extras=True).items()
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """What the documentation says of one option."""
+
+    name: str
+    type: str
+    default: Value
+    environment: str
+    meaning: str
+
+
+def list_options() -> list[Option]:
+    """Every option in the order of `Config`."""
+    return [
+        Option(name, _type_name(name), getattr(Config, name), PREFIX + name.upper(), meaning)
+        for name, meaning in _MEANINGS.items()
+    ]
+
+
+def current() -> Config:
+    """The options in force here."""
+    return _CURRENT.get()
+
+
+def patch(**changes: Value) -> AbstractContextManager[Config]:
+    """Change options for a `with` block, or for a function as its decorator.
+
+    Raises:
+        ConfigError: a name is unknown (the message names the nearest one) or a value has
+            another type than the option.
+    """
+    for name, value in changes.items():
+        _check(name, value)
+    return _patched(changes)
+
+
+@contextmanager
+def use(config: Config) -> Iterator[Config]:
+    """Put a whole `Config` in force, for example one kept from another thread."""
+    token = _CURRENT.set(config)
+    try:
+        yield config
+    finally:
+        _CURRENT.reset(token)
+
+
+@contextmanager
+def _patched(changes: Mapping[str, Value]) -> Iterator[Config]:
+    # mypy cannot see that `_check` has compared each value with its field's type.
+    with use(dataclasses.replace(current(), **changes)) as config:  # type: ignore[arg-type]
+        yield config
+
+
+def from_environment(environment: Mapping[str, str]) -> Config:
+    """The options that `MINITORCH2_*` variables ask for; unknown names are logged.
+
+    Raises:
+        ConfigError: a variable's text is no value of its option.
+    """
+    changes: dict[str, Value] = {}
+    for variable, text in environment.items():
+        name = variable.removeprefix(PREFIX).lower()
+        if not variable.startswith(PREFIX) or variable == LOGS_VARIABLE:
+            continue
+        if name in _TYPES:
+            changes[name] = _parse(name, text)
+        else:
+            _LOGGER.warning("environment variable %s: %s", variable, _unknown(name))
+    return dataclasses.replace(Config(), **changes)  # type: ignore[arg-type]
+
+
+def _kinds(name: str) -> tuple[type, ...]:
+    """The types an option may have: `bool | None` -> (bool, NoneType)."""
+    hint = _TYPES[name]
+    return get_args(hint) or (hint,)
+
+
+def _type_name(name: str) -> str:
+    return " | ".join("None" if kind is type(None) else kind.__name__ for kind in _kinds(name))
+
+
+def _check(name: str, value: Value) -> None:
+    if name not in _TYPES:
+        raise ConfigError(_unknown(name), code="unknown-option")
+    kinds = _kinds(name)
+    if type(value) not in kinds and not (type(value) is int and float in kinds):
+        raise ConfigError(
+            f"option {name} takes {_type_name(name)}, not {value!r}", code="option-type"
+        )
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.5)
+    return f"there is no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _parse(name: str, text: str) -> Value:
+    kinds = _kinds(name)
+    if str in kinds:
+        return text
+    try:
+        value: Value = _WORDS[text.lower()] if bool in kinds else kinds[0](text)
+        _check(name, value)
+    except (KeyError, ValueError, ConfigError) as error:
+        cause = f"{PREFIX}{name.upper()} takes {_type_name(name)}, not {text!r}"
+        raise ConfigError(cause, code="option-type") from error
+    return value
+
+
+_OF_THIS_PROCESS = from_environment(os.environ)
+_CURRENT: ContextVar[Config] = ContextVar("config", default=_OF_THIS_PROCESS)

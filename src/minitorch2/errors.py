@@ -1,0 +1,81 @@
+"""Every error that minitorch2 raises on purpose.
+
+One shape for all of them: *where* in the user's program, *what* is the matter, *what to do*. The
+user's own line comes first, because that is the line they can change; nothing of the compiler's
+inside is shown. `code` is a short stable name that documentation and tests can refer to.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MinitorchError(Exception):
+    """Base class: a coded error with a cause, a possible fix and the user's line.
+
+    Args:
+        cause: one sentence that says what is the matter.
+        code: a stable kebab-case name of this kind of problem; the class has a default.
+        fix: what the user can do about it, if anything is known to help.
+        user_line: the line of the user's program, as anything whose `str()` shows it
+            (usually a `minitorch2.graph` `SourceLine`).
+    """
+
+    default_code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        cause: str,
+        *,
+        code: str | None = None,
+        fix: str | None = None,
+        user_line: object | None = None,
+    ) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.code = code or self.default_code
+        self.fix = fix
+        self.user_line = user_line
+
+    def __str__(self) -> str:
+        lines = [] if self.user_line is None else [str(self.user_line)]
+        lines.append(f"{self.cause} [{self.code}]")
+        if self.fix is not None:
+            lines.append(f"Fix: {self.fix}")
+        return "\n".join(lines)
+
+
+class UnsupportedError(MinitorchError):
+    """Capture met something it does not model; the frame continues in Python (a graph break)."""
+
+    default_code = "unsupported"
+
+
+class GraphBreakError(MinitorchError):
+    """A graph break happened although `fullgraph=True` asked for one graph."""
+
+    default_code = "graph-break"
+
+
+class BackendError(MinitorchError):
+    """A backend is unknown, is not available here, or failed on a graph."""
+
+    default_code = "backend"
+
+
+class LoweringError(MinitorchError):
+    """An operator's lowering was given something it cannot turn into loops."""
+
+    default_code = "lowering"
+
+
+class VerificationError(MinitorchError):
+    """A graph, a loop nest or a schedule breaks a rule of its own grammar: a compiler bug."""
+
+    default_code = "verification"
+
+
+class ConfigError(MinitorchError):
+    """An option is unknown or its value cannot be what was given."""
+
+    default_code = "config"

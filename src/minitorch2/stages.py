@@ -1,0 +1,120 @@
+"""What happened while a program was compiled: the text of each stage, seconds, counts.
+
+Every layer reports here and knows nothing of who reads it. `collect` opens a log; inside it
+`record`, `phase` and `count` write to that log (and to the logs around it); outside they cost one
+lookup and do nothing. So `explain`, the demo, the tests that count kernels and the command
+`python -m minitorch2 demo --stages DIR` all read the same report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One readable artefact of a compilation: `name` says which, `text` is what it looks like."""
+
+    name: str
+    text: str
+
+
+@dataclass
+class StageLog:
+    """Everything reported while the log was open.
+
+    `stages` in the order of recording; `seconds` per phase, without the phases inside it, so that
+    they add up; `counts` by name: `graphs`, `graph_breaks`, `kernels`, `kernels_before_fusion`,
+    `fallbacks` and whatever else a layer counts.
+    """
+
+    stages: list[Stage] = field(default_factory=list)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def texts(self, name: str) -> list[str]:
+        """The texts of all stages called `name`, oldest first."""
+        return [stage.text for stage in self.stages if stage.name == name]
+
+    def write(self, directory: str | Path) -> list[Path]:
+        """Write each stage as a numbered file; return the paths in order.
+
+        A stage called `guards.py` becomes `003_guards.py`; one without a suffix gets `.txt`.
+        """
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / _file_name(i, stage.name) for i, stage in enumerate(self.stages, 1)]
+        for path, stage in zip(paths, self.stages, strict=True):
+            path.write_text(stage.text.rstrip("\n") + "\n", encoding="utf-8")
+        return paths
+
+
+def _file_name(number: int, name: str) -> str:
+    safe = re.sub(r"[^\w.-]+", "_", name)
+    return f"{number:03d}_{safe}" + ("" if Path(safe).suffix else ".txt")
+
+
+_OPEN_LOGS: ContextVar[tuple[StageLog, ...]] = ContextVar("open_logs", default=())
+# Seconds that phases inside the one now open have used: they are charged to those, not to it.
+_INNER_SECONDS: ContextVar[float] = ContextVar("inner_seconds", default=0.0)
+
+
+@contextmanager
+def collect() -> Iterator[StageLog]:
+    """Open a log for what is compiled inside the block, on this thread."""
+    log = StageLog()
+    with collect_into((*_OPEN_LOGS.get(), log)):
+        yield log
+
+
+@contextmanager
+def collect_into(logs: tuple[StageLog, ...]) -> Iterator[None]:
+    """Report to logs that were opened elsewhere.
+
+    A backward graph may be compiled later, on a thread of the autograd engine: it keeps
+    `open_logs()` from the time of its forward graph and reports there.
+    """
+    token = _OPEN_LOGS.set(logs)
+    try:
+        yield
+    finally:
+        _OPEN_LOGS.reset(token)
+
+
+def open_logs() -> tuple[StageLog, ...]:
+    """The logs that are open here, outermost first; empty when nobody listens."""
+    return _OPEN_LOGS.get()
+
+
+def record(name: str, text: str) -> None:
+    """Add one stage to the open logs. Guard costly printing with `if stages.open_logs():`."""
+    for log in _OPEN_LOGS.get():
+        log.stages.append(Stage(name, text))
+
+
+def count(name: str, number: int = 1) -> None:
+    """Add `number` to the counter `name` of the open logs."""
+    for log in _OPEN_LOGS.get():
+        log.counts[name] += number
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Charge the seconds that the block takes to phase `name`, less those of phases inside it."""
+    around = _INNER_SECONDS.set(0.0)
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        elapsed = perf_counter() - start
+        for log in _OPEN_LOGS.get():
+            log.seconds[name] += elapsed - _INNER_SECONDS.get()
+        _INNER_SECONDS.reset(around)
+        _INNER_SECONDS.set(_INNER_SECONDS.get() + elapsed)
