@@ -1,0 +1,46 @@
+"""The ground floor: the language that all layers share.
+
+Takes nothing from other layers; gives graphs (``Graph``, ``Node``, ``GraphModule``), their printer,
+verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this order: ``node``,
+``graph``, ``names``, ``printer``, ``graph_module``, ``verify``, ``interpreter``, ``symbols``,
+``fake_tensor``, then ``passes/``. ``python -m minitorch2.graph`` prints a small example.
+"""
+
+from minitorch2.graph.fake_tensor import (
+    DataDependentError,
+    FakeConverter,
+    FakeMode,
+    FakeTensor,
+    fake_like,
+    same_storage,
+    to_fake,
+)
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Argument, Node, SourceLine, Target, map_nodes, nodes_in
+from minitorch2.graph.printer import print_python, print_tabular
+from minitorch2.graph.symbols import Expr, ShapeEnv, expr_of, free_symbols
+
+__all__ = [
+    "Argument",
+    "DataDependentError",
+    "Expr",
+    "FakeConverter",
+    "FakeMode",
+    "FakeTensor",
+    "Graph",
+    "GraphModule",
+    "Node",
+    "ShapeEnv",
+    "SourceLine",
+    "Target",
+    "expr_of",
+    "fake_like",
+    "free_symbols",
+    "map_nodes",
+    "nodes_in",
+    "print_python",
+    "print_tabular",
+    "same_storage",
+    "to_fake",
+]

@@ -1,0 +1,259 @@
+"""Fake tensors: shape, stride, dtype and device without data, computed by PyTorch's meta kernels.
+
+A :class:`FakeTensor` wraps a meta tensor and carries the device it stands for. Operators run on the
+meta tensors; a view's meta tensor shares its base's storage, so aliasing can be asked
+(:func:`same_storage`); an in-place operator returns the same object. What needs data raises
+:class:`DataDependentError`. Autograd works above fake tensors as above any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from minitorch2.errors import UnsupportedError
+
+aten = torch.ops.aten
+Operator = torch._ops.OpOverload
+
+
+class DataDependentError(UnsupportedError):
+    """An operator's result depends on values, which a fake tensor does not have."""
+
+    default_code = "data-dependent"
+
+
+class FakeTensor(torch.Tensor):
+    """A tensor without data. ``meta`` is the meta tensor that operators run on."""
+
+    meta: torch.Tensor
+    fake_device: torch.device
+
+    @staticmethod
+    def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
+        fake: FakeTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            meta.size(),
+            strides=meta.stride(),
+            storage_offset=meta.storage_offset(),
+            dtype=meta.dtype,
+            device=device,
+        )
+        fake.meta = meta
+        fake.fake_device = device
+        return fake
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        return f"FakeTensor({list(self.shape)}, {self.dtype}, {self.fake_device})"
+
+    @classmethod
+    def __torch_dispatch__(
+        cls,
+        func: Operator,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return run_fake(func, args, kwargs or {})
+
+
+class FakeMode(TorchDispatchMode):
+    """While active, operators without a fake argument (factories) give fake tensors too."""
+
+    def __torch_dispatch__(
+        self,
+        func: Operator,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return run_fake(func, args, kwargs or {})
+
+
+def to_fake(tensor: torch.Tensor, sizes: Sequence[Any] | None = None) -> FakeTensor:
+    """A fake with the tensor's size, stride, dtype, device, requires_grad and Parameter-ness.
+
+    ``sizes`` replaces the sizes (with SymInts); strides then keep their dense order. Each call makes
+    a fresh storage: use :class:`FakeConverter` to keep aliasing between several tensors.
+    """
+    return FakeConverter().convert(tensor, sizes)
+
+
+def fake_like(fake: FakeTensor) -> FakeTensor:
+    """The same fake value as a new leaf outside autograd; it shares the storage."""
+    return FakeTensor(fake.meta, fake.fake_device)
+
+
+def same_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two fakes (or two real tensors) are views of one memory."""
+    return storage_key(a) == storage_key(b)
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """An identity of the tensor's memory, valid while the tensor lives."""
+    value = tensor.meta if isinstance(tensor, FakeTensor) else tensor
+    return value.untyped_storage()._cdata  # type: ignore[no-any-return]
+
+
+class FakeConverter:
+    """Turns real tensors into fakes: the same object gives the same fake, views stay views."""
+
+    def __init__(self) -> None:
+        self._fakes: dict[int, FakeTensor] = {}
+        self._storages: dict[int, torch.Tensor] = {}
+        self._alive: list[torch.Tensor] = []  # ids are only valid while the tensors live
+
+    def convert(self, tensor: torch.Tensor, sizes: Sequence[Any] | None = None) -> FakeTensor:
+        """The fake of ``tensor``; see :func:`to_fake`."""
+        known = self._fakes.get(id(tensor))
+        if known is not None:
+            return known
+        fake = tensor if isinstance(tensor, FakeTensor) else self._make(tensor, sizes)
+        self._fakes[id(tensor)] = fake
+        self._alive.append(tensor)
+        return fake
+
+    def _make(self, tensor: torch.Tensor, sizes: Sequence[Any] | None) -> FakeTensor:
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            raise UnsupportedError(f"tensors of layout {tensor.layout} have no fake form")
+        meta = self._meta(tensor) if sizes is None else _resized(tensor, sizes)
+        fake = FakeTensor(meta, tensor.device)
+        if tensor.requires_grad:
+            fake.requires_grad_()
+        if isinstance(tensor, torch.nn.Parameter):
+            fake._is_param = True  # type: ignore[attr-defined]
+        return fake
+
+    def _meta(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type == "meta":
+            return tensor.detach()
+        key = storage_key(tensor)
+        size, stride, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
+        base = self._storages.get(key)
+        if base is None:
+            end = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1
+            count = max(end, tensor.untyped_storage().nbytes() // tensor.element_size())
+            base = torch.empty(count, dtype=tensor.dtype, device="meta")
+            self._storages[key] = base
+        flat = base if base.dtype == tensor.dtype else base.view(tensor.dtype)
+        return flat.as_strided(size, stride, offset)
+
+
+def _resized(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+    """A meta tensor of other (symbolic) sizes whose dimensions are stored in the tensor's order."""
+    order = sorted(range(tensor.dim()), key=lambda d: (tensor.stride(d), -d))
+    strides: list[Any] = [0] * tensor.dim()
+    step: Any = 1
+    for dimension in order:
+        strides[dimension] = step
+        step = step * sizes[dimension]
+    return torch.empty_strided(tuple(sizes), tuple(strides), dtype=tensor.dtype, device="meta")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFacts:
+    """What fake propagation must know about an operator, read once from its schema and tags."""
+
+    needs_data: bool
+    is_factory: bool
+    changes_metadata: bool
+
+
+@cache
+def operator_facts(func: Operator) -> OperatorFacts:
+    """The facts of one operator overload."""
+    tags = func.tags
+    needs_data = torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
+    return OperatorFacts(
+        needs_data=needs_data or func in (aten._local_scalar_dense.default, aten.equal.default),
+        is_factory=any(argument.name == "device" for argument in func._schema.arguments),
+        changes_metadata=torch.Tag.inplace_view in tags,
+    )
+
+
+def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run an operator on fake arguments. A real tensor among them is a constant.
+
+    Raises DataDependentError where the result's shape or value depends on data.
+    """
+    facts = operator_facts(func)
+    if facts.needs_data:
+        raise DataDependentError(f"{func} needs the data of a tensor that is not computed yet")
+    call = _MetaCall()
+    meta_args = [call.unwrap(value) for value in args]
+    meta_kwargs = {key: call.unwrap(value) for key, value in kwargs.items()} if kwargs else {}
+    device = call.device
+    if facts.is_factory and (kwargs.get("device") is not None or not call.fakes):
+        device = torch.device(kwargs.get("device") or torch.get_default_device())
+        meta_kwargs["device"] = "meta"
+    if call.symbolic:
+        with enable_python_dispatcher():
+            result = func(*meta_args, **meta_kwargs)
+    else:
+        result = func(*meta_args, **meta_kwargs)
+    if facts.changes_metadata:
+        _refresh(args[0])
+    return call.wrap(result, device or torch.device("cpu"))
+
+
+class _MetaCall:
+    """The unwrapped arguments of one call, and the wrapping of its results."""
+
+    __slots__ = ("fakes", "device", "symbolic")
+
+    def __init__(self) -> None:
+        self.fakes: list[FakeTensor] = []
+        self.device: torch.device | None = None
+        self.symbolic = False
+
+    def unwrap(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if isinstance(value, (int, float, str)) or value is None:
+            return value
+        if isinstance(value, (list, tuple)):
+            return [self.unwrap(item) for item in value]
+        if isinstance(value, torch.device):
+            return torch.device("meta")
+        self.symbolic |= isinstance(value, torch.SymInt)
+        return value
+
+    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        fake = tensor if isinstance(tensor, FakeTensor) else None
+        device = tensor.device if fake is None else fake.fake_device
+        # A zero-dimensional CPU tensor may meet tensors of any device: it does not decide.
+        if self.device is None or (self.device.type == "cpu" and tensor.dim() > 0):
+            self.device = device
+        if fake is None:
+            return tensor.detach().to("meta")
+        self.fakes.append(fake)
+        self.symbolic |= _has_symbolic_size(fake)
+        return fake.meta
+
+    def wrap(self, result: Any, device: torch.device) -> Any:
+        if isinstance(result, torch.Tensor):
+            for fake in self.fakes:
+                if fake.meta is result:
+                    return fake
+            return FakeTensor(result, device)
+        if isinstance(result, (list, tuple)):
+            return type(result)(self.wrap(item, device) for item in result)
+        return result
+
+
+def _has_symbolic_size(fake: FakeTensor) -> bool:
+    return any(type(size) is torch.SymInt for size in fake.meta.shape)
+
+
+def _refresh(fake: FakeTensor) -> None:
+    """Give the wrapper the size and stride that an operator such as ``t_`` gave the meta tensor."""
+    meta = fake.meta
+    with torch._C._DisableTorchDispatch():  # type: ignore[attr-defined]
+        aten.as_strided_.default(fake, meta.size(), meta.stride(), meta.storage_offset())

@@ -1,0 +1,298 @@
+"""Print a graph: as Python that runs, or as a table.
+
+The Python form is what a GraphModule executes, so what one reads is what runs. It names the
+modules it needs, shows the user's line above each group of operations and the type of each value::
+
+    # File: demo.py:6, code: y = x.sin()
+    sin = torch.ops.aten.sin.default(x)  # f32[8, 4]
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import sympy
+import torch
+
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.names import module_of, qualified_name
+from minitorch2.graph.node import Argument, Node, nodes_in
+from minitorch2.graph.symbols import expr_of, free_symbols
+
+DTYPE_NAMES: Final = {
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.uint8: "u8",
+    torch.bool: "b8",
+}
+
+_BINARY: Final[dict[Callable[..., Any], str]] = {
+    operator.add: "+",
+    operator.sub: "-",
+    operator.mul: "*",
+    operator.truediv: "/",
+    operator.floordiv: "//",
+    operator.mod: "%",
+    operator.pow: "**",
+    operator.matmul: "@",
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.eq: "==",
+    operator.ne: "!=",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
+    operator.lshift: "<<",
+    operator.rshift: ">>",
+}
+_UNARY: Final[dict[Callable[..., Any], str]] = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
+
+
+@dataclass
+class PrintedCode:
+    """``text`` defines ``forward(self, ...)``; ``names`` are values the text cannot import."""
+
+    text: str
+    names: dict[str, Any] = field(default_factory=dict)
+
+
+def print_python(graph: Graph, name: str = "forward") -> PrintedCode:
+    """The graph as a Python function that takes ``self`` (the attributes) and the placeholders."""
+    return _PythonPrinter(graph).run(name)
+
+
+def print_tabular(graph: Graph) -> str:
+    """The graph as a table with the columns opcode, name, target, args (kwargs where there are any).
+
+    The target of a call_function is printed as a dotted name: ``torch.abs``, ``operator.add``.
+    """
+    rows = [
+        [node.op, node.name, target_name(node), _tuple_text(node.args)]
+        + ([str(dict(node.kwargs))] if node.kwargs else [])
+        for node in graph.nodes
+    ]
+    return _align([["opcode", "name", "target", "args"], *rows])
+
+
+def target_name(node: Node) -> str:
+    """The node's target as text."""
+    if isinstance(node.target, str):
+        return node.target
+    return qualified_name(node.target) or getattr(node.target, "__name__", repr(node.target))
+
+
+def type_text(value: Any) -> str:
+    """``f32[8, 4]`` of a tensor, a tuple of those of a tuple, the type's name of a number."""
+    if isinstance(value, torch.Tensor):
+        sizes = ", ".join(str(expr_of(size)) for size in value.shape)
+        device = "" if value.device.type == "cpu" else f" {value.device}"
+        return f"{DTYPE_NAMES.get(value.dtype, str(value.dtype))}[{sizes}]{device}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(type_text(item) for item in value)})"
+    return "" if value is None else type(value).__name__
+
+
+class _PythonPrinter:
+    """Prints one graph. ``_last_reader`` lets values be dropped after their last use."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.modules: set[str] = set()
+        self.names: dict[str, Any] = {}
+        self.lines: list[str] = []
+        self.source: object = None
+
+    def run(self, name: str) -> PrintedCode:
+        self._bind_symbols()
+        for node in self.graph.nodes:
+            self._statement(node)
+        parameters = "".join(f", {node.name}" for node in self.graph.placeholders)
+        imports = [f"import {module}" for module in sorted(self.modules)]
+        head = [*imports, *([""] if imports else []), f"def {name}(self{parameters}):"]
+        body = [f"    {line}" if line else "" for line in self.lines or ["pass"]]
+        return PrintedCode("\n".join([*head, *body]) + "\n", self.names)
+
+    def _bind_symbols(self) -> None:
+        """``s0 = x.size(0)`` for each size symbol that an argument of some node uses."""
+        missing: set[sympy.Symbol] = set()
+        for node in self.graph.nodes:
+            missing |= free_symbols((node.args, node.kwargs))
+        for node in self.graph.placeholders:
+            for symbol, text in _symbol_bindings(node):
+                if symbol in missing:
+                    missing.discard(symbol)
+                    self.lines.append(f"{symbol} = {text}")
+
+    def _statement(self, node: Node) -> None:
+        if node.op == "placeholder":
+            return
+        self._provenance(node)
+        if node.op == "output":
+            self.lines.append(f"return {self._argument(node.args[0])}")
+            return
+        comment = type_text(node.meta.get("val"))
+        text = f"{node.name} = {self._expression(node)}"
+        self.lines.append(f"{text}  # {comment}" if comment else text)
+
+    def _provenance(self, node: Node) -> None:
+        source = node.meta.get("source")
+        if source is not None and source != self.source:
+            self.lines.extend(["", f"# {source}"] if self.lines else [f"# {source}"])
+        self.source = source or self.source
+
+    def _expression(self, node: Node) -> str:
+        if node.op == "get_attr":
+            return f"self.{_attribute_path(str(node.target))}"
+        if node.op == "call_module":
+            return f"self.{_attribute_path(str(node.target))}({self._arguments(node.args, node.kwargs)})"
+        if node.op == "call_method":
+            rest = self._arguments(node.args[1:], node.kwargs)
+            return f"{self._operand(node.args[0])}.{node.target}({rest})"
+        return self._call(node)
+
+    def _call(self, node: Node) -> str:
+        assert callable(node.target)
+        operands = [self._operand(argument) for argument in node.args]
+        if node.target in _BINARY and len(operands) == 2:
+            return f"{operands[0]} {_BINARY[node.target]} {operands[1]}"
+        if node.target in _UNARY:
+            return f"{_UNARY[node.target]}{operands[0]}"
+        if node.target is operator.getitem and isinstance(node.args[1], (int, str)):
+            return f"{operands[0]}[{operands[1]}]"
+        if node.target is getattr and isinstance(node.args[1], str) and len(node.args) == 2:
+            return f"{operands[0]}.{node.args[1]}"
+        return f"{self._function(node.target)}({self._arguments(node.args, node.kwargs)})"
+
+    def _function(self, target: Callable[..., Any]) -> str:
+        name = qualified_name(target)
+        if name is None:
+            return self._foreign(target)
+        module = module_of(name)
+        self.modules |= {module} if module else set()
+        return name
+
+    def _foreign(self, value: Any) -> str:
+        """A name for a value that no import reaches; the GraphModule supplies it."""
+        base = getattr(value, "__name__", type(value).__name__)
+        base = "".join(c if c.isalnum() else "_" for c in base)
+        name = f"_{base}"
+        while self.names.get(name, value) is not value:
+            name += "_"
+        self.names[name] = value
+        return name
+
+    def _arguments(self, args: Iterable[Argument], kwargs: Any) -> str:
+        positional = [self._argument(value) for value in args]
+        return ", ".join(positional + [f"{key}={self._argument(value)}" for key, value in kwargs.items()])
+
+    def _operand(self, value: Argument) -> str:
+        text = self._argument(value)
+        needs_brackets = isinstance(value, (int, float)) and text.startswith("-")
+        return f"({text})" if needs_brackets or isinstance(value, sympy.Expr) else text
+
+    def _argument(self, value: Argument) -> str:
+        if isinstance(value, Node):
+            return value.name
+        if isinstance(value, tuple):
+            return _tuple_from([self._argument(item) for item in value])
+        if isinstance(value, list):
+            return f"[{', '.join(self._argument(item) for item in value)}]"
+        if isinstance(value, dict):
+            items = (f"{self._argument(k)}: {self._argument(v)}" for k, v in value.items())
+            return f"{{{', '.join(items)}}}"
+        if isinstance(value, slice):
+            return f"slice({', '.join(self._argument(v) for v in (value.start, value.stop, value.step))})"
+        return self._constant(value)
+
+    def _constant(self, value: Argument) -> str:
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"float('{value}')"
+        if value is None or value is ... or type(value) in (bool, int, float, complex, str, bytes):
+            return "..." if value is ... else repr(value)
+        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+            self.modules.add("torch")
+            return str(value)
+        if isinstance(value, torch.device):
+            self.modules.add("torch")
+            return f"torch.device({str(value)!r})"
+        if isinstance(value, sympy.Expr):
+            return print_expr(value)
+        if callable(value):
+            return self._function(value)
+        return self._foreign(value)
+
+
+def print_expr(expr: sympy.Expr) -> str:
+    """A size expression as Python integer arithmetic: ``floor(s0/2)`` -> ``s0 // 2``."""
+    return str(_EXPR_PRINTER.doprint(expr))
+
+
+class _ExprPrinter(sympy.printing.str.StrPrinter):
+    """SymPy's text with ``//`` and ``%`` for floor and Mod."""
+
+    def _print_floor(self, expr: sympy.Expr) -> str:
+        numerator, denominator = expr.args[0].as_numer_denom()
+        return f"(({self._print(numerator)}) // ({self._print(denominator)}))"
+
+    def _print_Mod(self, expr: sympy.Expr) -> str:
+        left, right = expr.args
+        return f"(({self._print(left)}) % ({self._print(right)}))"
+
+    def _print_Max(self, expr: sympy.Expr) -> str:
+        return f"max({', '.join(self._print(argument) for argument in expr.args)})"
+
+    def _print_Min(self, expr: sympy.Expr) -> str:
+        return f"min({', '.join(self._print(argument) for argument in expr.args)})"
+
+
+_EXPR_PRINTER = _ExprPrinter()
+
+
+def _symbol_bindings(node: Node) -> Iterable[tuple[sympy.Symbol, str]]:
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        for dimension, size in enumerate(value.shape):
+            expr = expr_of(size)
+            if isinstance(expr, sympy.Symbol):
+                yield expr, f"{node.name}.size({dimension})"
+    elif isinstance(value, torch.SymInt):
+        expr = expr_of(value)
+        if isinstance(expr, sympy.Symbol):
+            yield expr, node.name
+
+
+def _attribute_path(path: str) -> str:
+    """``blocks.0.weight`` -> ``blocks["0"].weight``-style access through getattr where needed."""
+    head, *rest = path.split(".")
+    if all(part.isidentifier() for part in (head, *rest)):
+        return path
+    return f"lookup({path!r})"
+
+
+def _tuple_from(items: list[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _tuple_text(args: tuple[Argument, ...]) -> str:
+    return str(args)
+
+
+def _align(rows: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = ["  ".join([cell.ljust(w) for cell, w in zip(row, widths, strict=False)] + row[3:]).rstrip() for row in rows]
+    rule = "-" * max(len(line) for line in lines)
+    return "\n".join([lines[0], rule, *lines[1:]])
