@@ -1,0 +1,46 @@
+"""Set-up of all tests: fixed seeds, verification on, a kernel cache of the run's own."""
+
+import importlib.util
+import os
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Before minitorch2 is imported, which reads these; workers of pytest-xdist inherit them.
+os.environ.setdefault("MINITORCH2_VERIFY", "1")
+os.environ.setdefault("MINITORCH2_CACHE_DIR", tempfile.mkdtemp(prefix="minitorch2-tests-"))
+
+settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile(
+    "thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# The bytecode machine is also tested where torch is not installed.
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not _has_cuda():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+def _has_cuda() -> bool:
+    if not HAS_TORCH:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed() -> None:
+    """Each test starts from the same random state, whatever ran before it."""
+    if HAS_TORCH:
+        import torch
+
+        torch.manual_seed(0)

@@ -1,0 +1,142 @@
+"""Rules of the house that no linter states: imports, docstrings, packaging, import time."""
+
+import ast
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points, version
+from pathlib import Path
+
+import pytest
+
+import minitorch2
+
+SOURCE = Path(minitorch2.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
+FLOORS = [path for path in PACKAGES if path.parent == SOURCE]
+
+# What this project reimplements. They are peers: tests and benchmarks may import them.
+FORBIDDEN = (
+    "torch._dynamo", "torch._inductor", "torch._functorch", "torch.jit", "torch.export",
+    "torch.fx", "torch.compiler", "functorch",
+)  # fmt: skip
+EXEMPT = {"torch.fx": "backends"}  # the bridge to torch.compile's own graphs
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def imported_modules(tree: ast.AST) -> set[str]:
+    """Every dotted name that an import statement of the file mentions."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def attribute_paths(tree: ast.AST) -> set[str]:
+    """Dotted names that are read as attributes of `torch`: `torch.fx.Graph` and the like."""
+    paths = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {path for path in paths if path.startswith("torch.")}
+
+
+def is_below(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_nothing_reimplemented_is_imported(path):
+    tree = ast.parse(path.read_text())
+    floor = path.relative_to(SOURCE).parts[0]
+    used = imported_modules(tree) | attribute_paths(tree)
+    broken = {
+        module
+        for module in used
+        for package in FORBIDDEN
+        if is_below(module, package) and EXEMPT.get(package) != floor
+    }
+    assert not broken
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_only_the_demo_calls_the_peer(path):
+    called = "torch.compile" in attribute_paths(ast.parse(path.read_text()))
+    assert not called or path.relative_to(SOURCE).parts[0] == "demo"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_imports_inside_functions_have_a_written_reason(path):
+    text = path.read_text()
+    lines = text.splitlines()
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    local = {
+        inner.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, functions)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    }
+    for number in local:
+        reason = lines[number - 2].strip().startswith("#") or re.search(
+            r"#(?! noqa: \w+$).*\w", lines[number - 1]
+        )
+        assert reason, f"{name(path)}:{number}: {lines[number - 1].strip()}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_no_vague_names(path):
+    assert not re.search(r"\b(utils?|helpers?|misc)\b", path.stem)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_files_stay_short(path):
+    assert len(path.read_text().splitlines()) <= 600
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_only_programs_print(path):
+    if path.name == "__main__.py" or path.relative_to(SOURCE).parts[0] == "demo":
+        return
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    assert not [call for call in calls if ast.unparse(call.func) == "print"]
+
+
+@pytest.mark.parametrize("floor", FLOORS, ids=name)
+def test_each_floor_says_what_it_takes_gives_and_how_to_read_it(floor):
+    docstring = ast.get_docstring(ast.parse((floor / "__init__.py").read_text())) or ""
+    for word in ("takes", "gives", "read"):
+        assert re.search(rf"\b{word}\b", docstring, re.IGNORECASE), f"{floor.name}: no {word!r}"
+
+
+def test_version_comes_from_one_place():
+    assert version("minitorch2") == minitorch2.__version__
+
+
+def test_torch_finds_the_backend_by_its_entry_point():
+    entry = [e for e in entry_points(group="torch_dynamo_backends") if e.name == "minitorch2"]
+    assert [e.value for e in entry] == ["minitorch2.backends.torch_entry:minitorch2_backend"]
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+HEAVY = ("torch", "sympy", "numba", "triton", "numpy", "networkx")
+
+
+@pytest.mark.parametrize("module", ["minitorch2", "minitorch2.config", "minitorch2.stages"])
+def test_the_basement_imports_nothing_heavy(module):
+    assert run(f"import sys, {module}; print(set({HEAVY}) & set(sys.modules))") == "set()"
+
+
+def test_the_bytecode_machine_needs_no_torch():
+    pytest.importorskip("minitorch2.bytecode.machine")
+    assert run("import sys, minitorch2.bytecode.machine; print('torch' in sys.modules)") == "False"
