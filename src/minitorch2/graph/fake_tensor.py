@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -22,6 +22,7 @@ from minitorch2.errors import UnsupportedError
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
+_META: Final = torch.device("meta")
 
 
 class DataDependentError(UnsupportedError):
@@ -35,6 +36,7 @@ class FakeTensor(torch.Tensor):
 
     meta: torch.Tensor
     fake_device: torch.device
+    is_symbolic: bool
 
     @staticmethod
     def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
@@ -48,6 +50,7 @@ class FakeTensor(torch.Tensor):
         )
         fake.meta = meta
         fake.fake_device = device
+        fake.is_symbolic = any(type(size) is torch.SymInt for size in fake.shape)
         return fake
 
     def __repr__(self, *, tensor_contents: object = None) -> str:
@@ -164,17 +167,20 @@ class OperatorFacts:
     needs_data: bool
     is_factory: bool
     changes_metadata: bool
+    makes_fresh_tensors: bool
 
 
 @cache
 def operator_facts(func: Operator) -> OperatorFacts:
     """The facts of one operator overload."""
-    tags = func.tags
+    tags, schema = func.tags, func._schema
     needs_data = torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
+    aliases = any(item.alias_info is not None for item in (*schema.returns, *schema.arguments))
     return OperatorFacts(
         needs_data=needs_data or func in (aten._local_scalar_dense.default, aten.equal.default),
-        is_factory=any(argument.name == "device" for argument in func._schema.arguments),
+        is_factory=any(argument.name == "device" for argument in schema.arguments),
         changes_metadata=torch.Tag.inplace_view in tags,
+        makes_fresh_tensors=not aliases and func.namespace == "aten",
     )
 
 
@@ -193,14 +199,71 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     if facts.is_factory and (kwargs.get("device") is not None or not call.fakes):
         device = torch.device(kwargs.get("device") or torch.get_default_device())
         meta_kwargs["device"] = "meta"
+    device = device or torch.device("cpu")
     if call.symbolic:
         with enable_python_dispatcher():
             result = func(*meta_args, **meta_kwargs)
+    elif facts.makes_fresh_tensors:
+        result = _run_cached(func, meta_args, meta_kwargs)
     else:
         result = func(*meta_args, **meta_kwargs)
     if facts.changes_metadata:
         _refresh(args[0])
-    return call.wrap(result, device or torch.device("cpu"))
+    return call.wrap(result, device)
+
+
+_RESULTS: dict[Any, Any] = {}
+_MOST_RESULTS: Final = 20_000
+
+
+def _run_cached(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Run a meta kernel, or repeat an earlier answer for the same metadata.
+
+    Many meta kernels are Python and take 50-100 us; models repeat their layers.
+    """
+    try:
+        key = (func, torch.get_default_dtype(), _key(args), _key(tuple(kwargs.items())))
+        known = _RESULTS.get(key)
+    except TypeError:  # an argument that cannot be hashed, such as a Generator of some builds
+        return func(*args, **kwargs)
+    if known is not None:
+        return _thaw(known)
+    result = func(*args, **kwargs)
+    if len(_RESULTS) >= _MOST_RESULTS:
+        _RESULTS.clear()
+    _RESULTS[key] = _freeze(result)
+    return result
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return (value.dtype, value.size(), value.stride())
+    if isinstance(value, (list, tuple)):
+        return tuple([_key(item) for item in value])
+    return (type(value), value)  # 1, 1.0 and True are equal but not the same argument
+
+
+def _freeze(result: Any) -> Any:
+    if isinstance(result, torch.Tensor):
+        return _Shape(result.size(), result.stride(), result.dtype)
+    if isinstance(result, (list, tuple)):
+        return type(result)(_freeze(item) for item in result)
+    return result
+
+
+def _thaw(frozen: Any) -> Any:
+    if isinstance(frozen, _Shape):
+        return torch.empty_strided(frozen.size, frozen.stride, dtype=frozen.dtype, device="meta")
+    if isinstance(frozen, (list, tuple)):
+        return type(frozen)(_thaw(item) for item in frozen)
+    return frozen
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    size: torch.Size
+    stride: tuple[int, ...]
+    dtype: torch.dtype
 
 
 class _MetaCall:
@@ -221,7 +284,7 @@ class _MetaCall:
         if isinstance(value, (list, tuple)):
             return [self.unwrap(item) for item in value]
         if isinstance(value, torch.device):
-            return torch.device("meta")
+            return _META
         self.symbolic |= isinstance(value, torch.SymInt)
         return value
 
@@ -232,9 +295,9 @@ class _MetaCall:
         if self.device is None or (self.device.type == "cpu" and tensor.dim() > 0):
             self.device = device
         if fake is None:
-            return tensor.detach().to("meta")
+            return tensor.detach().to(_META)
         self.fakes.append(fake)
-        self.symbolic |= _has_symbolic_size(fake)
+        self.symbolic = self.symbolic or fake.is_symbolic
         return fake.meta
 
     def wrap(self, result: Any, device: torch.device) -> Any:
@@ -244,12 +307,8 @@ class _MetaCall:
                     return fake
             return FakeTensor(result, device)
         if isinstance(result, (list, tuple)):
-            return type(result)(self.wrap(item, device) for item in result)
+            return type(result)([self.wrap(item, device) for item in result])
         return result
-
-
-def _has_symbolic_size(fake: FakeTensor) -> bool:
-    return any(type(size) is torch.SymInt for size in fake.meta.shape)
 
 
 def _refresh(fake: FakeTensor) -> None:

@@ -1,0 +1,97 @@
+"""What a node does besides computing its value: the facts that passes must respect."""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+from typing import Any, Final
+
+import torch
+
+from minitorch2.graph.node import Node
+from minitorch2.graph.names import qualified_name
+
+_RANDOM_NAMES: Final = frozenset(
+    "rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson "
+    "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu gumbel_softmax "
+    "scaled_dot_product_attention multi_head_attention_forward fractional_max_pool2d "
+    "fractional_max_pool3d manual_seed seed".split()
+)
+_PURE_OPERATOR_NAMES: Final = frozenset(
+    "add sub mul truediv floordiv mod pow matmul neg pos invert abs lt le gt ge eq ne and_ or_ xor "
+    "lshift rshift getitem index not_ truth is_ is_not contains".split()
+)
+
+
+def is_random(node: Node) -> bool:
+    """Whether the node draws from a random generator."""
+    if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+        return overload_is_random(node.target)
+    return node.op in ("call_function", "call_method") and _bare_name(node) in _RANDOM_NAMES
+
+
+@cache
+def overload_is_random(target: Any) -> bool:
+    """Whether an operator overload is seeded by a generator, by its tag and its name."""
+    random = torch.Tag.nondeterministic_seeded in target.tags
+    # Efficient attention carries the tag for its dropout; only a non-zero dropout would draw.
+    return bool(random) and "scaled_dot_product" not in target._schema.name
+
+
+def is_mutating(node: Node) -> bool:
+    """Whether the node may write to one of its arguments."""
+    if "out" in node.kwargs or node.kwargs.get("inplace"):
+        return True
+    if node.op == "call_method":
+        name = str(node.target)
+        return (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
+    if node.op != "call_function":
+        return False
+    if isinstance(node.target, torch._ops.OpOverload):
+        return bool(node.target._schema.is_mutable)
+    name = _bare_name(node)
+    if getattr(node.target, "__module__", "") == "_operator":
+        return name not in _PURE_OPERATOR_NAMES
+    return name.endswith("_") and not name.endswith("__")
+
+
+def is_impure(node: Node) -> bool:
+    """Whether dropping the node could change the program although nobody reads its value."""
+    if node.op in ("placeholder", "output", "call_module"):
+        return True  # a submodule may have buffers, hooks or prints
+    if node.op == "get_attr":
+        return False
+    return is_random(node) or is_mutating(node) or not _is_known_pure(node)
+
+
+def is_deterministic(node: Node) -> bool:
+    """Whether running the node twice on the same values gives the same value and no more."""
+    return not is_impure(node) and _bare_name(node) not in ("empty", "empty_like", "empty_strided", "new_empty")
+
+
+def may_be_returned(node: Node) -> bool:
+    """Whether the node's memory may reach the caller, as an output or through a view of it."""
+    return any(user.op == "output" or (_may_view(user) and may_be_returned(user)) for user in node.users)
+
+
+def _may_view(node: Node) -> bool:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return any(result.alias_info is not None for result in node.target._schema.returns)
+    return True
+
+
+def _is_known_pure(node: Node) -> bool:
+    if node.op == "call_method":
+        return True  # of a tensor; mutating ones end in an underscore
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target.namespace in ("aten", "prims")
+    if node.target is operator.getitem or node.target is getattr:
+        return True
+    name = qualified_name(node.target) if callable(node.target) else None
+    return name is not None and name.split(".")[0] in ("torch", "operator", "math") and "autograd" not in name
+
+
+def _bare_name(node: Node) -> str:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target._schema.name.split("::")[1])
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

@@ -1,0 +1,73 @@
+"""Compute equal things once.
+
+Law::
+
+    x = f(a); ...; y = f(a)        -->        x = f(a); ...; y = x
+
+``f`` must be deterministic and free of effects. A graph that mutates anything is left alone where
+the value could be written between the two, or where two fresh results would become one memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitorch2.graph.effects import is_deterministic, is_mutating, may_be_returned
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node
+
+
+def eliminate_common_subexpressions(module: GraphModule) -> bool:
+    """Merge equal pure nodes; return whether any were. Does nothing if the graph mutates.
+
+    Two results that are both returned stay two, so that the caller gets separate memory.
+
+    >>> import torch
+    >>> from minitorch2.graph.graph import Graph
+    >>> graph = Graph()
+    >>> x = graph.placeholder("x")
+    >>> a, b = (graph.call_function(torch.sin, (x,)) for _ in range(2))
+    >>> _ = graph.output((graph.call_function(torch.add, (a, b)),))
+    >>> eliminate_common_subexpressions(GraphModule(graph)), [node.name for node in graph.nodes]
+    (True, ['x', 'sin', 'add', 'output'])
+    """
+    graph = module.graph
+    if any(is_mutating(node) for node in graph.nodes):
+        return False
+    seen: dict[Any, Node] = {}
+    changed = False
+    for node in graph.nodes:
+        key = _key(node) if _is_candidate(node) else None
+        first = seen.setdefault(key, node) if key is not None else node
+        if first is not node and not (may_be_returned(first) and may_be_returned(node)):
+            node.replace_all_uses_with(first)
+            graph.erase(node)
+            changed = True
+    if changed:
+        module.recompile()
+    return changed
+
+
+def _is_candidate(node: Node) -> bool:
+    return node.op in ("call_function", "call_method") and is_deterministic(node)
+
+
+def _key(node: Node) -> Any:
+    """Equal keys mean equal computations; None where an argument cannot be hashed."""
+    key = (node.op, node.target, _frozen(node.args), _frozen(dict(node.kwargs)))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return (type(value), tuple(_frozen(item) for item in value))
+    if isinstance(value, dict):
+        return (dict, tuple((key, _frozen(item)) for key, item in value.items()))
+    if isinstance(value, slice):
+        return (slice, _frozen((value.start, value.stop, value.step)))
+    # 1, 1.0 and True are equal in Python but not as arguments; 0.0 and -0.0 neither.
+    return (type(value), repr(value) if isinstance(value, float) else value)
