@@ -1,0 +1,212 @@
+"""What lowerings pass around: tensors whose elements may not be computed yet.
+
+    tensor  ::= TensorBox(StorageBox | View)
+    storage ::= StorageBox(loops | buffer)             loops until realized, then a buffer
+    view    ::= View(StorageBox | View, size, reindex)
+
+`TensorBox` and `StorageBox` match `torch.Tensor` and `torch.Storage` (PyTorch 2 paper,
+section 4.3). A view is a function from its index to its base's index, so views vanish: reading
+through one composes the functions and simplifies the result. No mutation: graphs are functional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import sympy
+import torch
+
+from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, Origins, current_table
+from minitorch2.loopir.expressions import Expr, Ranges, index_symbols, simplify, to_expr
+from minitorch2.loopir.layout import FixedLayout, FlexibleLayout, Size
+from minitorch2.loopir.loops import Index, InnerFn, Loops, Pointwise, Reduction
+from minitorch2.loopir.ops import Value, ops
+
+Reindex = Callable[[Index], Index]
+
+
+class StorageBox:
+    """The cell that holds loops first and, once realized, a buffer.
+
+    `preferred_stride` is what eager PyTorch gives this tensor; `origins` are the graph nodes
+    whose work the loops do.
+    """
+
+    def __init__(self, data: Loops | Buffer) -> None:
+        self.data = data
+        self.preferred_stride: Size | None = None
+        self.origins: Origins = current_table().origins if not isinstance(data, Buffer) else ()
+
+    @property
+    def size(self) -> Size:
+        """The size of the elements that are stored or computed."""
+        return self.data.size if isinstance(self.data, Buffer) else self.data.ranges
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype in memory."""
+        return self.data.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the elements are."""
+        return self.data.device
+
+    def is_realized(self) -> bool:
+        """Whether the elements have memory."""
+        return isinstance(self.data, Buffer)
+
+    def realize(self, reason: str) -> Buffer:
+        """Give the elements memory, if they have none: the loops become a `ComputedBuffer`."""
+        if isinstance(self.data, Buffer):
+            return self.data
+        table, loops = current_table(), self.data
+        layout = FlexibleLayout(loops.device, loops.dtype, loops.ranges, self.preferred_stride)
+        self.data = ComputedBuffer(table.next_name(), layout, loops, origins=self.origins)
+        table.add(self.data)
+        table.decide(self.data.name, stored=True, reason=reason)
+        return self.data
+
+    def make_loader(self) -> InnerFn:
+        """A function that gives the element at an index: the loop body itself, or a load."""
+        if isinstance(self.data, Pointwise):
+            return self.data.inner_fn
+        buffer = self.realize("a reduction is complete only when its loop has ended")
+        return lambda index: ops.load(buffer.name, buffer.fixed_layout().index(index))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Other coordinates for the elements of `base`: element `i` is `base[reindex(i)]`."""
+
+    base: StorageBox | View
+    size: Size
+    reindex: Reindex
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype in memory."""
+        return self.base.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the elements are."""
+        return self.base.device
+
+    @property
+    def storage(self) -> StorageBox:
+        """The storage under all views."""
+        return self.base if isinstance(self.base, StorageBox) else self.base.storage
+
+    def make_loader(self) -> InnerFn:
+        """A function that gives the element at an index of the view."""
+        load, reindex = self.base.make_loader(), self.reindex
+        return lambda index: load(reindex(index))
+
+    def to_storage_index(self, index: Index) -> Index:
+        """The index into the storage's own coordinates."""
+        inner = self.reindex(index)
+        return inner if isinstance(self.base, StorageBox) else self.base.to_storage_index(inner)
+
+
+@dataclass(frozen=True, eq=False)
+class TensorBox:
+    """A tensor during lowering: size, dtype, device, and a way to its elements."""
+
+    data: StorageBox | View
+
+    @classmethod
+    def create(cls, data: Loops | Buffer) -> TensorBox:
+        """A tensor that owns its storage. A reduction gets memory as soon as it is read."""
+        return cls(StorageBox(data))
+
+    @cached_property
+    def size(self) -> Size:
+        """The logical size."""
+        return self.data.size
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.size)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype in memory."""
+        return self.data.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the elements are."""
+        return self.data.device
+
+    @property
+    def storage(self) -> StorageBox:
+        """The storage under all views."""
+        return self.data if isinstance(self.data, StorageBox) else self.data.storage
+
+    def make_loader(self) -> Callable[[Index], Value]:
+        """A function that gives the element at an index, in the compute dtype."""
+        return self.data.make_loader()
+
+    def view(self, size: Size, reindex: Reindex) -> TensorBox:
+        """The same elements in other coordinates; nothing is computed or copied."""
+        return TensorBox(View(self.data, size, reindex))
+
+    def realize(self, reason: str) -> BufferView:
+        """This tensor as a strided window on memory, for those who need an address.
+
+        Elements without memory are computed; a view that no strides can express is copied.
+        """
+        self.storage.realize(reason)
+        layout = self.strided_layout()
+        if layout is None:
+            return self.copy().realize(f"{reason}, and no strides express the view")
+        buffer = self.storage.realize(reason)
+        return BufferView(buffer, layout)
+
+    def copy(self) -> TensorBox:
+        """A new tensor with the same elements, row-major unless something asks otherwise."""
+        loops = Pointwise(self.device, self.dtype, self.size, self.make_loader())
+        return TensorBox.create(loops)
+
+    def strided_layout(self) -> FixedLayout | None:
+        """Size, strides and offset of this view in its buffer, or None if there are none.
+
+        The view's index is a sum of `stride * variable` exactly when it is linear.
+        """
+        buffer = self.storage.data
+        if not isinstance(buffer, Buffer):
+            return None
+        layout = buffer.fixed_layout()
+        if isinstance(self.data, StorageBox):
+            return layout
+        symbols = index_symbols("v", self.ndim)
+        ranges = tuple(zip(symbols, self.size, strict=True))
+        position = simplify(layout.index(self.data.to_storage_index(symbols)), ranges)
+        linear = linear_form(position, ranges)
+        if linear is None:
+            return None
+        return FixedLayout(layout.device, layout.dtype, self.size, *linear)
+
+    def is_reduction(self) -> bool:
+        """Whether the storage is a reduction that has no memory yet."""
+        return isinstance(self.storage.data, Reduction)
+
+
+def linear_form(position: Expr, ranges: Ranges) -> tuple[Size, Expr] | None:
+    """`(strides, offset)` such that `position = offset + sum(stride * variable)`, if linear."""
+    if isinstance(position, int):
+        return tuple(0 for _ in ranges), position
+    strides: list[Expr] = []
+    offset = sympy.expand(position)
+    variables = {symbol for symbol, _ in ranges}
+    for symbol, _ in ranges:
+        stride = offset.coeff(symbol, 1)
+        if stride.free_symbols & variables:
+            return None
+        strides.append(to_expr(stride))
+        offset = sympy.expand(offset - stride * symbol)
+    return None if offset.free_symbols & variables else (tuple(strides), to_expr(offset))

@@ -1,0 +1,206 @@
+"""Named pieces of memory, and the list of them that lowering builds.
+
+    buffer ::= InputBuffer(name, layout)                          an argument of the graph
+            |  ConstantBuffer(name, layout, value)                a tensor attribute of the graph
+            |  ComputedBuffer(name, layout, loops)                generated code fills it
+            |  ExternKernel(name, layout, target, args, kwargs)   a library call makes or fills it
+            |  MultiOutput(name, layout, kernel, position)        one result of such a call
+    arg    ::= BufferView(buffer, layout) | expr | number | dtype | ... | tuple or list of arg
+
+`ComputedBuffer.layout` is the only field that is written after construction: from flexible to
+fixed, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+
+from minitorch2.graph.node import Node
+from minitorch2.logs import get_logger
+from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.layout import FixedLayout, Layout, Size
+from minitorch2.loopir.loops import Index, Loops
+
+_LOGGER = get_logger(__name__)
+Origins = tuple[Node, ...]
+ExternArgument: TypeAlias = Any  # `arg` of the grammar; Python has no closed recursive type for it
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory with a name. `origins` are the graph nodes whose result it holds or computes."""
+
+    name: str
+    layout: Layout
+    origins: Origins = field(default=(), kw_only=True)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the elements in memory."""
+        return self.layout.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the memory is."""
+        return self.layout.device
+
+    @property
+    def size(self) -> Size:
+        """The logical size."""
+        return self.layout.size
+
+    def fixed_layout(self, stride: Size | None = None) -> FixedLayout:
+        """The layout with decided strides. If they are still open, they are decided now.
+
+        `stride` is a wish: it counts only while the layout is flexible.
+        """
+        if not isinstance(self.layout, FixedLayout):
+            self.layout = self.layout.fix(stride)
+        return self.layout
+
+
+@dataclass(eq=False)
+class InputBuffer(Buffer):
+    """An argument of the graph. Its offset is 0: kernels get the address of the first element."""
+
+
+@dataclass(eq=False)
+class ConstantBuffer(Buffer):
+    """A tensor that belongs to the graph."""
+
+    value: torch.Tensor
+
+
+@dataclass(eq=False)
+class ComputedBuffer(Buffer):
+    """Memory that generated loops fill."""
+
+    loops: Loops
+
+    def run(self, index: Index, reduction_index: Index = ()) -> None:
+        """Execute the loop body, with its store, once under the current ops handler."""
+        self.loops.run(self.name, self.fixed_layout(), index, reduction_index)
+
+
+@dataclass(frozen=True)
+class BufferView:
+    """A strided window on a buffer's memory: how a library call or the caller sees it."""
+
+    buffer: Buffer
+    layout: FixedLayout
+
+    @property
+    def name(self) -> str:
+        """The buffer's name."""
+        return self.buffer.name
+
+    def is_whole(self) -> bool:
+        """Whether the window is the buffer itself."""
+        return self.layout == self.buffer.layout
+
+
+@dataclass(eq=False)
+class ExternKernel(Buffer):
+    """A call of an operator: `target(*args, **kwargs)`.
+
+    With `out_variant` the result is written into planned memory of `layout`:
+    `out_variant(*args, **kwargs, out=buffer)`. Without it the call allocates its own result. If
+    that result's strides are not the expected `layout`'s, or `copies_result` says that it aliases
+    an input, the caller copies it into `layout`.
+
+    `outputs` lists the `MultiOutput` buffers of a call that gives several tensors; `layout` is
+    then that of the first one and the kernel itself has no memory.
+    """
+
+    target: Callable[..., Any]
+    args: tuple[ExternArgument, ...]
+    kwargs: dict[str, ExternArgument]
+    out_variant: Callable[..., Any] | None = None
+    outputs: list[MultiOutput] = field(default_factory=list)
+    has_side_effects: bool = False
+    copies_result: bool = False
+    is_fallback: bool = False
+
+    def views(self) -> list[BufferView]:
+        """The tensors that the call reads, left to right."""
+        return list(_views_in((self.args, self.kwargs)))
+
+
+@dataclass(eq=False)
+class MultiOutput(Buffer):
+    """`kernel's result[position]`, where position is a path through nested tuples."""
+
+    kernel: ExternKernel
+    position: tuple[int, ...]
+
+
+def _views_in(argument: ExternArgument) -> Iterator[BufferView]:
+    if isinstance(argument, BufferView):
+        yield argument
+    elif isinstance(argument, (tuple, list)):
+        for item in argument:
+            yield from _views_in(item)
+    elif isinstance(argument, dict):
+        yield from _views_in(list(argument.values()))
+
+
+@dataclass(frozen=True)
+class RealizeDecision:
+    """Why a value was given memory instead of being recomputed by its readers, or not."""
+
+    name: str
+    stored: bool
+    reason: str
+
+
+class BufferTable:
+    """The buffers of the graph being lowered, in the order in which they can be computed."""
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.decisions: list[RealizeDecision] = []
+        self.origins: Origins = ()
+        self.sizes: dict[Expr, None] = {}
+        self._computed = 0
+
+    def next_name(self) -> str:
+        """A fresh name: buf0, buf1, ..."""
+        self._computed += 1
+        return f"buf{self._computed - 1}"
+
+    def add(self, buffer: Buffer) -> None:
+        """Append a buffer; everything that it reads has been appended before."""
+        self.buffers.append(buffer)
+
+    def decide(self, name: str, *, stored: bool, reason: str) -> None:
+        """Keep and log one decision to store or to recompute (slides, "rematerialize vs reuse")."""
+        self.decisions.append(RealizeDecision(name, stored, reason))
+        _LOGGER.debug("%s: %s because %s", name, "stored" if stored else "inlined", reason)
+
+
+_TABLE: ContextVar[BufferTable] = ContextVar("buffer_table")
+
+
+def current_table() -> BufferTable:
+    """The table of the graph being lowered on this thread.
+
+    Raises:
+        LookupError: nothing is being lowered.
+    """
+    return _TABLE.get()
+
+
+@contextmanager
+def use_table(table: BufferTable) -> Iterator[BufferTable]:
+    """Register buffers in `table` inside the block."""
+    token = _TABLE.set(table)
+    try:
+        yield table
+    finally:
+        _TABLE.reset(token)

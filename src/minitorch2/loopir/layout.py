@@ -1,0 +1,114 @@
+"""Where the elements of a tensor lie in its memory.
+
+    layout ::= FixedLayout(device, dtype, size, stride, offset)      the strides are decided
+             | FlexibleLayout(device, dtype, size, preferred_stride) they may still be chosen
+
+A computed buffer starts flexible: whoever first needs its strides (a library call, a graph output,
+the scheduler) fixes them. Sizes, strides and offsets count elements, and may be symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sympy
+import torch
+
+from minitorch2.loopir.expressions import Expr, equal, product, to_expr
+
+Size = tuple[Expr, ...]
+
+
+def contiguous_strides(size: Sequence[Expr]) -> Size:
+    """Row-major strides: the last dimension is dense. A dimension of size 0 counts as 1."""
+    strides: list[Expr] = []
+    step: Expr = 1
+    for extent in reversed(size):
+        strides.append(step)
+        step = to_expr(step * (1 if extent == 0 else extent))
+    return tuple(reversed(strides))
+
+
+def is_dense(size: Size, stride: Size) -> bool:
+    """Whether the strides are a permutation of row-major ones: no gaps, no overlaps."""
+    pairs = [(s, n) for n, s in zip(size, stride, strict=True) if n != 1]
+    expected: Expr = 1
+    while pairs:
+        match = next((p for p in pairs if equal(p[0], expected)), None)
+        if match is None:
+            return False
+        pairs.remove(match)
+        expected = to_expr(expected * match[1])
+    return True
+
+
+@dataclass(frozen=True)
+class FixedLayout:
+    """Strides and offset are decided."""
+
+    device: torch.device
+    dtype: torch.dtype
+    size: Size
+    stride: Size
+    offset: Expr = 0
+
+    def index(self, index: Sequence[Expr]) -> Expr:
+        """The memory position of the element at `index`."""
+        return _linear_index(self.stride, self.offset, self.size, tuple(index))
+
+    def storage_size(self) -> Expr:
+        """How many elements of memory the layout spans from position 0 (0 for an empty tensor)."""
+        if any(extent == 0 for extent in self.size):
+            return 0
+        last = sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True))
+        return to_expr(sympy.expand(self.offset + last + 1))
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps, from position 0."""
+        return self.offset == 0 and same_strides(
+            self.size, self.stride, contiguous_strides(self.size)
+        )
+
+
+@dataclass(frozen=True)
+class FlexibleLayout:
+    """Strides are still open; `preferred_stride` is what eager PyTorch would have chosen."""
+
+    device: torch.device
+    dtype: torch.dtype
+    size: Size
+    preferred_stride: Size | None = None
+
+    def fix(self, stride: Size | None = None) -> FixedLayout:
+        """Decide: the given strides, or the preferred ones if dense, or row-major ones."""
+        if stride is None and self.preferred_stride and is_dense(self.size, self.preferred_stride):
+            stride = self.preferred_stride
+        return FixedLayout(
+            self.device, self.dtype, self.size, stride or contiguous_strides(self.size)
+        )
+
+
+Layout = FixedLayout | FlexibleLayout
+
+
+def same_strides(size: Size, a: Size, b: Size) -> bool:
+    """Whether two strides address the same elements: dimensions of size 1 do not matter."""
+    if any(extent == 0 for extent in size):
+        return True
+    return all(n == 1 or equal(s, t) for n, s, t in zip(size, a, b, strict=True))
+
+
+@lru_cache(65536)
+def _linear_index(stride: Size, offset: Expr, size: Size, index: tuple[Expr, ...]) -> Expr:
+    result: Expr = offset
+    for extent, step, position in zip(size, stride, index, strict=True):
+        if extent != 1:
+            result = result + position * step
+    return to_expr(sympy.expand(result)) if isinstance(result, sympy.Expr) else result
+
+
+def numel(size: Sequence[Expr]) -> Expr:
+    """How many elements a tensor of this size has."""
+    return product(size)

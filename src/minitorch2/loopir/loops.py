@@ -1,0 +1,66 @@
+"""Loop nests whose body is a Python function: the `data` of a computed buffer.
+
+    loops ::= Pointwise(device, dtype, ranges, inner_fn)
+           |  Reduction(device, dtype, ranges, inner_fn, reduction_ranges, kind, src_dtype)
+
+`Pointwise` and `Reduction` are the names of the PyTorch 2 paper, section 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.layout import FixedLayout, Size
+from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
+
+Index = Sequence[Expr]
+InnerFn = Callable[[Index], Value]
+ReductionFn = Callable[[Index, Index], Value | tuple[Value, Value]]
+
+
+@dataclass(frozen=True, eq=False)
+class Pointwise:
+    """`result[index] = inner_fn(index)` for every index in `ranges`, in any order.
+
+    `dtype` is the dtype in memory; `inner_fn` gives a value of its compute dtype.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    ranges: Size
+    inner_fn: InnerFn
+    reduction_ranges: Size = ()
+
+    def run(self, name: str, layout: FixedLayout, index: Index, reduction_index: Index) -> None:
+        """Execute the body once under the current handler, storing into buffer `name`."""
+        ops.store(name, layout.index(index), self.inner_fn(index))
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """`result[index] = combine(inner_fn(index, r) for r in reduction_ranges)`, in any order.
+
+    `inner_fn` gives a value of compute dtype `src_dtype`; for argmax and argmin it gives a pair
+    (candidate, position). Any order is right because every kind is associative and commutative.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    ranges: Size
+    inner_fn: ReductionFn
+    reduction_ranges: Size
+    kind: ReductionKind
+    src_dtype: torch.dtype
+
+    def run(self, name: str, layout: FixedLayout, index: Index, reduction_index: Index) -> None:
+        """Execute the body once under the current handler, reducing into buffer `name`."""
+        value = self.inner_fn(index, reduction_index)
+        result = ops.reduction(compute_dtype(self.dtype), self.src_dtype, self.kind, value)
+        ops.store_reduction(name, layout.index(index), result)
+
+
+Loops = Pointwise | Reduction

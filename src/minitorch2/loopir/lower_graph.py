@@ -1,0 +1,235 @@
+"""From an aten graph to buffers with loop bodies.
+
+The graph is interpreted node by node: each tensor is a `TensorBox`, and each operator's lowering
+answers with another (PyTorch 2 paper, section 4.3). What may be recomputed cheaply stays a
+function that its readers call; everything else gets memory here, with a logged reason.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import sympy
+import torch
+from torch._ops import OpOverload
+
+from minitorch2 import config, stages
+from minitorch2.errors import LoweringError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Argument, Node, map_nodes
+from minitorch2.graph.symbols import expr_of
+from minitorch2.loopir.boxes import StorageBox, TensorBox
+from minitorch2.loopir.buffers import (
+    Buffer,
+    BufferTable,
+    BufferView,
+    ConstantBuffer,
+    InputBuffer,
+    Origins,
+    RealizeDecision,
+    use_table,
+)
+from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.handlers.counter import body_cost
+from minitorch2.loopir.layout import FixedLayout, same_strides
+from minitorch2.loopir.loops import Pointwise
+from minitorch2.loopir.lowering import LOWERINGS
+from minitorch2.loopir.lowering.fallback import lower_by_fallback
+
+LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples of them
+OutputValue = BufferView | int | float | bool | sympy.Expr | None
+
+MAX_OPERATIONS = 64
+"""A body of more operations gets memory, so that closures cannot grow without bound."""
+
+
+@dataclass
+class LoweredGraph:
+    """What lowering gives: buffers in the order in which they can be computed.
+
+    `inputs` has one entry per placeholder: a buffer, or the expression that a number input is.
+    `outputs` is what the graph returns, in order; `constants` are the buffers of its attributes.
+    """
+
+    inputs: list[InputBuffer | Expr | float | None]
+    buffers: list[Buffer]
+    outputs: list[OutputValue]
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    decisions: list[RealizeDecision] = field(default_factory=list)
+
+
+def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> LoweredGraph:
+    """Lower a functional aten graph whose nodes all have `meta["val"]`.
+
+    `example_inputs` are not needed: sizes, strides and dtypes come from the graph.
+
+    Raises:
+        LoweringError: the graph is not functional, or a node is no aten operator.
+    """
+    with stages.phase("lower"), use_table(BufferTable()) as table:
+        return _GraphLowering(gm, table).run()
+
+
+class _GraphLowering:
+    """One pass over the nodes; `values` maps each node to what it lowered to."""
+
+    def __init__(self, gm: GraphModule, table: BufferTable) -> None:
+        self.gm = gm
+        self.table = table
+        self.values: dict[Node, LoweredValue] = {}
+        self.result = LoweredGraph([], table.buffers, [], decisions=table.decisions)
+        self.returned = set(gm.graph.output_node.all_input_nodes)
+
+    def run(self) -> LoweredGraph:
+        for node in self.gm.graph.nodes:
+            self.table.origins = self._origins(node)
+            self.values[node] = getattr(self, f"_lower_{node.op}")(node)
+            self.table.origins = ()
+        for buffer in self.table.buffers:
+            buffer.fixed_layout()
+        return self.result
+
+    def _origins(self, node: Node) -> Origins:
+        """The node, and the nodes whose work its readers do because they have no memory."""
+        inlined: dict[Node, None] = {}
+        for argument in node.all_input_nodes:
+            value = self.values.get(argument)
+            if isinstance(value, TensorBox) and not value.storage.is_realized():
+                inlined |= dict.fromkeys(value.storage.origins)
+        return (*inlined, node)
+
+    def _lower_placeholder(self, node: Node) -> LoweredValue:
+        value = node.meta["val"]
+        if not isinstance(value, torch.Tensor):
+            self.result.inputs.append(expr_of(value))
+            return expr_of(value)
+        buffer = InputBuffer(node.name, layout_of(value), origins=(node,))
+        self.result.inputs.append(buffer)
+        return TensorBox.create(buffer)
+
+    def _lower_get_attr(self, node: Node) -> LoweredValue:
+        value = self.gm.lookup(str(node.target))
+        if not isinstance(value, torch.Tensor):
+            return value
+        self.result.constants[node.name] = value
+        return TensorBox.create(
+            ConstantBuffer(node.name, layout_of(value), value, origins=(node,))
+        )
+
+    def _lower_call_function(self, node: Node) -> LoweredValue:
+        args, kwargs = map_nodes((node.args, dict(node.kwargs)), self.values.__getitem__)
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        value = node.meta.get("val")
+        if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return expr_of(value)
+        if not isinstance(node.target, OpOverload):
+            raise LoweringError(f"{node.target} is no aten operator", user_line=_line(node))
+        result = self._lower_operator(node, node.target, to_exprs(args), to_exprs(kwargs))
+        self._settle(node, result)
+        return result
+
+    def _lower_operator(
+        self, node: Node, target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> LoweredValue:
+        rule = LOWERINGS.get(target)
+        if rule is not None:
+            args, kwargs = positional(target, args, kwargs)
+            result = rule(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        return lower_by_fallback(target, args, kwargs, node.meta["val"])
+
+    def _settle(self, node: Node, result: LoweredValue) -> None:
+        """Decide which of a node's results get memory now."""
+        fakes = node.meta["val"]
+        pairs = [(result, fakes)] if isinstance(result, TensorBox) else zip(result, fakes)
+        for box, fake in pairs:
+            if not isinstance(box, TensorBox):
+                continue
+            if isinstance(box.data, StorageBox) and not box.data.is_realized():
+                box.data.preferred_stride = tuple(map(expr_of, fake.stride()))
+            reason = self._reason_to_store(node, box)
+            if reason:
+                box.storage.realize(reason)
+
+    def _reason_to_store(self, node: Node, box: TensorBox) -> str | None:
+        """Why a value must or should have memory, or None: its readers recompute it."""
+        loops = box.storage.data
+        if isinstance(loops, Buffer):
+            return None
+        if not isinstance(loops, Pointwise):
+            return "a reduction is complete only when its loop has ended"
+        if node in self.returned and isinstance(box.data, StorageBox):
+            return "the graph returns it"
+        cost, readers = body_cost(loops), len(node.users)
+        if cost.operations > MAX_OPERATIONS:
+            return f"its body has {cost.operations} operations (limit {MAX_OPERATIONS})"
+        limit = config.current().realize_reads_threshold
+        if readers > 1 and len(cost.reads) > limit:
+            return f"{readers} readers would repeat {len(cost.reads)} loads (limit {limit})"
+        if readers > 1 and cost.expensive:
+            return f"{readers} readers would repeat {cost.expensive} expensive operations"
+        self.table.decide(
+            node.name, stored=False, reason=f"{cost.operations} operations for {readers} readers"
+        )
+        return None
+
+    def _lower_output(self, node: Node) -> None:
+        fakes = {n: n.meta.get("val") for n in node.all_input_nodes}
+        returned = node.args[0]
+        for argument in returned if isinstance(returned, (tuple, list)) else (returned,):
+            self.result.outputs.append(self._output(argument, fakes.get(argument)))
+
+    def _output(self, argument: Argument, fake: object) -> OutputValue:
+        value = self.values[argument] if isinstance(argument, Node) else expr_of(argument)
+        if not isinstance(value, TensorBox):
+            return value  # type: ignore[no-any-return]
+        assert isinstance(fake, torch.Tensor)
+        stride = tuple(map(expr_of, fake.stride()))
+        if isinstance(value.data, StorageBox) and not value.data.is_realized():
+            value.data.preferred_stride = stride
+        view = value.realize("the graph returns it")
+        if same_strides(view.layout.size, view.layout.stride, stride):
+            return view
+        copied = value.copy().storage.realize("the graph returns it with other strides")
+        return BufferView(copied, copied.fixed_layout(stride))
+
+
+def layout_of(tensor: torch.Tensor) -> FixedLayout:
+    """The layout of a (fake) tensor as kernels see it: its first element is at position 0."""
+    return FixedLayout(
+        tensor.device,
+        tensor.dtype,
+        tuple(map(expr_of, tensor.shape)),
+        tuple(map(expr_of, tensor.stride())),
+    )
+
+
+def to_exprs(argument: Any) -> Any:
+    """An argument structure with symbolic integers as expressions."""
+    if isinstance(argument, (tuple, list)):
+        return type(argument)(to_exprs(item) for item in argument)
+    if isinstance(argument, dict):
+        return {key: to_exprs(item) for key, item in argument.items()}
+    return argument if isinstance(argument, TensorBox) else expr_of(argument)
+
+
+def positional(
+    target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same call with as many arguments by position as the schema allows."""
+    rest = dict(kwargs)
+    result = list(args)
+    for argument in target._schema.arguments[len(args) :]:
+        if argument.kwarg_only or not rest:
+            break
+        result.append(rest.pop(argument.name, argument.default_value))
+    return tuple(result), rest
+
+
+def _line(node: Node) -> object | None:
+    return node.meta.get("source")

@@ -1,0 +1,131 @@
+"""Operators without a lowering: the original PyTorch operator is called at run time.
+
+Never an error, always visible: each is counted (`stages.count("fallbacks")`) and logged
+(PyTorch 2 paper, section 4.3: "automatically converted into a fallback kernel node").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from minitorch2 import stages
+from minitorch2.errors import LoweringError
+from minitorch2.graph.symbols import expr_of
+from minitorch2.logs import get_logger
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.buffers import ExternKernel, MultiOutput, current_table
+from minitorch2.loopir.layout import FixedLayout, FlexibleLayout, Layout
+
+_LOGGER = get_logger(__name__)
+
+
+def lower_by_fallback(
+    target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any
+) -> Any:
+    """A call of the operator itself; `fake` is the node's fake result, one or a nest of tensors.
+
+    Raises:
+        LoweringError: the operator writes into an argument, which a functional graph has not.
+    """
+    if target._schema.is_mutable:
+        raise LoweringError(f"{target} mutates its arguments: functionalize the graph first")
+    stages.count("fallbacks")
+    _LOGGER.info("no lowering for %s: it runs as in eager PyTorch", target)
+    return extern_call(target, args, kwargs, fake, is_fallback=True)
+
+
+def extern_call(
+    target: OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    fake: Any,
+    *,
+    is_fallback: bool = False,
+) -> Any:
+    """A library call as a buffer, or a nest of buffers, of the shape that `fake` has."""
+    table = current_table()
+    first = fake if isinstance(fake, torch.Tensor) else next(_tensors_in(fake), None)
+    if first is None:
+        raise LoweringError(f"{target} returns no tensor")
+    kernel = ExternKernel(
+        table.next_name(),
+        fixed_layout_of(first),
+        target,
+        realize_arguments(args, str(target)),
+        realize_arguments(kwargs, str(target)),
+        out_variant_of(target) if isinstance(fake, torch.Tensor) else None,
+        has_side_effects=torch.Tag.nondeterministic_seeded in target.tags,
+        copies_result=any(result.alias_info is not None for result in target._schema.returns),
+        is_fallback=is_fallback,
+        origins=table.origins,
+    )
+    table.add(kernel)
+    if isinstance(fake, torch.Tensor):
+        return TensorBox.create(kernel)
+    return _outputs(kernel, fake, ())
+
+
+def out_variant_of(target: OpOverload) -> OpOverload | None:
+    """The overload that writes into given memory, if PyTorch has a real one (not a wrapper).
+
+    An operator whose result would alias its input has none: its result is copied anyway.
+    """
+    packet = target._overloadpacket
+    for name in packet.overloads():
+        candidate = getattr(packet, name)
+        if torch.Tag.out in candidate.tags and torch.Tag.generated not in candidate.tags:
+            if _same_arguments(target, candidate):
+                return candidate  # type: ignore[no-any-return]
+    return None
+
+
+def _same_arguments(target: OpOverload, candidate: OpOverload) -> bool:
+    wanted = [(a.name, str(a.type)) for a in target._schema.arguments]
+    outs = [a for a in candidate._schema.arguments if a.is_out]
+    given = [(a.name, str(a.type)) for a in candidate._schema.arguments if not a.is_out]
+    return wanted == given and [a.name for a in outs] == ["out"]
+
+
+def realize_arguments(argument: Any, reader: str) -> Any:
+    """An argument structure with each tensor as a window on memory."""
+    if isinstance(argument, TensorBox):
+        return argument.realize(f"{reader} reads memory")
+    if isinstance(argument, (tuple, list)):
+        return type(argument)(realize_arguments(item, reader) for item in argument)
+    if isinstance(argument, dict):
+        return {key: realize_arguments(item, reader) for key, item in argument.items()}
+    return argument
+
+
+def fixed_layout_of(fake: torch.Tensor) -> FixedLayout:
+    """The layout that the operator's meta kernel promises."""
+    return FixedLayout(
+        fake.device,
+        fake.dtype,
+        tuple(map(expr_of, fake.shape)),
+        tuple(map(expr_of, fake.stride())),
+    )
+
+
+def _tensors_in(fake: Any) -> Any:
+    for item in fake:
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, (tuple, list)):
+            yield from _tensors_in(item)
+
+
+def _outputs(kernel: ExternKernel, fake: Any, position: tuple[int, ...]) -> Any:
+    if isinstance(fake, (tuple, list)):
+        return tuple(_outputs(kernel, item, (*position, i)) for i, item in enumerate(fake))
+    if not isinstance(fake, torch.Tensor):
+        return fake
+    table = current_table()
+    layout: Layout = fixed_layout_of(fake)
+    output = MultiOutput(table.next_name(), layout, kernel, position, origins=table.origins)
+    kernel.outputs.append(output)
+    table.add(output)
+    return TensorBox.create(output)

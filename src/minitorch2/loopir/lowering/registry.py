@@ -1,0 +1,136 @@
+"""The table from operators to lowerings, and the decorators that fill it.
+
+A lowering is a function of the operator's own arguments, with a `TensorBox` for each tensor; it
+gives a `TensorBox` or a tuple of them (PyTorch 2 paper, section 4.3). Most operators are one line:
+
+    @pointwise(aten.silu)
+    def silu(dtype, x):
+        return ops.mul(x, ops.sigmoid(x))
+
+A pointwise body gets the compute dtype, then one value per positional argument, already promoted
+and broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._ops import OpOverload, OpOverloadPacket
+
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.loops import Index, Pointwise
+from minitorch2.loopir.ops import Value, compute_dtype, ops
+from minitorch2.loopir.promotion import Operand, Promotion, computation_type
+from minitorch2.loopir.views import broadcast_sizes, expand
+
+Lowering = Callable[..., Any]
+PointwiseBody = Callable[..., Value]
+LOWERINGS: dict[OpOverload, Lowering] = {}
+"""Every operator overload that becomes loops or a planned library call."""
+
+
+def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
+    """The functional overloads of an operator: those that write into no argument."""
+    if isinstance(target, OpOverload):
+        return [target]
+    found = [getattr(target, name) for name in target.overloads()]
+    return [o for o in found if not o._schema.is_mutable and _takes_tensors_only(o)]
+
+
+def _takes_tensors_only(overload: OpOverload) -> bool:
+    """Overloads on Python numbers alone (`aten.add.int`) are no tensor operators."""
+    return any("Tensor" in str(result.type) for result in overload._schema.returns)
+
+
+def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Lowering], Lowering]:
+    """Register a function as the lowering of operators (all functional overloads of a packet)."""
+
+    def register(function: Lowering) -> Lowering:
+        for target in targets:
+            for overload in overloads_of(target):
+                LOWERINGS[overload] = function
+        return function
+
+    return register
+
+
+def pointwise(
+    *targets: OpOverload | OpOverloadPacket, promote: Promotion = Promotion.DEFAULT
+) -> Callable[[PointwiseBody], Lowering]:
+    """Register a body of one element as the lowering of elementwise operators."""
+
+    def register(body: PointwiseBody) -> Lowering:
+        def lowered(*args: Operand | None, **kwargs: Any) -> TensorBox:
+            return make_pointwise(body, args, promote, **kwargs)
+
+        return lowering(*targets)(lowered)
+
+    return register
+
+
+def make_pointwise(
+    body: PointwiseBody,
+    args: Sequence[Operand | None],
+    promote: Promotion = Promotion.DEFAULT,
+    **options: Any,
+) -> TensorBox:
+    """`body(compute dtype, *values, **options)` over the broadcast of the tensors in `args`.
+
+    Numbers take part in promotion and become constants; None stays None.
+    """
+    operands = [arg for arg in args if arg is not None]
+    dtype = computation_type(operands, promote)
+    result_dtype = torch.bool if promote is Promotion.ALWAYS_BOOL else dtype
+    return map_elements(body, args, dtype, result_dtype, **options)
+
+
+def map_elements(
+    body: PointwiseBody,
+    args: Sequence[Operand | None],
+    dtype: torch.dtype,
+    result_dtype: torch.dtype,
+    **options: Any,
+) -> TensorBox:
+    """Apply a body to values converted to `dtype`; the result is stored as `result_dtype`."""
+    tensors = [arg for arg in args if isinstance(arg, TensorBox)]
+    size = broadcast_sizes([tensor.size for tensor in tensors])
+    producers = [_producer(arg, dtype, size) for arg in args]
+    compute = compute_dtype(dtype)
+
+    def inner_fn(index: Index) -> Value:
+        return body(compute, *(produce(index) for produce in producers), **options)
+
+    return TensorBox.create(Pointwise(device_of(tensors), result_dtype, size, inner_fn))
+
+
+def device_of(tensors: Sequence[TensorBox]) -> torch.device:
+    """The device of a result: 0-dim CPU tensors go where the others are."""
+    ordered = sorted(tensors, key=lambda t: (t.device.type == "cpu", t.ndim == 0))
+    return ordered[0].device
+
+
+def _producer(
+    arg: Operand | None, dtype: torch.dtype, size: tuple[Expr, ...]
+) -> Callable[[Index], Value | None]:
+    if arg is None:
+        return lambda index: None
+    if not isinstance(arg, TensorBox):
+        number = arg
+        return lambda index: number_value(number, compute_dtype(dtype))
+    load = expand(arg, size).make_loader()
+    if arg.dtype == dtype:
+        return load
+    return lambda index: ops.to_dtype(load(index), dtype)
+
+
+def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) -> Value:
+    """A Python number or a symbolic size as a value of `dtype`."""
+    if isinstance(number, sympy.Expr):
+        return ops.index_expr(number, dtype)
+    if dtype == torch.bool:
+        return ops.constant(bool(number), dtype)
+    return ops.constant(float(number) if dtype.is_floating_point else int(number), dtype)
