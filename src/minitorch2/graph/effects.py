@@ -77,7 +77,24 @@ def may_be_returned(node: Node) -> bool:
 def _may_view(node: Node) -> bool:
     if isinstance(node.target, torch._ops.OpOverload):
         return any(result.alias_info is not None for result in node.target._schema.returns)
-    return True
+    return not _never_views(_bare_name(node))
+
+
+@cache
+def _never_views(name: str) -> bool:
+    """Whether every aten operator of this name returns fresh memory.
+
+    Composite operators may return their argument without saying so (dropout in evaluation).
+    """
+    name = {"truediv": "div", "and_": "bitwise_and", "or_": "bitwise_or"}.get(name, name)
+    packet = getattr(torch.ops.aten, name, None)
+    overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet else []
+    return bool(overloads) and not any(
+        any(result.alias_info is not None for result in overload._schema.returns)
+        or torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd")
+        for overload in overloads
+        if not overload._schema.is_mutable and torch._C._dispatch_has_kernel(overload.name())
+    )
 
 
 def _is_known_pure(node: Node) -> bool:
