@@ -1,0 +1,50 @@
+"""The local slots of a frame ("localsplus"): plain locals, then cells, then free variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CodeType
+
+from minitorch2.bytecode.machine.errors import BytecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Names of the slots by kind. A name in both `varnames` and `cellvars` has one slot (its cell is
+    made in place); a name in both `varnames` and `freevars` has two (inlined comprehensions, PEP 709).
+    """
+
+    varnames: tuple[str, ...]
+    cellvars: tuple[str, ...]
+    freevars: tuple[str, ...]
+
+    @classmethod
+    def of(cls, code: CodeType) -> Slots:
+        """The slots of an existing code object."""
+        return cls(code.co_varnames, code.co_cellvars, code.co_freevars)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each slot, in slot order."""
+        own_cells = tuple(name for name in self.cellvars if name not in self.varnames)
+        return self.varnames + own_cells + self.freevars
+
+    def holds_cell(self, index: int) -> bool:
+        """Whether the slot holds a cell once the function has started."""
+        return index >= len(self.varnames) or self.names[index] in self.cellvars
+
+    def fast(self, name: str) -> int:
+        """The slot that LOAD_FAST and its kin mean by a name."""
+        return self._index(name, self.names)
+
+    def deref(self, name: str) -> int:
+        """The slot that LOAD_DEREF and its kin mean by a name: its cell."""
+        if name in self.cellvars:
+            return self._index(name, self.names)
+        return len(self.names) - len(self.freevars) + self._index(name, self.freevars)
+
+    def _index(self, name: str, names: tuple[str, ...]) -> int:
+        try:
+            return names.index(name)
+        except ValueError:
+            raise BytecodeError(f"variable {name!r} has no slot in {self}") from None

@@ -1,0 +1,128 @@
+"""CPython 3.13: superinstructions, TO_BOOL, NULL above the callable, CALL_KW, function attributes."""
+
+from __future__ import annotations
+
+from minitorch2.bytecode.machine.decoder import Decoder, RawInstruction
+from minitorch2.bytecode.machine.encoder import Encoder
+from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.machine.versions import rules
+from minitorch2.bytecode.machine.versions.version import BytecodeVersion
+
+
+def decode_load_fast(decoder: Decoder, raw: RawInstruction) -> None:
+    """LOAD_FAST also loads cells for closures (there is no LOAD_CLOSURE any more)."""
+    if decoder.slots.holds_cell(raw.arg):
+        decoder.emit("LOAD_CLOSURE", decoder.cell_name(raw.arg))
+    else:
+        decoder.emit("LOAD_FAST", decoder.fast_name(raw.arg))
+
+
+def encode_load_closure(encoder: Encoder, instruction: Instruction) -> None:
+    """LOAD_CLOSURE: LOAD_FAST of the slot that holds the cell."""
+    encoder.emit("LOAD_FAST", encoder.slots.deref(instruction.argval))
+
+
+def decode_function_attribute(decoder: Decoder, raw: RawInstruction) -> None:
+    """SET_FUNCTION_ATTRIBUTE adds a part to the function that was just made."""
+    parts = decoder.take_last("MAKE_FUNCTION").argval
+    (part,) = (name for bit, name in enumerate(rules.FUNCTION_PARTS) if raw.arg >> bit & 1)
+    decoder.emit("MAKE_FUNCTION", parts | {part})
+
+
+def encode_make_function(encoder: Encoder, instruction: Instruction) -> None:
+    """MAKE_FUNCTION, then its parts from the top of the stack down."""
+    encoder.emit("MAKE_FUNCTION")
+    for bit, part in reversed(list(enumerate(rules.FUNCTION_PARTS))):
+        if part in instruction.argval:
+            encoder.emit("SET_FUNCTION_ATTRIBUTE", 1 << bit)
+
+
+def decode_convert_value(decoder: Decoder, raw: RawInstruction) -> None:
+    """CONVERT_VALUE: the conversion of an f-string field, apart from its formatting."""
+    decoder.emit("CONVERT_VALUE", rules.CONVERSIONS[raw.arg])
+
+
+def decode_format(decoder: Decoder, raw: RawInstruction) -> None:
+    """FORMAT_SIMPLE and FORMAT_WITH_SPEC."""
+    decoder.emit("FORMAT_VALUE", (None, raw.opname == "FORMAT_WITH_SPEC"))
+
+
+def encode_convert_value(encoder: Encoder, instruction: Instruction) -> None:
+    """CONVERT_VALUE."""
+    encoder.emit("CONVERT_VALUE", rules.CONVERSIONS.index(instruction.argval))
+
+
+def encode_format_value(encoder: Encoder, instruction: Instruction) -> None:
+    """FORMAT_VALUE, whose conversion comes first; below a format spec it is a CONVERT_VALUE already."""
+    conversion, has_spec = instruction.argval
+    if conversion is not None:
+        encoder.emit("CONVERT_VALUE", rules.CONVERSIONS.index(conversion))
+    encoder.emit("FORMAT_WITH_SPEC" if has_spec else "FORMAT_SIMPLE")
+
+
+def encode_unary_not(encoder: Encoder, instruction: Instruction) -> None:
+    """UNARY_NOT takes an exact bool."""
+    encoder.emit("TO_BOOL")
+    encoder.emit("UNARY_NOT")
+
+
+DECODE = {
+    "LOAD_FAST": decode_load_fast,
+    "LOAD_FAST_CHECK": rules.local("LOAD_FAST"),
+    "LOAD_FAST_LOAD_FAST": rules.local_pair("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": rules.local_pair("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": rules.local_pair("STORE_FAST", "STORE_FAST"),
+    "LOAD_GLOBAL": rules.decode_load_global_null_last,
+    "LOAD_ATTR": rules.decode_load_attr,
+    "LOAD_SUPER_ATTR": rules.decode_load_super_attr,
+    "BINARY_OP": rules.decode_binary_op,
+    "COMPARE_OP": rules.compare_op(shift=5),
+    "IS_OP": rules.decode_invertible,
+    "CONTAINS_OP": rules.decode_invertible,
+    "TO_BOOL": rules.drop,
+    "CALL": rules.decode_call,
+    "CALL_KW": rules.decode_call_kw,
+    "CALL_INTRINSIC_1": rules.decode_intrinsic,
+    "CALL_INTRINSIC_2": rules.decode_intrinsic,
+    "RETURN_CONST": rules.decode_return_const,
+    "UNPACK_EX": rules.decode_unpack_ex,
+    "CONVERT_VALUE": decode_convert_value,
+    "FORMAT_SIMPLE": decode_format,
+    "FORMAT_WITH_SPEC": decode_format,
+    "MAKE_FUNCTION": rules.decode_make_function,
+    "SET_FUNCTION_ATTRIBUTE": decode_function_attribute,
+    "JUMP_FORWARD": rules.jump("JUMP"),
+    "JUMP_BACKWARD": rules.jump("JUMP"),
+    "JUMP_BACKWARD_NO_INTERRUPT": rules.jump("JUMP_NO_INTERRUPT"),
+    "END_FOR": rules.drop_with_next,
+}
+
+ENCODE = {
+    "LOAD_FAST": rules.encode_load_fast,
+    "LOAD_CLOSURE": encode_load_closure,
+    "LOAD_GLOBAL": rules.encode_load_global,
+    "LOAD_ATTR": rules.encode_load_attr,
+    "LOAD_METHOD": rules.encode_load_attr,
+    "LOAD_SUPER_ATTR": rules.encode_load_super_attr,
+    "LOAD_SUPER_METHOD": rules.encode_load_super_attr,
+    "BINARY_OP": rules.encode_binary_op,
+    "COMPARE_OP": rules.encode_compare_op(shift=5),
+    "UNARY_NOT": encode_unary_not,
+    "CALL": rules.encode_call_with_names_on_stack,
+    "CALL_INTRINSIC_1": rules.encode_intrinsic,
+    "CALL_INTRINSIC_2": rules.encode_intrinsic,
+    "UNPACK_EX": rules.encode_unpack_ex,
+    "CONVERT_VALUE": encode_convert_value,
+    "FORMAT_VALUE": encode_format_value,
+    "MAKE_FUNCTION": encode_make_function,
+    "JUMP": rules.encode_jump,
+    "JUMP_NO_INTERRUPT": rules.encode_jump_no_interrupt,
+    "FOR_ITER": rules.encode_for_iter_to_loop_exit,
+    "POP_JUMP_IF_TRUE": rules.encode_truth_jump,
+    "POP_JUMP_IF_FALSE": rules.encode_truth_jump,
+    "POP_JUMP_IF_NONE": rules.encode_forward_jump,
+    "POP_JUMP_IF_NOT_NONE": rules.encode_forward_jump,
+}
+ENCODE |= dict.fromkeys(rules.INTRINSICS_OF_OPCODES, rules.encode_opcode_as_intrinsic)
+
+VERSION = BytecodeVersion(decode=DECODE, encode=ENCODE, loop_exit=("END_FOR", "POP_TOP"))
