@@ -1,0 +1,91 @@
+"""LLVM modules -> optimized object code for this processor -> addresses.
+
+Object code is plain bytes without pointers into this process, so it can be kept on disk and linked
+again in another process (`load`), which takes about a millisecond.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+
+from minitorch2.errors import BackendError
+
+if llvm.llvm_version_info[0] < 20:
+    llvm.initialize()  # later versions do it themselves and refuse the call
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+
+
+@cache
+def target_machine() -> llvm.TargetMachine:
+    """This processor with all its features."""
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        jit=True,
+    )
+
+
+@cache
+def toolchain() -> str:
+    """What machine code depends on besides its source: compiler versions and the processor."""
+    versions = (numba.__version__, llvmlite.__version__, *map(str, llvm.llvm_version_info))
+    features = llvm.get_host_cpu_features().flatten()
+    return " ".join((*versions, llvm.get_process_triple(), llvm.get_host_cpu_name(), features))
+
+
+def optimize(module: llvm.ModuleRef, *, vectorize: bool = True) -> None:
+    """Run LLVM's standard pipeline (-O3) over the module, in place."""
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = vectorize
+    options.loop_interleaving = vectorize
+    options.slp_vectorization = False  # loops are the only parallelism of a kernel
+    builder = llvm.create_pass_builder(target_machine(), options)
+    manager = builder.getModulePassManager()
+    manager.run(module, builder)
+
+
+def emit_object(module: llvm.ModuleRef) -> bytes:
+    """The module's object code.
+
+    Raises:
+        BackendError: it calls a function that this process does not have. (LLVM's linker would end
+            the process.)
+    """
+    for function in module.functions:
+        name = function.name
+        if function.is_declaration and not name.startswith("llvm."):
+            if llvm.address_of_symbol(name) is None:
+                raise BackendError(f"no function {name!r} to link with", code="missing-symbol")
+    return bytes(target_machine().emit_object(module))
+
+
+def assembly(module: llvm.ModuleRef) -> str:
+    """The module's assembly text, to read."""
+    return str(target_machine().emit_assembly(module))
+
+
+@cache
+def _engine() -> llvm.ExecutionEngine:
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+
+
+def load(object_code: bytes, symbol: str) -> int:
+    """Link object code into this process, for as long as it lives; return a function's address."""
+    engine = _engine()
+    engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(object_code))
+    engine.finalize_object()
+    return int(engine.get_function_address(symbol))
+
+
+def own_sources(*modules: object) -> str:
+    """The source text of modules of this package, for cache keys."""
+    paths = (Path(str(getattr(module, "__file__", ""))) for module in modules)
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)

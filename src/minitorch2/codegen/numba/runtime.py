@@ -1,0 +1,130 @@
+"""Kernel text -> a callable kernel, compiled at most once per text, in this process and on disk."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from numba.core import types
+from numba.core.typing import Signature
+
+from minitorch2 import config, stages
+from minitorch2.codegen import cache as disk
+from minitorch2.codegen.numba import (
+    frontend,
+    library,
+    linking,
+    machine_code,
+    primitives,
+    vecmath,
+    vocabulary,
+)
+from minitorch2.codegen.numba.launcher import make_launcher
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A range kernel as text.
+
+    Args:
+        name: the function's name in `text`.
+        text: `def name(lo, hi, pointer..., size..., error): ...` in Numba's subset, ending in
+            `return 0`; its free names are those of `vocabulary`.
+        pointers: the element type name of each pointer argument, as `float32`.
+        sizes: how many int64 arguments follow.
+        grain: iterations that are worth a thread of their own.
+    """
+
+    name: str
+    text: str
+    pointers: tuple[str, ...]
+    sizes: int
+    grain: int
+
+    def signature(self) -> Signature:
+        """The Numba signature of the function."""
+        pointers = [types.CPointer(getattr(types, kind)) for kind in self.pointers]
+        sizes = [types.int64] * self.sizes
+        return types.int64(
+            types.int64, types.int64, *pointers, *sizes, types.CPointer(types.int64)
+        )
+
+
+@dataclass
+class KernelStatistics:
+    """What this process has done to get its kernels."""
+
+    compiled: int = 0
+    loaded: int = 0
+    shared: int = 0
+    compile_seconds: float = 0.0
+
+
+STATISTICS = KernelStatistics()
+_ENTRIES: dict[str, int] = {}
+
+
+def load_kernel(source: KernelSource) -> Callable[..., None]:
+    """`kernel(n, pointer..., size...)`: does iterations 0 <= i < n; arguments are Python ints."""
+    with stages.phase("kernel_compile"):
+        entry = _entry(source)
+    arguments = len(source.pointers) + source.sizes
+    threads = config.current().threads
+    return make_launcher(
+        source.name, entry, arguments=arguments, grain=source.grain, threads=threads
+    )
+
+
+def _entry(source: KernelSource) -> int:
+    """The address of the kernel's entry; equal texts share it, whatever graph they are from."""
+    key = kernel_key(source)
+    if key in _ENTRIES:
+        STATISTICS.shared += 1
+        return _ENTRIES[key]
+    symbol = f"kernel_{key}"
+    object_code = disk.load(key)
+    if object_code is None:
+        object_code = _compile(source, symbol)
+        disk.store(key, object_code)
+    else:
+        STATISTICS.loaded += 1
+    _ENTRIES[key] = machine_code.load(object_code, symbol)
+    return _ENTRIES[key]
+
+
+def kernel_key(source: KernelSource) -> str:
+    """The content key of a kernel: its text, its types, the compilers and the processor."""
+    own = machine_code.own_sources(
+        frontend, library, linking, machine_code, primitives, vecmath, vocabulary
+    )
+    return disk.key_of(
+        "kernel", source.text, repr(source.pointers), str(source.sizes), machine_code.toolchain(), own
+    )
+
+
+def _compile(source: KernelSource, symbol: str) -> bytes:
+    start = perf_counter()
+    module = compile_module(source, symbol)
+    object_code = machine_code.emit_object(module)
+    seconds = perf_counter() - start
+    STATISTICS.compiled += 1
+    STATISTICS.compile_seconds += seconds
+    stages.count("kernels_compiled")
+    _LOGGER.debug("compiled %s in %.3f s", source.name, seconds)
+    return object_code
+
+
+def compile_module(source: KernelSource, symbol: str) -> Any:
+    """The optimized LLVM module of a kernel (to read its assembly: `machine_code.assembly`)."""
+    filename = f"<minitorch2 kernel {source.name} {symbol}>"
+    # Numba and tracebacks find the source of generated code here.
+    linecache.cache[filename] = (len(source.text), None, source.text.splitlines(True), filename)
+    namespace = dict(vocabulary.VOCABULARY)
+    exec(compile(source.text, filename, "exec"), namespace)
+    return linking.compile_kernel(namespace[source.name], source.signature(), symbol)

@@ -1,0 +1,370 @@
+"""Elementary functions as straight-line code that LLVM turns into vector instructions.
+
+`math.exp` in a loop is one library call per element; the functions here have no branch and no call,
+so a loop over them runs 8 or 16 elements at a time. Method, for all of them: reduce the argument to
+a small interval, evaluate a minimax polynomial there, undo the reduction. Errors are at most 4 units
+in the last place (tested against float64); infinities, NaN, zeros and subnormals are those of the
+C library. Every function takes and returns a float32, but for those whose name ends in `_f64`.
+
+`VECTORIZED` maps a function's name to its versions by dtype; what is missing there comes from the
+C math library, one element at a time (`LIBM`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float32, float64, int32, int64, uint64
+
+from minitorch2.codegen.numba.library import library_function
+from minitorch2.codegen.numba.primitives import (
+    absolute,
+    bits,
+    copysign,
+    fma,
+    from_bits,
+    polynomial,
+    round_even,
+)
+from minitorch2.codegen.numba.primitives import sqrt as square_root
+
+f32 = np.float32
+
+INFINITY = f32(np.inf)
+NOT_A_NUMBER = f32(np.nan)
+# ln 2 in two parts: the first has trailing zeros, so that its product with a small integer is exact.
+LN2_HIGH = f32(0.693359375)
+LN2_LOW = f32(-2.12194440e-4)
+LOG2_E = f32(1.4426950408889634)
+# Adding 1.5 * 2**23 rounds a float32 to an integer and leaves that integer in the low bits.
+ROUNDING = f32(12582912.0)
+ROUNDING_BITS = np.int32(0x4B400000)
+SQRT_HALF_BITS = np.int32(0x3F3504F3)
+SMALLEST_NORMAL = f32(1.17549435e-38)
+
+# The first 192 binary digits of 1 / (2 pi).
+TURN_0 = np.uint64(0x28BE60DB9391054A)
+TURN_1 = np.uint64(0x7F09D5F47D4D3770)
+TURN_2 = np.uint64(0x36D8A5664F10E410)
+
+
+@library_function(float32(int32))
+def power_of_two(exponent):  # type: ignore[no-untyped-def]
+    """2**exponent for an int32 in -126..127."""
+    return from_bits(int32((exponent + int32(127)) << int32(23)))
+
+
+@library_function(float32(float32))
+def expm1_reduced(r):  # type: ignore[no-untyped-def]
+    """exp(r) - 1 for |r| <= ln(2)/2."""
+    tail = polynomial(
+        r, (0.5000000078, 0.1666666685, 0.04166626945, 0.008333266644, 0.001394609928, 0.0001991718872)
+    )  # fmt: skip
+    return fma(r * r, tail, r)
+
+
+@library_function(float32(float32))
+def exp(x):  # type: ignore[no-untyped-def]
+    """e**x = 2**n * e**r, with n the integer nearest to x / ln 2."""
+    x = f32(89.0) if x > f32(89.0) else x
+    x = f32(-104.0) if x < f32(-104.0) else x
+    shifted = fma(x, LOG2_E, ROUNDING)
+    n = shifted - ROUNDING
+    r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
+    whole = int32(bits(shifted) - ROUNDING_BITS)
+    # In two steps, so that results near the ends of the range neither overflow nor flush to zero.
+    half = int32(whole >> int32(1))
+    value = expm1_reduced(r) + f32(1.0)
+    return value * power_of_two(half) * power_of_two(int32(whole - half))
+
+
+@library_function(float32(float32))
+def expm1(x):  # type: ignore[no-untyped-def]
+    """e**x - 1 = (2**n - 1) + 2**n * (e**r - 1), in halves so that 2**128 does not overflow."""
+    clamped = f32(89.0) if x > f32(89.0) else x
+    clamped = f32(-18.0) if clamped < f32(-18.0) else clamped
+    shifted = fma(clamped, LOG2_E, ROUNDING)
+    n = shifted - ROUNDING
+    r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, clamped))
+    scale = power_of_two(int32(bits(shifted) - ROUNDING_BITS - int32(1)))
+    value = f32(2.0) * fma(scale, expm1_reduced(r), scale - f32(0.5))
+    return x if x == f32(0.0) else value  # keeps the sign of zero
+
+
+@library_function(float32(float32))
+def exp2(x):  # type: ignore[no-untyped-def]
+    """2**x, reduced exactly."""
+    x = f32(129.0) if x > f32(129.0) else x
+    x = f32(-151.0) if x < f32(-151.0) else x
+    shifted = x + ROUNDING
+    r = (x - (shifted - ROUNDING)) * f32(0.6931471805599453)
+    whole = int32(bits(shifted) - ROUNDING_BITS)
+    half = int32(whole >> int32(1))
+    value = expm1_reduced(r) + f32(1.0)
+    return value * power_of_two(half) * power_of_two(int32(whole - half))
+
+
+@library_function(float32(float32))
+def log_tail(f):  # type: ignore[no-untyped-def]
+    """log(1 + f) - f + f**2/2, for sqrt(1/2) <= 1 + f <= sqrt(2)."""
+    return f * f * f * polynomial(
+        f, (0.3333331044, -0.2499998663, 0.2000222671, -0.1666924933, 0.1421865518,
+            -0.1238437243, 0.1187302014, -0.1178968464, 0.06915125436)
+    )  # fmt: skip
+
+
+@library_function(float32(float32, float32))
+def log_edges(x, value):  # type: ignore[no-untyped-def]
+    """The logarithm's value at 0, infinity, below 0 and at NaN; `value` elsewhere."""
+    value = x if x == INFINITY else value
+    value = -INFINITY if x == f32(0.0) else value
+    return value if x >= f32(0.0) else NOT_A_NUMBER
+
+
+@library_function(float32(float32))
+def log(x):  # type: ignore[no-untyped-def]
+    """log(2**e * (1 + f)) = e * ln 2 + log(1 + f)."""
+    tiny = x < SMALLEST_NORMAL
+    pattern = bits(x * f32(8388608.0) if tiny else x)
+    e = int32((pattern - SQRT_HALF_BITS) >> int32(23))
+    f = from_bits(int32(pattern - (e << int32(23)))) - f32(1.0)
+    exponent = float32(e) - (f32(23.0) if tiny else f32(0.0))
+    rest = fma(exponent, LN2_LOW, fma(f * f, f32(-0.5), log_tail(f)))
+    return log_edges(x, fma(exponent, LN2_HIGH, f + rest))
+
+
+@library_function(float32(float32))
+def log2(x):  # type: ignore[no-untyped-def]
+    """log2(2**e * (1 + f)) = e + log(1 + f) / ln 2; exact at powers of two."""
+    tiny = x < SMALLEST_NORMAL
+    pattern = bits(x * f32(8388608.0) if tiny else x)
+    e = int32((pattern - SQRT_HALF_BITS) >> int32(23))
+    f = from_bits(int32(pattern - (e << int32(23)))) - f32(1.0)
+    exponent = float32(e) - (f32(23.0) if tiny else f32(0.0))
+    # 1/ln 2 = 1 + 0.4426950408889634: the whole part is added without rounding.
+    rest = fma(f * f, f32(-0.5), log_tail(f))
+    value = fma(f + rest, f32(0.4426950408889634), rest) + f
+    return log_edges(x, exponent + value)
+
+
+@library_function(float32(float32))
+def log10(x):  # type: ignore[no-untyped-def]
+    """log(x) / ln 10, the constant in two parts."""
+    natural = log(x)
+    return fma(natural, f32(0.4342944819032518), natural * f32(1.2e-8))
+
+
+@library_function(float32(float32))
+def log1p(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) = log(u) + (x - (u - 1)) / u, where u = 1 + x rounded."""
+    u = f32(1.0) + x
+    value = log(u) + (x - (u - f32(1.0))) / u
+    value = u if u == INFINITY else value
+    value = -INFINITY if x == f32(-1.0) else value
+    return x if x == f32(0.0) else value
+
+
+@library_function(float32(float32))
+def tanh(x):  # type: ignore[no-untyped-def]
+    """(e**2x - 1) / (e**2x + 1), on the positive side; beyond 10 it is 1 in float32."""
+    a = absolute(x)
+    t = expm1(f32(20.0) if a > f32(10.0) else a + a)
+    return copysign(t / (t + f32(2.0)), x)
+
+
+@library_function(float32(float32))
+def sigmoid(x):  # type: ignore[no-untyped-def]
+    """1 / (1 + e**-x), or e**x / (1 + e**x) below zero, where e**-x could overflow."""
+    e = exp(-absolute(x))
+    return (e if x < f32(0.0) else f32(1.0)) / (f32(1.0) + e)
+
+
+@library_function(float32(float32))
+def erf(x):  # type: ignore[no-untyped-def]
+    """x * P(x**2) near zero; 1 - exp(-a * Q(a)) with a = |x| elsewhere."""
+    a = absolute(x)
+    near = fma(x, polynomial(
+        x * x, (0.1283791665, -0.3761263229, 0.1128367255, -0.02685810427, 0.00519779712,
+                -0.0008105964656, 8.215421993e-05)
+    ), x)  # fmt: skip
+    b = f32(4.0) if a > f32(4.0) else a
+    far = f32(1.0) - exp(-b * polynomial(
+        b, (1.128544901, 0.6356565195, 0.1052029195, -0.02261201786, 0.002892305921,
+            -3.606665616e-05, -4.820184909e-05, 5.150848586e-06)
+    ))  # fmt: skip
+    return near if a < f32(0.9) else copysign(far, x)
+
+
+@library_function(float32(float32, float64))
+def after_turns(x, n):  # type: ignore[no-untyped-def]
+    """x - n * pi/2, rounded once; the reduction is exact for |x| < 2**30."""
+    return float32(fma(n, -6.077100506506192e-11, fma(n, -1.5707963267341256, float64(x))))
+
+
+@library_function(int64(float32))
+def phase(x):  # type: ignore[no-untyped-def]
+    """|x| / (2 pi) modulo 1, in units of 2**-64, for |x| >= 2**23: exact integer arithmetic.
+
+    With |x| = m * 2**e, only the digits of 1 / (2 pi) after the e-th matter (Payne and Hanek).
+    """
+    pattern = uint64(bits(absolute(x)))
+    mantissa = (pattern & uint64(0x7FFFFF)) | uint64(0x800000)
+    e = ((pattern >> uint64(23)) - uint64(150)) & uint64(127)
+    shift = e & uint64(63)
+    high = TURN_0 if e < uint64(64) else TURN_1
+    low = TURN_1 if e < uint64(64) else TURN_2
+    digits = (high << shift) | ((low >> uint64(1)) >> (uint64(63) - shift))
+    return int64(mantissa * digits)
+
+
+@library_function(int32(float32))
+def far_turns(x):  # type: ignore[no-untyped-def]
+    """The whole number nearest to x / (pi/2), modulo 4, for a large x."""
+    turns = int32(((phase(x) >> 61) + 1) >> 1)
+    return int32(-turns) if x < f32(0.0) else turns
+
+
+@library_function(float32(float32))
+def far_rest(x):  # type: ignore[no-untyped-def]
+    """What is left of a large x after its `far_turns`."""
+    rest = float32(float64(phase(x) << 2) * 8.515303950216386e-20)  # 2 pi / 2**66
+    return -rest if x < f32(0.0) else rest
+
+
+@library_function(float32(float32))
+def sin_reduced(r):  # type: ignore[no-untyped-def]
+    """sin(r) for |r| <= pi/4."""
+    s = r * r
+    return fma(r * s, polynomial(s, (-0.1666666664, 0.008333329267, -0.0001983929612, 2.717939777e-06)), r)  # fmt: skip
+
+
+@library_function(float32(float32))
+def cos_reduced(r):  # type: ignore[no-untyped-def]
+    """cos(r) for |r| <= pi/4."""
+    s = r * r
+    return fma(s * s, polynomial(s, (0.04166664627, -0.001388733705, 2.443484311e-05)), fma(s, f32(-0.5), f32(1.0)))  # fmt: skip
+
+
+@library_function(float32(float32, int32))
+def sin_after(x, quarters):  # type: ignore[no-untyped-def]
+    """sin(x + quarters * pi/2)."""
+    n = round_even(float64(x) * 0.6366197723675814)
+    is_far = absolute(x) >= f32(1073741824.0) and absolute(x) < INFINITY
+    # Adding 1.5 * 2**52 leaves a whole number in the low bits.
+    turns = far_turns(x) if is_far else int32(bits(n + 6755399441055744.0))
+    r = far_rest(x) if is_far else after_turns(x, n)
+    turns = int32(turns + quarters)
+    value = cos_reduced(r) if (turns & int32(1)) != int32(0) else sin_reduced(r)
+    value = -value if (turns & int32(2)) != int32(0) else value
+    return x if x == f32(0.0) and quarters == int32(0) else value  # keeps the sign of zero
+
+
+@library_function(float32(float32))
+def sin(x):  # type: ignore[no-untyped-def]
+    """The sine, its argument reduced in float64, or in integers where it is large."""
+    return sin_after(x, int32(0))
+
+
+@library_function(float32(float32))
+def cos(x):  # type: ignore[no-untyped-def]
+    """cos(x) = sin(x + pi/2), the quarter turn added to the count of turns."""
+    return sin_after(x, int32(1))
+
+
+@library_function(float32(float32))
+def rsqrt(x):  # type: ignore[no-untyped-def]
+    """1 / sqrt(x), correctly rounded twice."""
+    return f32(1.0) / square_root(x)
+
+
+@library_function(float64(float64))
+def exp_f64(x):  # type: ignore[no-untyped-def]
+    """e**x in float64, as `exp`."""
+    x = 710.0 if x > 710.0 else x
+    x = -746.0 if x < -746.0 else x
+    shifted = fma(x, 1.4426950408889634, 6755399441055744.0)
+    n = shifted - 6755399441055744.0
+    r = fma(n, -1.9082149292705877e-10, fma(n, -0.6931471803691238, x))
+    tail = polynomial(
+        r, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040, 1 / 40320, 1 / 362880, 1 / 3628800,
+            1 / 39916800, 1 / 479001600, 1 / 6227020800)
+    )  # fmt: skip
+    value = fma(r * r, tail, r) + 1.0
+    whole = bits(shifted) - 0x4338000000000000
+    half = whole >> 1
+    return value * from_bits((half + 1023) << 52) * from_bits((whole - half + 1023) << 52)
+
+
+@library_function(float64(float64))
+def log_f64(x):  # type: ignore[no-untyped-def]
+    """log(x) in float64: log(1 + f) = 2 * artanh(s) with s = f / (2 + f)."""
+    tiny = x < 2.2250738585072014e-308
+    pattern = bits(x * 4503599627370496.0 if tiny else x)
+    e = (pattern - 0x3FE6A09E667F3BCD) >> 52
+    f = from_bits(pattern - (e << 52)) - 1.0
+    exponent = float64(e) - (52.0 if tiny else 0.0)
+    s = f / (2.0 + f)
+    z = s * s
+    tail = z * polynomial(
+        z, (2 / 3, 2 / 5, 2 / 7, 2 / 9, 2 / 11, 2 / 13, 2 / 15, 2 / 17, 2 / 19, 2 / 21)
+    )
+    square = 0.5 * f * f
+    rest = fma(exponent, 1.9082149292705877e-10, s * (square + tail))
+    value = fma(exponent, 0.6931471803691238, f - (square - rest))
+    value = x if x == np.inf else value
+    value = -np.inf if x == 0.0 else value
+    return value if x >= 0.0 else np.nan
+
+
+@library_function(float64(float64))
+def sigmoid_f64(x):  # type: ignore[no-untyped-def]
+    """1 / (1 + e**-x) in float64, as `sigmoid`."""
+    e = exp_f64(-absolute(x))
+    return (e if x < 0.0 else 1.0) / (1.0 + e)
+
+
+@library_function(float64(float64))
+def rsqrt_f64(x):  # type: ignore[no-untyped-def]
+    """1 / sqrt(x) in float64."""
+    return 1.0 / square_root(x)
+
+
+@library_function(float32(float32, float32))
+def pow(x, y):  # type: ignore[no-untyped-def]
+    """x**y = e**(y * log|x|) in float64, then the C standard's special cases."""
+    base = float64(x)
+    power = float64(y)
+    value = exp_f64(power * log_f64(absolute(base)))
+    is_whole = round_even(power) == power
+    is_odd = is_whole and round_even(power * 0.5) * 2.0 != power
+    value = -value if is_odd and bits(base) < 0 else value
+    is_root_of_negative = base < 0.0 and base > -np.inf and not is_whole
+    value = np.nan if is_root_of_negative else value
+    is_one = base == 1.0 or power == 0.0 or (base == -1.0 and absolute(power) == np.inf)
+    return float32(1.0 if is_one else value)
+
+
+VECTORIZED = {
+    "exp": {"float32": exp, "float64": exp_f64},
+    "expm1": {"float32": expm1},
+    "exp2": {"float32": exp2},
+    "log": {"float32": log, "float64": log_f64},
+    "log2": {"float32": log2},
+    "log10": {"float32": log10},
+    "log1p": {"float32": log1p},
+    "tanh": {"float32": tanh},
+    "sigmoid": {"float32": sigmoid, "float64": sigmoid_f64},
+    "erf": {"float32": erf},
+    "sin": {"float32": sin},
+    "cos": {"float32": cos},
+    "rsqrt": {"float32": rsqrt, "float64": rsqrt_f64},
+    "pow": {"float32": pow},
+}
+
+# Functions of the C math library, by number of arguments; the float32 version ends in "f".
+LIBM = {
+    name: 1
+    for name in (
+        "exp expm1 exp2 log log2 log10 log1p tanh erf sin cos tan acos asin atan sinh cosh acosh asinh"
+        " atanh erfc lgamma"
+    ).split()
+} | {"pow": 2, "atan2": 2, "fmod": 2, "hypot": 2, "nextafter": 2}  # fmt: skip

@@ -1,0 +1,68 @@
+"""The names that the text of a kernel may use, besides Python's own operators.
+
+`exp`, `log`... choose the vectorized function for their argument's type, or the C library's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import types
+
+from minitorch2.codegen.numba import primitives, vecmath
+from minitorch2.codegen.numba.library import PREFIX, call_symbol
+
+_FLOATS = (types.float32, types.float64)
+
+VECTORIZED = {
+    "float32": frozenset(
+        "exp expm1 exp2 log log2 log10 log1p tanh sigmoid erf sin cos rsqrt pow".split()
+    ),
+    "float64": frozenset(("exp", "log", "sigmoid", "rsqrt")),
+}
+"""The functions of `vecmath` by the dtype of their arguments."""
+
+LIBM = {
+    name: 1
+    for name in (
+        "exp expm1 exp2 log log2 log10 log1p tanh erf sin cos tan acos asin atan sinh cosh acosh"
+        " asinh atanh erfc lgamma"
+    ).split()
+} | {"pow": 2, "atan2": 2, "fmod": 2}
+"""Functions of the C math library, with their number of arguments."""
+
+
+def _versions(name: str, arity: int) -> dict[Any, Any]:
+    """For float32 and float64: the symbol to call and its signature."""
+    versions = {}
+    for kind in _FLOATS:
+        is_single = kind is types.float32
+        if name in VECTORIZED[str(kind)]:
+            symbol = PREFIX + (name if is_single else f"{name}_f64")
+        elif name in LIBM:
+            symbol = f"{name}f" if is_single else name
+        else:
+            continue
+        versions[(kind,) * arity] = (symbol, kind(*[kind] * arity))
+    return versions
+
+
+def _functions() -> dict[str, Any]:
+    names = sorted(LIBM.keys() | VECTORIZED["float32"])
+    return {name: call_symbol(_versions(name, LIBM.get(name, 1)), LIBM.get(name, 1)) for name in names}
+
+
+_PRIMITIVES = (
+    "floor ceil trunc round_even sqrt absolute copysign maximum minimum add_any_order"
+    " multiply_any_order bits from_bits from_float16 to_float16 from_bfloat16 to_bfloat16 local_array"
+).split()
+_TYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 boolean".split()
+
+VOCABULARY: dict[str, Any] = {
+    **_functions(),
+    **{name: getattr(primitives, name) for name in _PRIMITIVES},
+    **{name: getattr(types, name) for name in _TYPES},
+}
+
+# Each vectorized function is one of the library: a missing one is an error now, not in a kernel.
+assert all(hasattr(vecmath, name) for name in VECTORIZED["float32"])
