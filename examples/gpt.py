@@ -76,7 +76,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens [batch, time] -> logits [batch, time, vocabulary], and the loss if there are targets."""
+    """Tokens [batch, time] -> logits [batch, time, vocabulary], and the loss, given targets."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()

@@ -48,10 +48,9 @@ def findings() -> tuple[list[str], bool]:
 
 
 def _backends() -> list[str]:
-    # Without torch neither import works, and this report is what should say so.
-    import torch
+    import torch  # not at the top: where torch is missing, this report is what says so
 
-    from minitorch2.api import list_backends
+    from minitorch2.api import list_backends  # imports torch
 
     cuda = torch.cuda.is_available()
     device = torch.cuda.get_device_name() if cuda else "no CUDA device: CPU tensors only"

@@ -8,7 +8,7 @@ from minitorch2.demo.agreement import EmbeddingAgreement, Neighbour
 from minitorch2.demo.first_result import FirstResult
 
 FIGURES_CAPTION = (
-    "cold, warm: seconds from a loaded model to its first result (for gpt: a whole training step),\n"
+    "cold, warm: seconds from a loaded model to its first result (gpt: a whole training step),\n"
     "in a new process with an empty cache, and in the next process; run: a later batch or step;\n"
     "kernels: loop nests before fusion -> kernels after it"
 )
