@@ -1,0 +1,414 @@
+"""A callback before each Python frame runs, and frames that are answered without being run (PEP 523).
+
+`FrameHook(callback)` asks `callback(function, arguments)` about every frame that starts while the hook is
+enabled in its thread. The callback says None (run the frame as it is) or gives a function without
+parameters, whose result becomes the frame's result. The hook is
+
+- off while the callback thinks, and on again while the answer is computed, so that frames called from
+  there are asked about too (an answer's own frame as well, unless its code is skipped);
+- per thread: other threads run as if there were no hook;
+- silent about generators, coroutines, class bodies and modules, about code marked with `skip`, and while
+  a trace or monitoring callback runs.
+
+How a frame is answered: CPython has already built it, so it must also take it down. The hook puts the
+result on the frame's empty stack, swaps the frame's code for a stub that has the same local slots and
+returns the top of the stack (or raises it), and lets CPython's own evaluator run that.
+
+Source: PyTorch 2 paper, section 3.2 (PyTorch calls its C version `eval_frame`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dis
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType, FunctionType, TracebackType
+from typing import Any
+
+from minitorch2.bytecode.machine.errors import UnsupportedPythonError
+from minitorch2.bytecode.machine.frame_layout import (
+    EVALUATE_FRAME,
+    FrameLayout,
+    get_frame_evaluator,
+    get_interpreter,
+    get_thread_state,
+    probe_frame_layout,
+    set_frame_evaluator,
+)
+from minitorch2.bytecode.machine.interpreter_api import (
+    address,
+    check_interpreter,
+    compile_ir,
+    keep_forever,
+)
+from minitorch2.bytecode.machine.slots import Slots
+from minitorch2.bytecode.machine.tables import print_line_table
+
+Answer = Callable[[], object]
+Callback = Callable[[FunctionType, tuple[object, ...]], Answer | None]
+Entry = Callable[[FunctionType, CodeType, int], tuple[CodeType, object, int] | None]
+
+MOST_THREADS = 256
+"""How many threads can have a hook enabled at the same time."""
+SKIP = 1
+"""What the extra slot of a skipped code object holds."""
+SUSPENDABLE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
+
+HOOK_IR = """
+define ptr @hook(ptr %thread, ptr %frame, i32 %throw) {{
+entry:                                  ; a resumed frame may be entered with an exception: not ours
+  %extra_p = alloca ptr
+  store ptr null, ptr %extra_p
+  %table = inttoptr i64 {table} to ptr
+  %size = load i64, ptr %table
+  %fresh = icmp eq i32 %throw, 0
+  br i1 %fresh, label %scan, label %run
+scan:                                   ; is the hook enabled in this thread?
+  %i = phi i64 [ 0, %entry ], [ %next, %other ]
+  %more = icmp ult i64 %i, %size
+  br i1 %more, label %look, label %run
+look:
+  %row = mul i64 %i, 2
+  %owner_i = add i64 %row, 1
+  %owner_p = getelementptr ptr, ptr %table, i64 %owner_i
+  %owner = load ptr, ptr %owner_p
+  %mine = icmp eq ptr %owner, %thread
+  %next = add i64 %i, 1
+  br i1 %mine, label %enabled, label %other
+other:
+  br label %scan
+enabled:                                ; not in trace and monitoring callbacks
+  %tracing_p = getelementptr i8, ptr %thread, i64 {tracing}
+  %tracing = load i32, ptr %tracing_p
+  %untraced = icmp eq i32 %tracing, 0
+  br i1 %untraced, label %check, label %run
+check:                                  ; is this code marked as skipped?
+  %code_p = getelementptr ptr, ptr %frame, i64 {code}
+  %code = load ptr, ptr %code_p
+  %get_extra = inttoptr i64 {get_extra} to ptr
+  %status = call i32 %get_extra(ptr %code, i64 {extra_index}, ptr %extra_p)
+  %extra = load ptr, ptr %extra_p
+  %skipped = icmp eq ptr %extra, inttoptr (i64 {skip} to ptr)
+  br i1 %skipped, label %run, label %ask
+ask:                                    ; off, ask, on
+  store ptr null, ptr %owner_p
+  %callback_i = add i64 %row, 2
+  %callback_p = getelementptr ptr, ptr %table, i64 %callback_i
+  %callback = load ptr, ptr %callback_p
+  %function_p = getelementptr ptr, ptr %frame, i64 {function}
+  %function = load ptr, ptr %function_p
+  %locals = getelementptr ptr, ptr %frame, i64 {locals}
+  %to_int = inttoptr i64 {to_int} to ptr
+  %locals_int = call ptr %to_int(ptr %locals)
+  %call = inttoptr i64 {call} to ptr
+  %answer = call ptr (ptr, ...) %call(ptr %callback, ptr %function, ptr %code, ptr %locals_int, ptr null)
+  %decref = inttoptr i64 {decref} to ptr
+  call void %decref(ptr %locals_int)
+  store ptr %thread, ptr %owner_p
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %fail, label %answered
+answered:                               ; None, or a tuple (stub, result, number of local slots)
+  %none = icmp eq ptr %answer, inttoptr (i64 {none} to ptr)
+  br i1 %none, label %run, label %replace
+replace:
+  %item = inttoptr i64 {item} to ptr
+  %incref = inttoptr i64 {incref} to ptr
+  %from_int = inttoptr i64 {from_int} to ptr
+  %stub = call ptr %item(ptr %answer, i64 0)
+  %result = call ptr %item(ptr %answer, i64 1)
+  %count_int = call ptr %item(ptr %answer, i64 2)
+  %count = call i64 %from_int(ptr %count_int)
+  call void %incref(ptr %stub)
+  store ptr %stub, ptr %code_p
+  call void %decref(ptr %code)
+  %top = getelementptr ptr, ptr %locals, i64 %count
+  store ptr %result, ptr %top           ; borrowed: the answer keeps it alive until the stub has run
+  %stub_i = ptrtoint ptr %stub to i64
+  %start = add i64 %stub_i, {first_instruction}
+  %pointer_p = getelementptr i64, ptr %frame, i64 {pointer}
+  store i64 %start, ptr %pointer_p
+  %evaluate_stub = inttoptr i64 {evaluate} to ptr
+  %value = call ptr %evaluate_stub(ptr %thread, ptr %frame, i32 0)
+  call void %decref(ptr %answer)
+  ret ptr %value
+fail:                                   ; unwind the frame that has not started
+  %unwind = inttoptr i64 {evaluate} to ptr
+  %nothing = call ptr %unwind(ptr %thread, ptr %frame, i32 1)
+  ret ptr %nothing
+run:
+  %evaluate = inttoptr i64 {evaluate} to ptr
+  %value_as_is = call ptr %evaluate(ptr %thread, ptr %frame, i32 %throw)
+  ret ptr %value_as_is
+}}"""
+"""`table` holds a number of rows, then rows of two words: the thread state for which the row's hook is
+enabled (0: none) and its callback. Only the row's own thread writes it, and only with the GIL.
+"""
+
+
+@cache
+def machinery() -> _Machinery:
+    """The process's one native hook, made on first use; UnsupportedPythonError if it cannot be."""
+    check_interpreter()
+    made = _Machinery(probe_frame_layout())
+    for function in _OWN_CODE:
+        made.mark(function.__code__, SKIP)
+    return made
+
+
+class _Machinery:
+    """The native hook, its table of threads, and its index in the extra slots of code objects."""
+
+    def __init__(self, layout: FrameLayout) -> None:
+        self.table = (ctypes.c_uint64 * (1 + 2 * MOST_THREADS))()
+        keep_forever(self.table)
+        self._free_rows = list(reversed(range(MOST_THREADS)))
+        self._used_rows: set[int] = set()
+        self._lock = threading.RLock()
+        self._previous: int | None = None
+        extra_type = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p)
+        self._extra_index = extra_type(
+            address("PyUnstable_Eval_RequestCodeExtraIndex", "_PyEval_RequestCodeExtraIndex")
+        )(None)
+        self._set_extra = ctypes.PYFUNCTYPE(
+            ctypes.c_int, ctypes.py_object, ctypes.c_ssize_t, ctypes.c_void_p
+        )(address("PyUnstable_Code_SetExtra", "_PyCode_SetExtra"))
+        self._hook = compile_ir(self._ir(layout), "hook")
+
+    def _ir(self, layout: FrameLayout) -> str:
+        return HOOK_IR.format(
+            table=ctypes.addressof(self.table),
+            tracing=layout.tracing,
+            code=layout.code,
+            function=layout.function,
+            locals=layout.locals,
+            pointer=layout.pointer,
+            first_instruction=layout.first_instruction,
+            extra_index=self._extra_index,
+            skip=SKIP,
+            none=id(None),
+            evaluate=EVALUATE_FRAME,
+            get_extra=address("PyUnstable_Code_GetExtra", "_PyCode_GetExtra"),
+            to_int=address("PyLong_FromVoidPtr"),
+            from_int=address("PyLong_AsSsize_t"),
+            call=address("PyObject_CallFunctionObjArgs"),
+            item=address("PyTuple_GetItem"),
+            incref=address("Py_IncRef"),
+            decref=address("Py_DecRef"),
+        )
+
+    def mark(self, code: CodeType, value: int) -> None:
+        """Writes the extra slot of a code object."""
+        self._set_extra(code, self._extra_index, value)
+
+    def take_row(self) -> int:
+        """A row of the table for this thread; the first one installs the hook."""
+        with self._lock:
+            if not self._free_rows:
+                raise UnsupportedPythonError(f"more than {MOST_THREADS} threads compile at once")
+            if not self._used_rows:
+                interpreter = get_interpreter()
+                self._previous = get_frame_evaluator(interpreter)
+                set_frame_evaluator(interpreter, self._hook)
+            row = self._free_rows.pop()
+            self._used_rows.add(row)
+            self.table[0] = max(self._used_rows) + 1
+            return row
+
+    def give_row(self, row: int) -> None:
+        """Takes a row back; the last one uninstalls the hook."""
+        with self._lock:
+            self._used_rows.remove(row)
+            self._free_rows.append(row)
+            self.table[0] = max(self._used_rows, default=-1) + 1
+            if not self._used_rows:
+                set_frame_evaluator(get_interpreter(), self._previous)
+
+
+class _ThreadState(threading.local):
+    """What a thread knows about its own row: which one (None: none), and its thread state's address."""
+
+    def __init__(self) -> None:
+        self.row: int | None = None
+        self.address: int = get_thread_state()
+
+
+_thread = _ThreadState()
+
+
+class _Switch:
+    """A context in which a thread's hook is on (with a callback) or off."""
+
+    __slots__ = ("_entry", "_owned", "_saved")
+
+    def __init__(self, entry: Entry | None) -> None:
+        self._entry = entry
+
+    def __enter__(self) -> None:
+        self._owned = _thread.row is None
+        if _thread.row is None:
+            _thread.row = machinery().take_row()
+        table, at = machinery().table, 2 * _thread.row + 1
+        self._saved = table[at], table[at + 1]
+        table[at] = 0
+        table[at + 1] = id(self._entry)
+        table[at] = 0 if self._entry is None else _thread.address
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        row = _thread.row
+        assert row is not None
+        table, at = machinery().table, 2 * row + 1
+        table[at] = 0
+        table[at + 1] = self._saved[1]
+        table[at] = self._saved[0]
+        if self._owned:
+            _thread.row = None
+            machinery().give_row(row)
+
+
+def disabled() -> _Switch:
+    """A context in which this thread's frames run without any hook."""
+    return _Switch(None)
+
+
+def skip(code: CodeType) -> None:
+    """Frames of this code run as they are from now on, whatever hook is enabled."""
+    machinery().mark(code, SKIP)
+
+
+def unskip(code: CodeType) -> None:
+    """Takes a skip mark back."""
+    machinery().mark(code, 0)
+
+
+class FrameHook:
+    """A callback that is asked about frames while the hook is enabled.
+
+    Args:
+        callback: called with the frame's function and the values of its parameters, in the order of
+            `co_varnames` (positional, keyword-only, `*args` tuple, `**kwargs` dict). Parameters that
+            are cells come as plain values; free variables are in `function.__closure__`. What it
+            raises is raised by the call that made the frame, and so is what its answer raises.
+
+    Raises:
+        UnsupportedPythonError: this interpreter cannot be hooked.
+    """
+
+    def __init__(self, callback: Callback) -> None:
+        self._entry = _make_entry(callback)
+
+    def enabled(self) -> _Switch:
+        """A context in which this thread's frames are asked about."""
+        return _Switch(self._entry)
+
+
+# What happens between a frame and the callback.
+
+
+@dataclass(frozen=True, slots=True)
+class _FramePlan:
+    """How frames of one code object are read and answered.
+
+    Attributes:
+        parameters: a C array type of the parameters' slots; None if these frames are never asked about.
+        slots: number of local slots; the stack starts behind them.
+        returning, raising: stubs that return or raise what lies at the bottom of the stack.
+        life: drops this plan when the code object dies, since plans are found by its address.
+    """
+
+    parameters: type[ctypes.Array[Any]] | None
+    slots: int
+    returning: CodeType
+    raising: CodeType
+    life: weakref.ref[CodeType]
+
+
+_plans: dict[int, _FramePlan] = {}
+
+
+def _plan(code: CodeType) -> _FramePlan:
+    """The plan of a code object, made on first sight."""
+    key = id(code)
+    flags = code.co_flags
+    variadic = bool(flags & CO_VARARGS) + bool(flags & CO_VARKEYWORDS)
+    count = code.co_argcount + code.co_kwonlyargcount + variadic
+    answerable = flags & CO_OPTIMIZED and not flags & SUSPENDABLE and code.co_stacksize > 0
+    plan = _plans[key] = _FramePlan(
+        parameters=ctypes.py_object * count if answerable else None,
+        slots=len(Slots.of(code).names),
+        returning=_stub(code, "RETURN_VALUE"),
+        raising=_stub(code, "RERAISE"),
+        life=weakref.ref(code, lambda _: _plans.pop(key, None)),
+    )
+    return plan
+
+
+def _stub(code: CodeType, ending: str) -> CodeType:
+    """Code with the local slots of `code` that takes the bottom of the stack, then ends.
+
+    RERAISE leaves no trace of the frame in the exception's traceback.
+    """
+    slots = len(Slots.of(code).names)
+    units = [(dis.opmap["RESUME"], 0)]
+    if code.co_freevars:  # a debugger that looks at this frame's locals relies on them
+        units.insert(0, (dis.opmap["COPY_FREE_VARS"], len(code.co_freevars)))
+    high = [digit for digit in (slots >> 24, slots >> 16, slots >> 8) if digit]
+    units += [(dis.opmap["EXTENDED_ARG"], digit & 255) for digit in high]
+    units += [(dis.opmap["LOAD_FAST"], slots & 255), (dis.opmap[ending], 0)]
+    line = dis.Positions(code.co_firstlineno, None, None, None)
+    return code.replace(
+        co_code=b"".join(map(bytes, units)),
+        co_linetable=print_line_table(code.co_firstlineno, [(line, len(units))]),
+        co_exceptiontable=b"",
+    )
+
+
+def _make_entry(callback: Callback) -> Entry:
+    """The function that the native hook calls, made as a closure because every call counts."""
+    table = machinery().table
+
+    def enter(
+        function: FunctionType, code: CodeType, locals_address: int
+    ) -> tuple[CodeType, object, int] | None:
+        plan = _plans.get(id(code)) or _plan(code)
+        if plan.parameters is None:
+            skip(code)
+            return None
+        answer = callback(function, tuple(plan.parameters.from_address(locals_address)))
+        if answer is None:
+            return None
+        row = _thread.row
+        assert row is not None
+        table[2 * row + 1] = _thread.address
+        try:
+            return plan.returning, answer(), plan.slots
+        except BaseException as error:  # noqa: BLE001 - the stub raises it again
+            trace = error.__traceback__
+            assert trace is not None
+            return plan.raising, error.with_traceback(trace.tb_next), plan.slots
+        finally:
+            table[2 * row + 1] = 0
+
+    return enter
+
+
+_OWN_CODE = (
+    _Switch.__init__,
+    _Switch.__enter__,
+    _Switch.__exit__,
+    FrameHook.enabled,
+    disabled,
+    skip,
+    unskip,
+)
+"""Functions that run while a hook is enabled."""

@@ -1,0 +1,58 @@
+"""CPython's C functions as addresses, and machine code made from LLVM IR that may call them.
+
+Nothing here needs a C compiler: llvmlite brings LLVM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+
+import llvmlite.binding as llvm
+
+from minitorch2.bytecode.machine.errors import UnsupportedPythonError
+from minitorch2.bytecode.machine.versions import current_version
+
+api = ctypes.pythonapi
+
+
+def check_interpreter() -> None:
+    """Raises UnsupportedPythonError unless this is a CPython with a GIL and a known bytecode."""
+    current_version()
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise UnsupportedPythonError("the frame hook relies on the global interpreter lock")
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        raise UnsupportedPythonError("the frame hook needs a 64-bit interpreter")
+
+
+def address(*names: str) -> int:
+    """Address of the first of these C functions that the interpreter exports."""
+    for name in names:
+        try:
+            found = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
+        except AttributeError:
+            continue
+        assert found is not None
+        return found
+    raise UnsupportedPythonError(f"this interpreter ({sys.version}) does not export {names[0]}")
+
+
+def compile_ir(text: str, function: str) -> int:
+    """Address of a function of an LLVM module. Its machine code stays for the life of the process:
+    the interpreter may still call it while modules are torn down.
+    """
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=2)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    keep_forever(engine)
+    return int(engine.get_function_address(function))
+
+
+def keep_forever(value: object) -> None:
+    """Leaks one reference on purpose, for what machine code refers to by address."""
+    api.Py_IncRef(ctypes.py_object(value))
