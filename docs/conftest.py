@@ -1,0 +1,79 @@
+"""The documentation is a test: its Python blocks run, and what they print is what the page shows.
+
+An ```` ```output ```` block must equal what the Python block before it printed (`...` stands for
+anything). `pytest docs --update-docs` writes the present output into the pages.
+"""
+
+import doctest
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+
+UPDATES = pytest.StashKey[dict[Path, list[tuple[int, int, str]]]]()
+CHECKER = doctest.OutputChecker()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-docs", action="store_true", help="rewrite the pages' output blocks")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[UPDATES] = {}
+    blocks.config = config
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write new outputs from the last to the first, so that positions stay true."""
+    for path, updates in session.config.stash[UPDATES].items():
+        text = path.read_text(encoding="utf-8")
+        for start, end, new in sorted(updates, reverse=True):
+            text = text[:start] + new + text[end:]
+        path.write_text(text, encoding="utf-8")
+
+
+class Blocks:
+    """Runs `python` blocks in one namespace a page, and checks `output` blocks against them."""
+
+    config: pytest.Config
+
+    def run(self, example: Example) -> None:
+        padding = "\n" * (example.line + example.parsed.line_offset)
+        code = compile(padding + example.parsed, example.path, "exec", dont_inherit=True)
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(code, example.namespace)
+        example.namespace["__printed__"] = printed.getvalue()
+
+    def check(self, example: Example) -> None:
+        printed = without_trailing_spaces(example.namespace["__printed__"])
+        if CHECKER.check_output(example.parsed, printed, doctest.ELLIPSIS):
+            return
+        if not self.config.getoption("--update-docs"):
+            difference = CHECKER.output_difference(
+                doctest.Example("", example.parsed), printed, doctest.REPORT_NDIFF
+            )
+            raise AssertionError(difference)
+        start = example.start + example.parsed.offset
+        update = (start, start + len(example.parsed), printed)
+        self.config.stash[UPDATES].setdefault(Path(example.path), []).append(update)
+
+
+def without_trailing_spaces(text: str) -> str:
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+blocks = Blocks()
+
+pytest_collect_file = Sybil(
+    parsers=[
+        CodeBlockParser("python", blocks.run),
+        CodeBlockParser("output", blocks.check),
+        SkipParser(),
+    ],
+    patterns=["*.md"],
+    excludes=["_build/**"],
+).pytest()

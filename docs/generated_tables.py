@@ -1,0 +1,108 @@
+"""Directives whose text comes from the code: the options, and the public interface.
+
+`{options}` is the table of `minitorch2.config`; `{members} module name ...` shows signatures and
+docstrings; `{grammar} module` shows the indented blocks of a module's docstring, where each IR of
+this project has its grammar. Docstrings are Markdown already, but for their `Args:` sections.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from minitorch2 import config
+
+SECTION = re.compile(r"^(Args|Returns|Raises|Yields):$")
+ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
+
+
+class MarkdownDirective(SphinxDirective):
+    """A directive that writes Markdown."""
+
+    def markdown(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes("\n".join(self.markdown()), allow_section_headings=True)
+
+
+class OptionsTable(MarkdownDirective):
+    """All options with type, default, environment variable and meaning."""
+
+    def markdown(self) -> Iterator[str]:
+        yield "| option | type | default | environment | meaning |"
+        yield "|---|---|---|---|---|"
+        for option in config.list_options():
+            kind = option.type.replace("|", "\\|")
+            yield (
+                f"| `{option.name}` | {kind} | `{option.default!r}` | "
+                f"`{option.environment}` | {option.meaning} |"
+            )
+
+
+class Members(MarkdownDirective):
+    """The signature and the docstring of names of a module."""
+
+    required_arguments = 1
+    optional_arguments = 99
+    option_spec: ClassVar[dict[str, Any]] = {}
+
+    def markdown(self) -> Iterator[str]:
+        module = importlib.import_module(self.arguments[0])
+        for name in self.arguments[1:]:
+            member = getattr(module, name)
+            yield from (f"## `{name}`", "", "```python", signature(name, member), "```", "")
+            yield from docstring_lines(inspect.getdoc(member) or "")
+            yield ""
+
+
+class Grammar(MarkdownDirective):
+    """The grammar that opens a module: the indented blocks of its docstring."""
+
+    required_arguments = 1
+
+    def markdown(self) -> Iterator[str]:
+        text = inspect.getdoc(importlib.import_module(self.arguments[0])) or ""
+        lines = [line[4:] for line in text.splitlines() if line.startswith("    ") or not line]
+        if not any(lines):
+            raise self.error(f"the docstring of {self.arguments[0]} has no indented block")
+        yield from ("```text", "\n".join(lines).strip("\n"), "```")
+
+
+def signature(name: str, member: object) -> str:
+    """`class Name(...)` or `name(...) -> ...`, one parameter a line if it is long."""
+    prefix = "class " if inspect.isclass(member) else ""
+    if not callable(member):
+        return name
+    parameters = str(inspect.signature(member))
+    if len(prefix + name + parameters) > 88:
+        parameters = re.sub(r"(, |\()(?=\*?\*?\w+(:|=|,|\)))", r"\1\n    ", parameters)
+    return prefix + name + parameters.replace("'", "")
+
+
+def docstring_lines(text: str) -> Iterator[str]:
+    """Google sections become bold headings with lists; everything else is Markdown as it is."""
+    section = False
+    for line in text.splitlines():
+        if SECTION.match(line):
+            section = True
+            yield from ("", f"**{line.rstrip(':')}**", "")
+        elif section and (entry := ENTRY.match(line)):
+            yield f"- `{entry[1]}`: {entry[2]}"
+        elif section and line.startswith("    "):
+            yield "  " + line.strip()
+        else:
+            section = section and not line.strip()
+            yield line
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("options", OptionsTable)
+    app.add_directive("members", Members)
+    app.add_directive("grammar", Grammar)
+    return {"parallel_read_safe": True}
