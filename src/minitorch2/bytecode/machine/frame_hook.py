@@ -26,8 +26,15 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
-from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
+from inspect import (
+    CO_ASYNC_GENERATOR,
+    CO_COROUTINE,
+    CO_GENERATOR,
+    CO_ITERABLE_COROUTINE,
+    CO_OPTIMIZED,
+    CO_VARARGS,
+    CO_VARKEYWORDS,
+)
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 

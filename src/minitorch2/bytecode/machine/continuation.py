@@ -1,0 +1,146 @@
+"""Continuation functions: the rest of a function, from one of its instructions on.
+
+A continuation of `f` at an instruction takes what the rest of `f` needs of its state, rebuilds the value
+stack and jumps to the instruction; behind that prefix stands what is left of the original body::
+
+    __resume_at_30_1(stack items..., live variables...):
+        push the stack items                    NULLs and exception states where the caller says so
+        JUMP 30
+        the original body, without what cannot be reached any more
+
+Source: PyTorch 2 paper, section 3.8 (Graph breaks and continuation functions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED
+from types import CodeType
+
+from minitorch2.bytecode.machine.assemble import assemble
+from minitorch2.bytecode.machine.disassemble import disassemble
+from minitorch2.bytecode.machine.errors import ContinuationError
+from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.machine.liveness import reachable
+
+
+def make_continuation(
+    code: CodeType,
+    index: int,
+    live: Sequence[str],
+    stack: int = 0,
+    null_slots: Collection[int] = (),
+    *,
+    exception_slots: Collection[int] = (),
+    number: int = 1,
+) -> CodeType:
+    """The code of a function that goes on at `disassemble(code)[index]`.
+
+    Its parameters are positional: the stack items from the bottom up, without those that the prefix
+    makes itself, then the live plain locals in the order of `live`. (One exception: if the rest may call
+    `super()` without arguments, the function's own first parameter comes first; `co_varnames` has the
+    order in any case, stack item i being named `.stack<i>`.) Live variables that are left out are
+    unbound.
+
+    Live cells become free variables: `co_freevars` lists the live cells, then the free variables of
+    `code`, and the caller makes a function with the cells themselves as closure, so that other
+    functions that captured them keep seeing each assignment. Own cells that are not live are made anew.
+
+    A region of the exception table that covers the instruction covers it in the continuation, too.
+
+    Args:
+        code: the original function's code.
+        index: where to go on; behind the prologue (RESUME).
+        live: bound variables that the rest needs, usually of `live_names`.
+        stack: number of items on the value stack.
+        null_slots: which of them are NULL.
+        exception_slots: which of them are an exception being handled (PUSH_EXC_INFO). The item below
+            each is the exception that was handled before, which the prefix finds itself. The number
+            that some handlers keep below that (`lasti`) is an ordinary item; 0 will do.
+        number: makes the name `__resume_at_<offset>_<number>` unique.
+
+    Raises:
+        ContinuationError: generators and coroutines, class bodies and modules, an instruction in the
+            prologue, or a `super()` without arguments that could no longer find its object.
+    """
+    instructions = disassemble(code)
+    _check(code, instructions, index)
+    rest = reachable(instructions, index)
+    body = [instruction for instruction in instructions if instruction in rest]
+    cells = [name for name in code.co_cellvars if name in live]
+    pushed = [slot for slot in range(stack) if slot not in {s - 1 for s in exception_slots}]
+    items = [_item_name(slot) for slot in pushed if slot not in null_slots]
+    arguments = _super_first(code, body, items + [n for n in live if _is_plain(code, n)])
+    prefix = _prefix(code, instructions[index], body, cells, pushed, null_slots, exception_slots)
+    others = [name for name in code.co_varnames if name not in {*arguments, *cells}]
+    return assemble(
+        [*prefix, *body],
+        code,
+        name=f"__resume_at_{instructions[index].offset}_{number}",
+        argnames=arguments,
+        varnames=[*arguments, *others],
+        cellvars=[name for name in code.co_cellvars if name not in cells],
+        freevars=[*cells, *code.co_freevars],
+    )
+
+
+def _check(code: CodeType, instructions: Sequence[Instruction], index: int) -> None:
+    """Refuses what has no continuation."""
+    if code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR):
+        raise ContinuationError("a generator or coroutine keeps its own state")
+    if not code.co_flags & CO_OPTIMIZED:
+        raise ContinuationError("only functions keep their variables in slots")
+    if all(instruction.opname != "RESUME" for instruction in instructions[:index]):
+        raise ContinuationError("the function has not started at this instruction")
+
+
+def _is_plain(code: CodeType, name: str) -> bool:
+    return name in code.co_varnames and name not in code.co_cellvars
+
+
+def _item_name(slot: int) -> str:
+    """The parameter of a stack item; like CPython's `.0`, no name that a program can have."""
+    return f".stack{slot}"
+
+
+def _super_first(code: CodeType, body: Sequence[Instruction], arguments: list[str]) -> list[str]:
+    """Puts the object of a `super()` first, where it looks for it."""
+    calls_super = any(i.opname == "LOAD_GLOBAL" and i.argval == "super" for i in body)
+    if not calls_super or "__class__" not in code.co_freevars or not code.co_argcount:
+        return arguments
+    first = code.co_varnames[0]
+    if first not in arguments:
+        raise ContinuationError(f"super() needs {first!r} as a plain local variable")
+    return [first, *(name for name in arguments if name != first)]
+
+
+def _prefix(
+    code: CodeType,
+    target: Instruction,
+    body: Sequence[Instruction],
+    cells: Sequence[str],
+    pushed: Sequence[int],
+    null_slots: Collection[int],
+    exception_slots: Collection[int],
+) -> Iterator[Instruction]:
+    """Everything in front of the original body, on the line of the instruction that is resumed."""
+
+    def make(opname: str, argval: object = None) -> Instruction:
+        return Instruction(opname, argval, positions=target.positions)
+
+    if cells or code.co_freevars:
+        yield make("COPY_FREE_VARS", len(cells) + len(code.co_freevars))
+    for name in code.co_cellvars:
+        if name not in cells:
+            yield make("MAKE_CELL", name)
+    yield make("RESUME", 0)
+    for slot in pushed:
+        if slot in null_slots:
+            yield make("PUSH_NULL")
+            continue
+        yield make("LOAD_FAST", _item_name(slot))
+        yield make("DELETE_FAST", _item_name(slot))  # neither kept alive nor seen by locals()
+        if slot in exception_slots:
+            yield make("PUSH_EXC_INFO")
+    if target is not body[0]:
+        yield Instruction("JUMP", target=target, positions=target.positions)
