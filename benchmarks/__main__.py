@@ -1,0 +1,77 @@
+"""`python -m benchmarks SUITE [--peer]`: measure, print a table, write JSON."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks import compile_time, kernels, models, overhead
+from benchmarks.compilers import EAGER, OURS, PEER, compilers
+from benchmarks.measure import Result, measure_all
+
+SUITES = {"kernels": kernels.cases, "models": models.cases, "overhead": overhead.cases}
+RESULTS = Path(__file__).parent / "results"
+
+
+def results_of(suite: str, peer: bool, only: str) -> Iterable[Result]:
+    """Measure a suite's cases whose name contains `only`."""
+    chosen = compilers(peer)
+    if suite == "compile_time":
+        return compile_time.results(list(chosen))
+    cases = [case for case in SUITES[suite]() if only in case.name]
+    return track(measure_all(cases, chosen), suite, total=len(cases))
+
+
+def table(suite: str, results: list[Result]) -> Table:
+    """Seconds of each compiler, and how much faster ours is than the others."""
+    shown = Table(title=f"{suite}, {torch.get_num_threads()} threads, medians")
+    names = list(results[0].seconds)
+    for column in (suite, *names, f"over {EAGER}", *([f"over {PEER}"] if PEER in names else [])):
+        shown.add_column(column, justify="left" if column == suite else "right")
+    for result in results:
+        ratios = [result.speedup(OURS, over) for over in names if over != OURS]
+        wrong = f" [bold red]WRONG: {', '.join(result.wrong)}[/]" if result.wrong else ""
+        shown.add_row(
+            result.case + wrong,
+            *(duration(result.seconds[name]) for name in names),
+            *(f"{ratio:.2f}x" for ratio in ratios),
+        )
+    return shown
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.2f} {unit}"
+    return f"{seconds / 1e-6:.1f} us"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one suite; the status is 1 if any result was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("suite", choices=[*SUITES, "compile_time"])
+    parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
+    options = parser.parse_args(arguments)
+    results = list(results_of(options.suite, options.peer, options.only))
+    if not results:
+        parser.error(f"no case of {options.suite} contains {options.only!r}")
+    console = Console()
+    console.width = max(console.width, 110)
+    console.print(table(options.suite, results))
+    RESULTS.mkdir(exist_ok=True)
+    report = {"threads": torch.get_num_threads(), "results": [asdict(each) for each in results]}
+    (RESULTS / f"{options.suite}.json").write_text(json.dumps(report, indent=1) + "\n")
+    return 1 if any(result.wrong for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""One thing to measure: a function or module, and fresh random inputs for it."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A measured function.
+
+    `make` returns the function or module (a fresh one each time it is called, from a fixed seed);
+    `inputs` returns fresh random inputs; with `backward` the gradients of all floating inputs and
+    parameters are computed and compared too.
+    """
+
+    name: str
+    make: Callable[[], Function]
+    inputs: Callable[[], tuple[Tensor, ...]]
+    backward: bool = False
+
+    def build(self, compiler: Callable[[Function], Function]) -> Function:
+        """The compiled function, from inputs to outputs (and gradients)."""
+        torch.manual_seed(0)
+        function = self.make()
+        compiled = compiler(function)
+        if not self.backward:
+            return torch.no_grad()(compiled)
+        parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+        return with_gradients(compiled, parameters)
+
+    def fresh_inputs(self) -> tuple[Tensor, ...]:
+        """Random inputs; those that gradients are asked of say so."""
+        inputs = self.inputs()
+        for tensor in inputs if self.backward else ():
+            tensor.requires_grad_(tensor.is_floating_point())
+        return inputs
+
+
+def with_gradients(function: Function, parameters: list[Tensor]) -> Function:
+    """A function of the inputs that gives the output and all gradients.
+
+    The gradient that flows in is random, but the same in each call: no loss is computed, so that
+    nothing but the function itself is timed.
+    """
+
+    @functools.cache
+    def incoming(shape: torch.Size) -> Tensor:
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    def run(*inputs: Tensor) -> tuple[Tensor, ...]:
+        output = function(*inputs)
+        wanted = [*parameters, *(tensor for tensor in inputs if tensor.requires_grad)]
+        return output, *torch.autograd.grad(output, wanted, incoming(output.shape))
+
+    return run
+
+
+def same(got: Any, expected: Any) -> bool:
+    """Whether results agree as two float32 computations in another order do."""
+    try:
+        torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,18 @@
+"""What is compared: eager, minitorch2, and with `--peer` torch.compile."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import minitorch2
+
+Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+EAGER, OURS, PEER = "eager", "minitorch2", "torch.compile"
+
+
+def compilers(peer: bool) -> dict[str, Compiler]:
+    """The compilers by name, eager first."""
+    chosen: dict[str, Compiler] = {EAGER: lambda f: f, OURS: minitorch2.compile}
+    return {**chosen, PEER: torch.compile} if peer else chosen

@@ -1,0 +1,37 @@
+"""What a call costs when there is next to nothing to compute."""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.cases import Case
+
+
+def add_one(x: Tensor) -> Tensor:
+    return x + 1
+
+
+def many_inputs(*tensors: Tensor) -> Tensor:
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total = total + tensor
+    return total
+
+
+def ten_linears() -> nn.Module:
+    return nn.Sequential(*(nn.Linear(4, 4) for _ in range(10)))
+
+
+def with_a_break(x: Tensor) -> Tensor:
+    y = x + 1
+    return y * 2 if y.sum() > 0 else y - 2
+
+
+def cases() -> list[Case]:
+    """Tiny functions, so that time is guards, dispatch and launches."""
+    return [
+        Case("x + 1 of 8 numbers", lambda: add_one, lambda: (torch.randn(8),)),
+        Case("x + 1, backward", lambda: add_one, lambda: (torch.randn(8),), backward=True),
+        Case("20 inputs", lambda: many_inputs, lambda: tuple(torch.randn(8) for _ in range(20))),
+        Case("10 linears of width 4", ten_linears, lambda: (torch.randn(1, 4),)),
+        Case("a graph break", lambda: with_a_break, lambda: (torch.randn(8),)),
+    ]
