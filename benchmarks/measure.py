@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.cases import Case, same
+import torch
+from torch import Tensor
+
+from benchmarks.cases import Case, Function, same
 from benchmarks.compilers import EAGER, Compiler
 from minitorch2.demo.timing import medians, rounds, seconds
 
 SECONDS_A_CASE = 2.0
+SHORTEST_SAMPLE = 1e-3  # seconds: far above the cost of reading the clock
 
 
 @dataclass(frozen=True)
@@ -25,17 +29,34 @@ class Result:
 
 def measure(case: Case, compilers: dict[str, Compiler]) -> Result:
     """Compile, compare with eager on two sets of fresh inputs, then time on a third."""
-    functions = {name: case.build(compiler) for name, compiler in compilers.items()}
-    wrong = set()
-    for _ in range(2):
+    with torch.set_grad_enabled(case.backward):
+        functions = {name: case.build(compiler) for name, compiler in compilers.items()}
+        wrong = disagreeing(case, functions) | disagreeing(case, functions)
         inputs = case.fresh_inputs()
-        expected = functions[EAGER](*inputs)
-        wrong |= {name for name, f in functions.items() if not same(f(*inputs), expected)}
+        slowest = max(seconds(lambda f=f: f(*inputs)) for f in functions.values())
+        calls = max(1, int(SHORTEST_SAMPLE / slowest))
+        runs = {name: repeated(f, inputs, calls) for name, f in functions.items()}
+        count = int(SECONDS_A_CASE / (slowest * calls * len(runs)))
+        samples = list(rounds(runs, min(max(count, 5), 500)))
+    times = {name: spent / calls for name, spent in medians(samples).items()}
+    return Result(case.name, times, sorted(wrong))
+
+
+def disagreeing(case: Case, functions: dict[str, Function]) -> set[str]:
+    """The compilers whose results on fresh inputs are not eager's."""
     inputs = case.fresh_inputs()
-    runs = {name: lambda f=f: f(*inputs) for name, f in functions.items()}
-    once = sum(seconds(run) for run in runs.values())
-    count = max(5, min(2000, int(SECONDS_A_CASE / once)))
-    return Result(case.name, medians(list(rounds(runs, count))), sorted(wrong))
+    expected = functions[EAGER](*inputs)
+    return {name for name, f in functions.items() if not same(f(*inputs), expected)}
+
+
+def repeated(function: Function, inputs: tuple[Tensor, ...], calls: int) -> Function:
+    """A function that calls another several times, so that short calls can be timed."""
+
+    def run() -> None:
+        for _ in range(calls):
+            function(*inputs)
+
+    return run
 
 
 def measure_all(cases: list[Case], compilers: dict[str, Compiler]) -> Iterator[Result]:
