@@ -1,0 +1,94 @@
+"""The benchmarks must not flatter anybody: results are checked, and equal things measure equal."""
+
+import json
+
+import pytest
+import torch
+
+pytest.importorskip("rich")
+pytest.importorskip("transformers")
+
+from benchmarks import __main__ as program
+from benchmarks import kernels, measure
+from benchmarks.cases import Case
+
+IDENTITY = {"eager": lambda f: f, "minitorch2": lambda f: f}
+CASE = Case("wave", lambda: torch.sin, lambda: (torch.randn(64),))
+TRAINED = Case("linear", lambda: torch.nn.Linear(4, 3), lambda: (torch.randn(2, 4),), True)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch, tmp_path):
+    monkeypatch.setattr(measure, "SECONDS_A_CASE", 0.05)
+    monkeypatch.setattr(program, "RESULTS", tmp_path)
+
+
+@pytest.mark.parametrize("case", [CASE, TRAINED])
+def test_the_same_function_is_right_and_takes_a_time(case):
+    result = measure.measure(case, IDENTITY)
+    assert result.wrong == []
+    assert all(spent > 0 for spent in result.seconds.values())
+
+
+@pytest.mark.parametrize("case", [CASE, TRAINED])
+def test_a_wrong_result_is_reported(case):
+    wrong = {**IDENTITY, "minitorch2": lambda f: lambda *inputs: f(*inputs) * 1.01}
+    assert measure.measure(case, wrong).wrong == ["minitorch2"]
+
+
+def test_a_wrong_gradient_is_reported():
+    class Halved(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient / 2
+
+    wrong = {**IDENTITY, "minitorch2": lambda f: lambda x: Halved.apply(f(x))}
+    assert measure.measure(TRAINED, wrong).wrong == ["minitorch2"]
+
+
+def test_a_slower_function_measures_slower():
+    def slow(f):
+        return lambda *inputs: max((f(*inputs) for _ in range(20)), key=torch.Tensor.sum)
+
+    result = measure.measure(CASE, {**IDENTITY, "minitorch2": slow})
+    assert result.speedup("minitorch2") < 0.3
+
+
+def test_forward_only_cases_run_without_gradients():
+    seen = []
+    case = Case("mode", lambda: lambda x: (seen.append(torch.is_grad_enabled()), x)[1], CASE.inputs)
+    measure.measure(case, IDENTITY)
+    assert set(seen) == {False}
+
+
+def test_every_kernel_runs():
+    for case in kernels.cases_of(8, 8):
+        function = case.build(lambda f: f)
+        assert measure.same(function(*(inputs := case.fresh_inputs())), function(*inputs))
+
+
+def test_command_prints_ratios_and_writes_json(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(program, "compilers", lambda peer: IDENTITY)
+    monkeypatch.setattr(program, "SUITES", {"kernels": lambda: [CASE, TRAINED]})
+    assert program.main(["kernels", "--only", "wave"]) == 0
+    assert "wave" in capsys.readouterr().out
+    results = json.loads((tmp_path / "kernels.json").read_text())["results"]
+    assert [each["case"] for each in results] == ["wave"]
+
+
+def test_command_fails_when_a_result_is_wrong(monkeypatch):
+    wrong = {**IDENTITY, "minitorch2": lambda f: lambda x: f(x) + 1}
+    monkeypatch.setattr(program, "compilers", lambda peer: wrong)
+    monkeypatch.setattr(program, "SUITES", {"kernels": lambda: [CASE]})
+    assert program.main(["kernels"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.5, "2.50 s"), (0.0025, "2.50 ms"), (2.5e-6, "2.5 us")]
+)
+def test_durations(seconds, text):
+    assert program.duration(seconds) == text
