@@ -1,0 +1,86 @@
+"""Binding of arguments to parameters, as CPython does it, on trackers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from types import CodeType
+from typing import NoReturn
+
+from minitorch2.bytecode.callee import Callee
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.constant import ConstantVariable
+from minitorch2.bytecode.trackers.containers import DictVariable, TupleVariable
+
+
+def bind_arguments(
+    callee: Callee, args: Sequence[VariableTracker], kwargs: Mapping[str, VariableTracker]
+) -> dict[str, VariableTracker]:
+    """The callee's parameters, as CPython binds them; raises the user's TypeError if they do not fit."""
+    code = callee.code
+    positional = code.co_varnames[: code.co_argcount]
+    end = code.co_argcount + code.co_kwonlyargcount
+    keyword_only = code.co_varnames[code.co_argcount : end]
+    bound = dict(zip(positional, args, strict=False))
+    end = _bind_variadic(callee, args, bound, end)
+    by_keyword = {*positional[code.co_posonlyargcount :], *keyword_only}
+    extra: dict[str, VariableTracker] = {}
+    for name, value in kwargs.items():
+        if name in by_keyword:
+            if name in bound:
+                _fail(code, f"got multiple values for argument {name!r}")
+            bound[name] = value
+        else:
+            extra[name] = value
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        pairs = [(ConstantVariable(name), value) for name, value in extra.items()]
+        bound[code.co_varnames[end]] = DictVariable(pairs)
+    elif extra:
+        _fail(code, f"got an unexpected keyword argument {next(iter(extra))!r}")
+    _bind_defaults(callee, bound, positional, keyword_only)
+    return bound
+
+
+def _bind_variadic(
+    callee: Callee, args: Sequence[VariableTracker], bound: dict[str, VariableTracker], end: int
+) -> int:
+    """Put surplus positional arguments into ``*args``; where the name of ``**kwargs`` stands."""
+    code = callee.code
+    rest = args[code.co_argcount :]
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[code.co_varnames[end]] = TupleVariable(list(rest))
+        return end + 1
+    if rest:
+        takes = f"takes {code.co_argcount} positional argument{'s' * (code.co_argcount != 1)}"
+        _fail(code, f"{takes} but {len(args)} were given")
+    return end
+
+
+def _bind_defaults(
+    callee: Callee,
+    bound: dict[str, VariableTracker],
+    positional: Sequence[str],
+    keyword_only: Sequence[str],
+) -> None:
+    first = len(positional) - len(callee.defaults)
+    missing = []
+    for index, name in enumerate(positional):
+        if name not in bound and index >= first:
+            bound[name] = callee.defaults[index - first]()
+        elif name not in bound:
+            missing.append(name)
+    for name in keyword_only:
+        if name not in bound and name in callee.keyword_defaults:
+            bound[name] = callee.keyword_defaults[name]()
+        elif name not in bound:
+            missing.append(name)
+    if missing:
+        names = " and ".join(map(repr, missing))
+        plural = "s" * (len(missing) > 1)
+        kind = "positional" if missing[0] in positional else "keyword-only"
+        _fail(callee.code, f"missing {len(missing)} required {kind} argument{plural}: {names}")
+
+
+def _fail(code: CodeType, message: str) -> NoReturn:
+    raise_observed(TypeError, f"{code.co_qualname}() {message}")

@@ -1,0 +1,67 @@
+"""A Python function as inlining needs it.
+
+PyTorch 2 paper, section 3.6. The same description serves functions of the outside world, whose
+defaults and cells have sources, and functions that the captured code makes itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.sources import AttributeSource, ClosureSource, ItemSource, Source
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.cell import CellVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+Default = Callable[[], VariableTracker]
+
+@dataclass(frozen=True)
+class Callee:
+    """A Python function as inlining needs it; wrapping of defaults waits until they are used.
+
+    Attributes:
+        code: the function's code.
+        namespace: its globals.
+        defaults: of the last positional parameters.
+        keyword_defaults: of keyword-only parameters.
+        cells: its free variables, in the order of ``co_freevars``.
+    """
+
+    code: CodeType
+    namespace: dict[str, object]
+    defaults: Sequence[Default] = ()
+    keyword_defaults: Mapping[str, Default] = field(default_factory=dict)
+    cells: Sequence[CellVariable] = ()
+
+
+def callee_of(capture: Capture, function: FunctionType, source: Source | None) -> Callee:
+    """The callee that a function object of the outside world is."""
+    origin = source or capture.reference(function)
+
+    def default(attribute: str, key: object, value: object) -> Default:
+        return lambda: capture.wrap(value, ItemSource(AttributeSource(origin, attribute), key))
+
+    defaults = [
+        default("__defaults__", i, value) for i, value in enumerate(function.__defaults__ or ())
+    ]
+    keyword_defaults = {
+        name: default("__kwdefaults__", name, value)
+        for name, value in (function.__kwdefaults__ or {}).items()
+    }
+    cells = [_outer_cell(capture, function, origin, i) for i in range(len(function.__closure__ or ()))]
+    return Callee(function.__code__, function.__globals__, defaults, keyword_defaults, cells)
+
+
+def _outer_cell(
+    capture: Capture, function: FunctionType, source: Source, index: int
+) -> CellVariable:
+    """A cell of an existing closure; closures that share a cell share its tracker."""
+    assert function.__closure__ is not None
+    name, cell = function.__code__.co_freevars[index], function.__closure__[index]
+    place = ItemSource(AttributeSource(source, "__closure__"), index)
+    return capture.outer_cell(name, cell, place, ClosureSource(source, index))

@@ -1,0 +1,241 @@
+"""One attempt to capture a frame: the graph, its inputs, guards and side effects.
+
+A capture owns everything that the frame and the functions inlined into it share. It is thrown away
+if the evaluator meets something unsupported; the next attempt then stops in front of that
+instruction (`break_points`). So nothing ever has to be rolled back.
+PyTorch 2 paper, section 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CellType, CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.fake_call import FakeCall, describe_target
+from minitorch2.bytecode.guards import Guard, SameObject
+from minitorch2.bytecode.references import References
+from minitorch2.bytecode.side_effects import SideEffects
+from minitorch2.bytecode.sources import ReferenceSource, Source
+from minitorch2.bytecode.trackers import build
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.cell import CellVariable
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.node import Node, SourceLine, map_nodes
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call of a Python function that is about to be captured.
+
+    Attributes:
+        function: the function object: code, globals, closure.
+        values: value of each parameter by name, ``*args`` as a tuple and ``**kwargs`` as a dict.
+    """
+
+    function: FunctionType
+    values: Mapping[str, object]
+
+    @property
+    def code(self) -> CodeType:
+        """The function's code object."""
+        return self.function.__code__
+
+    @property
+    def globals(self) -> dict[str, object]:
+        """The globals of the function's module."""
+        return self.function.__globals__
+
+
+@dataclass
+class GraphInput:
+    """A placeholder, the real tensor seen while capturing, and where to load it from."""
+
+    node: Node
+    value: torch.Tensor
+    source: Source
+    tracker: VariableTracker
+
+
+@dataclass
+class Capture:
+    """What one attempt at a frame has found so far.
+
+    Attributes:
+        frame: the captured call.
+        graph: the tensor operations.
+        inputs: the tensors the graph takes, one entry for each tensor object.
+        guards: what the captured code relies on, in order of discovery and without repeats.
+        references: objects with private names, shared by guards and residual code.
+        side_effects: pending writes.
+        grad_enabled: grad mode at this point of the user's program.
+    """
+
+    frame: Frame
+    graph: Graph = field(default_factory=Graph)
+    inputs: list[GraphInput] = field(default_factory=list)
+    guards: dict[Guard, None] = field(default_factory=dict)
+    references: References = field(default_factory=References)
+    side_effects: SideEffects = field(default_factory=SideEffects)
+    line: SourceLine | None = None
+    _fakes: FakeConverter = field(default_factory=FakeConverter)
+    _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
+    _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
+    _inputs_by_id: dict[int, GraphInput] = field(default_factory=dict)
+    _cells: dict[int, CellVariable] = field(default_factory=dict)
+    _alive: list[object] = field(default_factory=list)
+
+    # Guards and values ---------------------------------------------------------------------------
+
+    def add_guard(self, guard: Guard) -> Guard:
+        """Rely on a guard; equal guards are one."""
+        self.guards.setdefault(guard)
+        return guard
+
+    def reference(self, value: object, base: str = "") -> ReferenceSource:
+        """The source of an object that has no path from the frame."""
+        return self.references.source(value, base)
+
+    def wrap(self, value: object, source: Source | None) -> VariableTracker:
+        """The tracker of a real value that `source` loads; without a source, by a private name.
+
+        One object has one tracker, whichever way it was reached: a second path to it is guarded
+        to lead to the same object.
+        """
+        source = source or self.reference(value)
+        known = self._by_source.get(source)
+        if known is not None:
+            return known
+        tracker = self._by_identity.get(id(value))
+        if tracker is None or tracker.source is None:
+            tracker = build.build(self, value, source)
+            if not tracker.is_constant():
+                self._by_identity.setdefault(id(value), tracker)
+            self._alive.append(value)
+        else:
+            tracker.guards |= {self.add_guard(SameObject(source, tracker.source))}
+        self._by_source[source] = tracker
+        return tracker
+
+    def outer_cell(
+        self, name: str, cell: CellType, place: Source, contents: Source
+    ) -> CellVariable:
+        """The tracker of a cell made outside the captured region.
+
+        Args:
+            name: the variable's name.
+            cell: the cell object; closures that share it share one tracker.
+            place: loads the cell object.
+            contents: loads what it contains.
+        """
+        known = self._cells.get(id(cell))
+        if known is None:
+            known = self._cells[id(cell)] = CellVariable(
+                name, place, lambda: self._cell_contents(cell, contents)
+            )
+        return known
+
+    def _cell_contents(self, cell: CellType, contents: Source) -> VariableTracker | None:
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            return None
+        return self.wrap(value, contents)
+
+    # The graph -----------------------------------------------------------------------------------
+
+    def tensor_input(
+        self, value: torch.Tensor, source: Source, make: Callable[[Node, FakeTensor], VariableTracker]
+    ) -> VariableTracker:
+        """Make a tensor an input of the graph; `make` wraps its node and fake value.
+
+        The same tensor reached twice is one input.
+        """
+        known = self._inputs_by_id.get(id(value))
+        if known is not None:
+            return known.tracker
+        node = self.graph.placeholder(_input_name(source))
+        fake = self._fakes.convert(value)
+        node.meta["val"] = fake
+        tracker = make(node, fake)
+        entry = GraphInput(node, value, source, tracker)
+        self.inputs.append(entry)
+        self._inputs_by_id[id(value)] = entry
+        return tracker
+
+    def call_in_graph(
+        self,
+        evaluator: Evaluator,
+        op: str,
+        target: str | Callable[..., Any],
+        args: Sequence[VariableTracker],
+        kwargs: Mapping[str, VariableTracker] | None = None,
+    ) -> VariableTracker:
+        """Record ``target(*args, **kwargs)`` as a node and wrap its outcome.
+
+        Args:
+            op: ``"call_function"`` (target is a callable) or ``"call_method"`` (target is a name).
+
+        Raises:
+            UnsupportedError: the operator needs data, or fails on these arguments: then the call is
+                made in Python, where it raises the user's own error.
+        """
+        kwargs = kwargs or {}
+        node_args = tuple(arg.as_argument() for arg in args)
+        node_kwargs = {key: value.as_argument() for key, value in kwargs.items()}
+        call = FakeCall(op, target, _values(node_args), _values(node_kwargs))
+        try:
+            value = call.run()
+        except UnsupportedError:
+            raise
+        except Exception as error:
+            cause = f"{describe_target(op, target)} failed: {type(error).__name__}: {error}"
+            raise UnsupportedError(cause, code="operator-error") from error
+        node = self.graph.create_node(op, target, node_args, node_kwargs)
+        node.meta.update(val=value, source=evaluator.source_line())
+        if call.is_impure:
+            node.meta["impure"] = True
+        return self._outcome(node, value, [*args, *kwargs.values()])
+
+    def _outcome(
+        self, node: Node, value: object, inputs: Iterable[VariableTracker]
+    ) -> VariableTracker:
+        """The tracker of a node's value; an in-place operator gives back the tensor it changed."""
+        guards: frozenset[Guard] = frozenset()
+        for tracker in inputs:
+            if isinstance(value, torch.Tensor) and getattr(tracker, "fake", None) is value:
+                return tracker
+            guards |= tracker.guards
+        result = build.from_graph(self, node, value)
+        result.guards |= guards
+        return result
+
+
+def _values(argument: Any) -> Any:
+    return map_nodes(argument, lambda node: node.meta["val"])
+
+
+def _input_name(source: Source) -> str:
+    """A placeholder's name: the variable for a local, the whole path otherwise."""
+    text = source.expression()
+    return "_".join(part for part in _words(text)) or "input"
+
+
+def _words(text: str) -> Iterator[str]:
+    word = ""
+    for character in text:
+        if character.isalnum() or character == "_":
+            word += character
+        elif word:
+            yield word.strip("_") or "_"
+            word = ""
+    if word:
+        yield word

@@ -1,0 +1,224 @@
+"""From a frame to compiled code: the steps of the paper's section 3.2, in order.
+
+    (1) skip check, (2) cache lookup                         dispatch.py
+    (3) symbolic analysis                                    here, evaluator.py
+    (4) the graph is compiled by the backend                 here
+    (5) one guard function                                   guard_function.py
+    (6) continuation functions                               breaks.py, continuations.py
+    (7) residual code                                        residual.py
+    (8) guards and residual code are installed and run       dispatch.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from minitorch2 import stages
+from minitorch2.bytecode import handlers
+from minitorch2.bytecode.breaks import FrameEnd
+from minitorch2.bytecode.capture import Capture, Frame
+from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
+from minitorch2.bytecode.continuations import Continuation
+from minitorch2.bytecode.frame_evaluator import FrameEvaluator
+from minitorch2.bytecode.guard_function import compile_guards
+from minitorch2.bytecode.guards import global_state_guards
+from minitorch2.bytecode.perform import CAPTURING
+from minitorch2.bytecode.residual import Residual
+from minitorch2.bytecode.signature import signature_of
+from minitorch2.errors import GraphBreakError, UnsupportedError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node, SourceLine
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+
+assert handlers  # importing them fills the table of instructions
+
+Backend = Callable[[GraphModule, list[torch.Tensor]], Callable[..., Any]]
+
+EARLIER_TRIES = 8
+"""How many instructions before the unsupported one are tried as break points."""
+
+
+class FrameCompiler(Protocol):
+    """What compiling a frame needs to know of the region it belongs to (`dispatch.Region`)."""
+
+    @property
+    def fullgraph(self) -> bool:
+        """Whether a graph break is an error."""
+
+    def new_number(self) -> int:
+        """Numbers compiled graphs and continuations."""
+
+    def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        """Run the backend."""
+
+    def continuation(self, continuation: Continuation, frame: Frame) -> object:
+        """Make a continuation callable from residual code."""
+
+    @property
+    def capturing(self) -> object:
+        """The context in which calls made by residual code are captured."""
+
+
+def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
+    """Capture a frame and compile what was captured.
+
+    Raises:
+        UnsupportedError: no residual code can be made: the frame runs in Python as it is.
+        GraphBreakError: there is a graph break, and the region wants one graph.
+    """
+    name = frame.code.co_qualname
+    _LOGGER.debug("step 3 of 8: symbolic analysis of %s", name)
+    with stages.phase("capture"):
+        attempt = capture_frame(frame, compiler)
+        module, nodes = attempt.finish_graph()
+    function_name = f"__compiled_fn_{attempt.number}"
+    if module is not None:
+        _LOGGER.debug("step 4 of 8: the backend compiles the graph of %s", name)
+        attempt.call_graph(function_name, module, nodes)
+    capture, residual = attempt.evaluator.capture, attempt.residual
+    with stages.phase("guards"):
+        _LOGGER.debug("step 5 of 8: one guard function for %s", name)
+        guards = [*capture.guards, *global_state_guards()]
+        values = capture.references.values
+        compiled_guards = compile_guards(guards, canonical(frame.function), values)
+    _LOGGER.debug("step 6 of 8: %d continuation functions", attempt.continuations)
+    _LOGGER.debug("step 7 of 8: residual code of %s", name)
+    code = residual.compile()
+    compiled = CompiledFrame(
+        compiled_guards, code, residual.source(), values, module, attempt.graph_break
+    )
+    _report(frame, compiled)
+    return compiled
+
+
+def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
+    """Evaluate a frame symbolically, again if need be, until it ends where residual code can go on.
+
+    An instruction that is not supported becomes the break point of the next attempt. If something
+    that lives there cannot be rebuilt, earlier instructions are tried.
+    """
+    attempt = Attempt(frame, compiler, {})
+    try:
+        attempt.run()
+        return attempt
+    except UnsupportedError as error:
+        reason, step = error, attempt.evaluator.steps
+    if compiler.fullgraph:
+        raise graph_break_error(reason)
+    for earlier in range(step, max(step - EARLIER_TRIES, 0), -1):
+        attempt = Attempt(frame, compiler, {earlier: reason})
+        try:
+            attempt.run()
+            return attempt
+        except UnsupportedError as error:
+            _LOGGER.debug("no break at step %d of %s: %s", earlier, frame.code.co_name, error)
+    raise reason
+
+
+class Attempt:
+    """One evaluation of a frame and the residual code written for it.
+
+    Args:
+        break_points: number of the step in front of which the evaluation stops, with the reason.
+    """
+
+    def __init__(
+        self, frame: Frame, compiler: FrameCompiler, break_points: dict[int, UnsupportedError]
+    ) -> None:
+        self.frame = frame
+        self.compiler = compiler
+        self.capture = Capture(frame)
+        self.evaluator = FrameEvaluator(self.capture, break_points)
+        self.graph_break: GraphBreak | None = None
+        self.continuations = 0
+
+    def run(self) -> None:
+        """Evaluate the frame and write its residual code.
+
+        Raises:
+            UnsupportedError: at the evaluator's present step.
+        """
+        reason = self.evaluator.run_to_break()
+        self.number = self.compiler.new_number()
+        self.residual = self._new_residual()
+        if reason is None:
+            assert self.evaluator.result is not None
+            self.residual.emit(f"return {self.residual.name_for(self.evaluator.result)}")
+        else:
+            self._write_break(reason)
+        with self.residual.writing(self.residual.effects):
+            self.capture.side_effects.emit(self.residual)
+
+    def _new_residual(self) -> Residual:
+        parameters = signature_of(self.frame.code).names
+        changed = self.capture.side_effects.changed_names()
+        residual = Residual(
+            self.frame.code, parameters, self.frame.globals, self.capture.references, changed
+        )
+        residual.line = self.evaluator.next_instruction.line or self.evaluator.line
+        return residual
+
+    def _write_break(self, reason: UnsupportedError) -> None:
+        line = reason.user_line
+        assert isinstance(line, SourceLine)
+        self.graph_break = GraphBreak.of(reason, line)
+        self.capture.references.bind(CAPTURING, self.compiler.capturing)
+        end = FrameEnd(self.evaluator, self.residual, self._bind, self.compiler.new_number)
+        end.write(self.evaluator.next_instruction)
+
+    def _bind(self, continuation: Continuation) -> str:
+        self.continuations += 1
+        value = self.compiler.continuation(continuation, self.frame)
+        return self.capture.references.bind(continuation.name, value)
+
+    # The graph -----------------------------------------------------------------------------------
+
+    def finish_graph(self) -> tuple[GraphModule | None, list[Node]]:
+        """The graph with its outputs, without dead nodes and inputs; None if nothing is left."""
+        graph = self.capture.graph
+        outputs = [node for node in graph.nodes if node in self.residual.outputs]
+        graph.output(tuple(outputs))
+        for node in reversed(graph.nodes):
+            if node.op != "output" and not node.users and not node.meta.get("impure"):
+                graph.erase(node)
+        if all(node.op in ("placeholder", "output") for node in graph.nodes):
+            return None, []
+        return GraphModule(graph), outputs
+
+    def call_graph(self, name: str, module: GraphModule, outputs: list[Node]) -> None:
+        """Compile the graph with the backend and call the result first of all."""
+        alive = set(module.graph.nodes)
+        inputs = [entry for entry in self.capture.inputs if entry.node in alive]
+        compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
+        self.capture.references.bind(name, compiled)
+        loads = [self.residual.load(entry.source) for entry in inputs]
+        self.residual.call_graph(name, loads, outputs, self.frame.code.co_firstlineno)
+
+
+def graph_break_error(reason: UnsupportedError) -> GraphBreakError:
+    """What `fullgraph=True` raises instead of breaking the graph."""
+    return GraphBreakError(
+        f"graph break with fullgraph=True: {reason.cause}",
+        code=reason.code,
+        fix=reason.fix or None,
+        user_line=reason.user_line,
+    )
+
+
+def _report(frame: Frame, compiled: CompiledFrame) -> None:
+    """Tell `stages` what was made."""
+    stages.count("frames")
+    if compiled.graph is not None:
+        stages.count("graphs")
+        if stages.open_logs():
+            stages.record("captured_graph", compiled.graph.print_tabular())
+    if compiled.graph_break is not None:
+        stages.count("graph_breaks")
+        stages.record("graph_break", str(compiled.graph_break))
+    stages.record("guards.py", compiled.guards.source)
+    stages.record("residual.py", compiled.source)

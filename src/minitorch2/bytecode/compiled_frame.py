@@ -1,0 +1,106 @@
+"""What capture makes of a frame: guards, a graph, and the residual function that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from minitorch2.bytecode.compiled_source import compile_function
+from minitorch2.bytecode.guard_function import CompiledGuards
+from minitorch2.bytecode.signature import signature_of
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import SourceLine
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """Why and where a graph ended before its function did.
+
+    Attributes:
+        reason: stable code of the reason, such as ``"data-dependent-branch"``.
+        cause: what happened, in the user's terms.
+        fix: what the user can change; empty if nothing is known.
+        line: the user's line.
+    """
+
+    reason: str
+    cause: str
+    fix: str
+    line: SourceLine
+
+    @staticmethod
+    def of(error: UnsupportedError, line: SourceLine) -> GraphBreak:
+        """The break that an unsupported instruction makes."""
+        return GraphBreak(error.code, error.cause, error.fix or "", line)
+
+    def __str__(self) -> str:
+        fix = f"\n  Fix: {self.fix}" if self.fix else ""
+        return f"{self.line}\n  {self.cause} [{self.reason}]{fix}"
+
+
+@dataclass(frozen=True)
+class CompiledFrame:
+    """One entry of the cache of a code object.
+
+    Attributes:
+        guards: when the entry may be used.
+        residual: code of the residual function; all its parameters are positional.
+        source: its text.
+        references: values of its private free variables.
+        graph: the captured graph; None if there were no tensor operations.
+        graph_break: why the graph ended early; None if it did not.
+    """
+
+    guards: CompiledGuards
+    residual: CodeType
+    source: str
+    references: dict[str, object]
+    graph: GraphModule | None
+    graph_break: GraphBreak | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def bind(self, function: FunctionType) -> BoundEntry:
+        """The guard and the residual function with the globals and cells of a function object."""
+        code = function.__code__
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        closure = tuple(
+            cells[name] if name in cells else CellType(self.references[name])
+            for name in self.residual.co_freevars
+        )
+        run = FunctionType(self.residual, function.__globals__, function.__name__, None, closure)
+        return BoundEntry(self.guards.bind(canonical(function)).check, run, self)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundEntry:
+    """A compiled frame ready to run: both take the values of all parameters positionally."""
+
+    check: Callable[..., bool]
+    run: Callable[..., Any]
+    compiled: CompiledFrame
+
+
+def canonical(function: FunctionType) -> FunctionType:
+    """A function with the same globals and cells whose parameters are all positional.
+
+    Guards and residual code take the parameters of the captured function in the order of its slots:
+    positional ones, keyword-only ones, the tuple of ``*args``, the dict of ``**kwargs``. This function,
+    which is never called, has that signature.
+    """
+    code = _canonical_code(function.__code__)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    return FunctionType(code, function.__globals__, function.__name__, None, closure)
+
+
+@cache
+def _canonical_code(code: CodeType) -> CodeType:
+    lines = [
+        (f"def canonical({', '.join(signature_of(code).names)}):", 1),
+        (f"    return ({''.join(name + ', ' for name in code.co_freevars)})", 1),
+    ]
+    return compile_function(lines, code.co_freevars, code)

@@ -1,0 +1,230 @@
+"""The symbolic evaluator: runs a frame's instructions on trackers instead of values.
+
+An `Evaluator` is one frame: its own code or a function inlined into it. The state is that of the
+paper's section 3.4: 1) `stack`, 2) `locals` (and `cells`), 3) `handled`, the exception context, and,
+shared through `capture`, 4) the graph, 5) the guards and 6) the side effects.
+
+One handler for each canonical instruction, found by the instruction's name in `HANDLERS`; the
+handlers live in `handlers/`, a file for each family. An instruction without a handler is a graph
+break, never a crash. If every handler does what its instruction does, the whole is right, by induction.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.arguments import bind_arguments
+from minitorch2.bytecode.callee import Callee
+from minitorch2.bytecode.machine.disassemble import disassemble
+from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.observed import ObservedError
+from minitorch2.bytecode.skip_files import refuses_inlining
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.cell import CellVariable
+from minitorch2.bytecode.trackers.exceptions import exception_of
+from minitorch2.bytecode.trackers.generator import GeneratorVariable
+from minitorch2.bytecode.trackers.null import NullVariable
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.node import SourceLine
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+Handler = Callable[["Evaluator", Instruction], None]
+
+DEEPEST = 200
+"""Calls deeper than this are not inlined: recursion is left to Python."""
+
+ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
+
+HANDLERS: dict[str, Handler] = {}
+"""What each canonical instruction does, by its name."""
+
+
+def handles(*opnames: str) -> Callable[[Handler], Handler]:
+    """Register a function as the handler of some instructions."""
+
+    def register(handler: Handler) -> Handler:
+        for opname in opnames:
+            HANDLERS[opname] = handler
+        return handler
+
+    return register
+
+
+@dataclass(frozen=True)
+class Program:
+    """The instructions of a code object, and where each stands."""
+
+    code: CodeType
+    instructions: Sequence[Instruction]
+
+    @cached_property
+    def positions(self) -> dict[int, int]:
+        """Index of each instruction, by its identity."""
+        return {id(instruction): i for i, instruction in enumerate(self.instructions)}
+
+    @staticmethod
+    def of(code: CodeType) -> Program:
+        """The program of a code object; disassembled once."""
+        program = _PROGRAMS.get(code)
+        if program is None:
+            program = _PROGRAMS[code] = Program(code, disassemble(code))
+        return program
+
+
+_PROGRAMS: dict[CodeType, Program] = {}
+
+
+class Evaluator:
+    """One frame that is evaluated symbolically.
+
+    Args:
+        capture: what all frames of this attempt share.
+        code: the frame's code.
+        namespace: globals of the function's module.
+        locals: trackers of the parameters.
+        cells: the free variables.
+        parent: the frame that called this one, if it is inlined.
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        code: CodeType,
+        namespace: dict[str, object],
+        locals: dict[str, VariableTracker],
+        cells: dict[str, CellVariable],
+        parent: Evaluator | None = None,
+    ) -> None:
+        self.capture = capture
+        self.code = code
+        self.namespace = namespace
+        self.locals = locals
+        self.cells = cells
+        self.parent = parent
+        self.stack: list[VariableTracker] = []
+        self.handled: list[VariableTracker] = []
+        self.program = Program.of(code)
+        self.position = 0
+        self.line = code.co_firstlineno
+        self.result: VariableTracker | None = None
+        self.yielded: VariableTracker | None = None
+
+    # Running -------------------------------------------------------------------------------------
+
+    def run(self) -> VariableTracker:
+        """Evaluate until the frame returns; the tracker of what it returns."""
+        while self.result is None:
+            self.step()
+        return self.result
+
+    def step(self) -> None:
+        """Evaluate one instruction."""
+        instruction = self.program.instructions[self.position]
+        self.position += 1
+        self.line = instruction.line or self.line
+        try:
+            self.execute(instruction)
+        except ObservedError as error:
+            self.catch(error, instruction)
+        except UnsupportedError as error:
+            error.user_line = error.user_line or self.source_line()
+            raise
+
+    def execute(self, instruction: Instruction) -> None:
+        """Do what an instruction does, on trackers."""
+        handler = HANDLERS.get(instruction.opname)
+        if handler is None:
+            unsupported("instruction", f"the instruction {instruction.opname} is not supported")
+        handler(self, instruction)
+
+    def catch(self, error: ObservedError, instruction: Instruction) -> None:
+        """Go to the handler of the user's ``try`` or ``with``; without one, leave this frame."""
+        handler = instruction.handler
+        if handler is None:
+            raise error
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.push(NullVariable())
+        self.push(exception_of(error))
+        self.jump(handler.target)
+
+    def jump(self, target: Instruction | None) -> None:
+        """Continue at another instruction."""
+        assert target is not None, "a jump without a target"
+        self.position = self.program.positions[id(target)]
+
+    # Stack ---------------------------------------------------------------------------------------
+
+    def push(self, value: VariableTracker) -> None:
+        """Put a value on the stack."""
+        self.stack.append(value)
+
+    def pop(self) -> VariableTracker:
+        """Take the top of the stack."""
+        return self.stack.pop()
+
+    def popn(self, count: int) -> list[VariableTracker]:
+        """Take the `count` topmost values, the deepest first."""
+        if not count:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return values
+
+    # Calls ---------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        function: VariableTracker,
+        args: Sequence[VariableTracker] = (),
+        kwargs: Mapping[str, VariableTracker] | None = None,
+    ) -> VariableTracker:
+        """``function(*args, **kwargs)``."""
+        return function.call(self, list(args), dict(kwargs or {}))
+
+    def inline(
+        self,
+        callee: Callee,
+        args: Sequence[VariableTracker],
+        kwargs: Mapping[str, VariableTracker] | None = None,
+    ) -> VariableTracker:
+        """Evaluate a call of a Python function here, as part of the caller's capture.
+
+        Raises:
+            UnsupportedError: the callee must not be inlined, or something in it is not supported:
+                a break at the call in the captured frame; the callee is then captured on its own.
+            ObservedError: the callee raises.
+        """
+        code = callee.code
+        reason = refuses_inlining(code)
+        if reason is not None:
+            unsupported("not-inlined", reason)
+        if self.depth >= DEEPEST:
+            unsupported("recursion", f"{code.co_name} is called more than {DEEPEST} deep")
+        if code.co_flags & ASYNCHRONOUS:
+            unsupported("async", f"{code.co_name} is asynchronous")
+        bound = bind_arguments(callee, args, kwargs or {})
+        cells = dict(zip(code.co_freevars, callee.cells, strict=True))
+        frame = Evaluator(self.capture, code, callee.namespace, bound, cells, parent=self)
+        return GeneratorVariable(frame) if code.co_flags & CO_GENERATOR else frame.run()
+
+    # Where we are --------------------------------------------------------------------------------
+
+    @property
+    def depth(self) -> int:
+        """How many calls this frame is inlined below the captured frame."""
+        return 0 if self.parent is None else self.parent.depth + 1
+
+    def source_line(self) -> SourceLine:
+        """The user's line that is being evaluated."""
+        file = self.code.co_filename
+        text = linecache.getline(file, self.line, self.namespace).strip()
+        return SourceLine(file, self.line, text, self.code.co_name)

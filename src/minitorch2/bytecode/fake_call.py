@@ -1,0 +1,71 @@
+"""Run one operation on fake tensors and see what it does besides giving a value.
+
+An operation is *impure* if dropping it, though nobody reads its result, would change the program: it
+writes to a tensor, draws random numbers, or changes PyTorch's state. Which operators do so is read
+from the schemas of the aten operators that really run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from minitorch2.graph.fake_tensor import run_fake
+
+STATE_CHANGES: set[Callable[..., Any]] = {
+    torch._C._set_grad_enabled,
+    torch.amp.autocast_mode._enter_autocast,
+    torch.amp.autocast_mode._exit_autocast,
+}
+"""Functions that change a state of PyTorch that later operators read."""
+
+
+class _Watch(TorchDispatchMode):
+    """Runs operators on fake tensors and notes writes and random draws."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_impure = False
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        self.is_impure |= random or func._schema.is_mutable
+        return run_fake(func, args, kwargs or {})
+
+
+@dataclass
+class FakeCall:
+    """One operation with fake arguments; `is_impure` is known after `run`."""
+
+    op: str
+    target: str | Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    is_impure: bool = False
+
+    def run(self) -> Any:
+        """The operation's fake value."""
+        with _Watch() as watch:
+            if isinstance(self.target, str):
+                value = getattr(self.args[0], self.target)(*self.args[1:], **self.kwargs)
+            else:
+                value = self.target(*self.args, **self.kwargs)
+        self.is_impure = watch.is_impure or self.target in STATE_CHANGES
+        return value
+
+
+def describe_target(op: str, target: str | Callable[..., Any]) -> str:
+    """A target as the user would write it: ``x.view`` or ``torch.cat``."""
+    if isinstance(target, str):
+        return f"Tensor.{target}"
+    return f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', target)}".lstrip(".")

@@ -1,0 +1,34 @@
+"""What each canonical instruction does on trackers: one file for each family of instructions.
+
+Importing this package fills `minitorch2.bytecode.evaluator.HANDLERS`.
+"""
+
+from minitorch2.bytecode.handlers import (
+    attributes,
+    calls,
+    containers,
+    control_flow,
+    exceptions,
+    functions,
+    generators,
+    imports,
+    names,
+    operators,
+    stack,
+    strings,
+)
+
+__all__ = [
+    "attributes",
+    "calls",
+    "containers",
+    "control_flow",
+    "exceptions",
+    "functions",
+    "generators",
+    "imports",
+    "names",
+    "operators",
+    "stack",
+    "strings",
+]

@@ -1,0 +1,67 @@
+"""Instructions that jump, loop and return.
+
+A branch on something that is known while capturing is decided now. A branch on the value of a tensor
+ends the graph: residual code decides it (see `minitorch2.bytecode.breaks`).
+"""
+
+from __future__ import annotations
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.trackers.constant import ConstantVariable
+
+
+@handles("JUMP", "JUMP_NO_INTERRUPT")
+def jump(evaluator: Evaluator, instruction: Instruction) -> None:
+    """Continue at the target."""
+    evaluator.jump(instruction.target)
+
+
+@handles("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE")
+def pop_jump_if(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``value ->``; jump if its truth is as the name says."""
+    wanted = instruction.opname == "POP_JUMP_IF_TRUE"
+    if evaluator.pop().truth(evaluator) is wanted:
+        evaluator.jump(instruction.target)
+
+
+@handles("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+def jump_if_or_pop(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``value -> value`` and jump, or ``value ->``."""
+    wanted = instruction.opname == "JUMP_IF_TRUE_OR_POP"
+    if evaluator.stack[-1].truth(evaluator) is wanted:
+        evaluator.jump(instruction.target)
+    else:
+        evaluator.pop()
+
+
+@handles("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE")
+def pop_jump_if_none(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``value ->``; jump if it is None, or if it is not."""
+    wanted = instruction.opname == "POP_JUMP_IF_NONE"
+    if operations.is_same(evaluator.pop(), ConstantVariable(None)) is wanted:
+        evaluator.jump(instruction.target)
+
+
+@handles("GET_ITER")
+def get_iter(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``iterable -> iterator``"""
+    evaluator.push(operations.get_iterator(evaluator, evaluator.pop()))
+
+
+@handles("FOR_ITER")
+def for_iter(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``iterator -> iterator item``; an exhausted iterator is popped, and we jump."""
+    item = operations.next_item(evaluator, evaluator.stack[-1])
+    if item is None:
+        evaluator.pop()
+        evaluator.jump(instruction.target)
+    else:
+        evaluator.push(item)
+
+
+@handles("RETURN_VALUE")
+def return_value(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``value ->``; the frame is done."""
+    evaluator.result = evaluator.pop()

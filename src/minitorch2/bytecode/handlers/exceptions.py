@@ -1,0 +1,117 @@
+"""Instructions of ``raise``, ``try`` and ``with``."""
+
+from __future__ import annotations
+
+import builtins
+from typing import NoReturn
+
+from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.constant import ConstantVariable
+from minitorch2.bytecode.trackers.exceptions import ExceptionVariable
+
+
+@handles("RAISE_VARARGS")
+def raise_varargs(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``[exception [cause]] ->``; without operands the handled exception is raised again."""
+    operands = evaluator.popn(instruction.argval)
+    if not operands:
+        if not evaluator.handled:
+            raise_observed(RuntimeError, "No active exception to reraise")
+        raise_exception(evaluator.handled[-1])
+    exception = _instance(evaluator, operands[0])
+    if len(operands) == 2 and isinstance(exception, ExceptionVariable):
+        exception.cause = operands[1]
+    raise_exception(exception)
+
+
+def _instance(evaluator: Evaluator, exception: VariableTracker) -> VariableTracker:
+    """``raise ValueError`` makes an instance."""
+    return evaluator.call(exception) if exception.python_type() is type else exception
+
+
+def raise_exception(exception: VariableTracker) -> NoReturn:
+    """Raise an exception object in the user's program."""
+    kind = exception.python_type()
+    if not issubclass(kind, BaseException):
+        raise_observed(TypeError, "exceptions must derive from BaseException")
+    raise ObservedError(kind, exception=exception)
+
+
+@handles("RERAISE")
+def reraise(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``exception ->``; raise it again."""
+    raise_exception(evaluator.pop())
+
+
+@handles("PUSH_EXC_INFO")
+def push_exc_info(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``exception -> previous exception``: the exception is the handled one now."""
+    exception = evaluator.pop()
+    evaluator.push(evaluator.handled[-1] if evaluator.handled else ConstantVariable(None))
+    evaluator.handled.append(exception)
+    evaluator.push(exception)
+
+
+@handles("POP_EXCEPT")
+def pop_except(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``previous ->``: the previous exception is the handled one again."""
+    evaluator.pop()
+    evaluator.handled.pop()
+
+
+@handles("CHECK_EXC_MATCH")
+def check_exc_match(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``exception class -> exception bool``"""
+    wanted = evaluator.pop()
+    kinds = tuple(_classes(evaluator, wanted))
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        message = "catching classes that do not inherit from BaseException is not allowed"
+        raise_observed(TypeError, message)
+    matches = issubclass(evaluator.stack[-1].python_type(), kinds)
+    evaluator.push(ConstantVariable(matches))
+
+
+def _classes(evaluator: Evaluator, wanted: VariableTracker) -> list[type]:
+    if wanted.python_type() is not tuple:
+        return [class_of(wanted)]
+    return [cls for item in wanted.items(evaluator) for cls in _classes(evaluator, item)]
+
+
+def class_of(tracker: VariableTracker) -> type:
+    """The class that a tracker of a class stands for."""
+    value = getattr(tracker, "value", None)
+    if not isinstance(value, type):
+        unsupported("exception-class", f"{tracker} as the class of an except clause")
+    return value
+
+
+@handles("LOAD_ASSERTION_ERROR")
+def load_assertion_error(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``-> AssertionError``"""
+    kind = builtins.AssertionError
+    evaluator.push(evaluator.capture.wrap(kind, evaluator.capture.reference(kind)))
+
+
+@handles("BEFORE_WITH")
+def before_with(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``manager -> manager.__exit__ manager.__enter__()``"""
+    manager = evaluator.pop()
+    leave = manager.get_attribute(evaluator, "__exit__")
+    entered = manager.call_method(evaluator, "__enter__", [], {})
+    evaluator.push(leave)
+    evaluator.push(entered)
+
+
+@handles("WITH_EXCEPT_START")
+def with_except_start(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``exit lasti previous exception -> exit lasti previous exception result``"""
+    leave, exception = evaluator.stack[-4], evaluator.stack[-1]
+    kind = exception.python_type()
+    cls = evaluator.capture.wrap(kind, evaluator.capture.reference(kind))
+    traceback = ConstantVariable(None)
+    evaluator.push(evaluator.call(leave, [cls, exception, traceback]))
+
+

@@ -1,0 +1,164 @@
+"""Instructions that load and store variables: locals, globals, cells, constants."""
+
+from __future__ import annotations
+
+import builtins
+
+from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.side_effects import DELETED
+from minitorch2.bytecode.sources import GlobalSource, ItemSource, Source
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.cell import CellVariable
+from minitorch2.bytecode.trackers.code import literal_or_code
+from minitorch2.bytecode.trackers.lazy import realize
+from minitorch2.bytecode.trackers.null import NULL
+
+# Constants and locals ----------------------------------------------------------------------------
+
+
+@handles("LOAD_CONST")
+def load_const(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``-> value``"""
+    evaluator.push(literal_or_code(instruction.argval))
+
+
+@handles("LOAD_FAST")
+def load_fast(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``-> locals[name]``; an unbound name raises the user's UnboundLocalError."""
+    name = instruction.argval
+    if name in evaluator.locals:
+        value = evaluator.locals[name] = realize(evaluator.locals[name])
+        evaluator.push(value)
+    elif name in evaluator.cells:
+        evaluator.push(evaluator.cells[name])
+    else:
+        _raise_unbound(name)
+
+
+@handles("STORE_FAST")
+def store_fast(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``value ->``; storing NULL unbinds the name."""
+    value = evaluator.pop()
+    if value is NULL:
+        evaluator.locals.pop(instruction.argval, None)
+    else:
+        evaluator.locals[instruction.argval] = value
+
+
+@handles("DELETE_FAST")
+def delete_fast(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``del name``"""
+    if evaluator.locals.pop(instruction.argval, None) is None:
+        _raise_unbound(instruction.argval)
+
+
+@handles("LOAD_FAST_AND_CLEAR")
+def load_fast_and_clear(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``-> locals[name] or NULL``, and unbind the name."""
+    evaluator.push(evaluator.locals.pop(instruction.argval, NULL))
+
+
+def _raise_unbound(name: str) -> None:
+    message = f"cannot access local variable {name!r} where it is not associated with a value"
+    raise_observed(UnboundLocalError, message)
+
+
+# Globals -----------------------------------------------------------------------------------------
+
+
+@handles("LOAD_GLOBAL")
+def load_global(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``-> globals[name]``, or the builtin of that name."""
+    evaluator.push(global_value(evaluator, instruction.argval))
+
+
+@handles("STORE_GLOBAL")
+def store_global(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``value ->``; a side effect."""
+    effects = evaluator.capture.side_effects
+    effects.store_global(evaluator.namespace, instruction.argval, evaluator.pop())
+
+
+@handles("DELETE_GLOBAL")
+def delete_global(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``del name``; a side effect."""
+    name = instruction.argval
+    effects = evaluator.capture.side_effects
+    pending = effects.load_global(evaluator.namespace, name)
+    if pending is DELETED or (pending is None and name not in evaluator.namespace):
+        raise_observed(NameError, f"name {name!r} is not defined")
+    effects.store_global(evaluator.namespace, name, DELETED)
+
+
+def global_value(evaluator: Evaluator, name: str) -> VariableTracker:
+    """The value of a global of the frame's module, pending writes included, or of a builtin."""
+    pending = evaluator.capture.side_effects.load_global(evaluator.namespace, name)
+    if isinstance(pending, VariableTracker):
+        return pending
+    if name in evaluator.namespace and pending is None:
+        return evaluator.capture.wrap(evaluator.namespace[name], _global_source(evaluator, name))
+    if not hasattr(builtins, name):
+        raise_observed(NameError, f"name {name!r} is not defined")
+    return evaluator.capture.wrap(getattr(builtins, name), _builtin_source(evaluator, name))
+
+
+def _global_source(evaluator: Evaluator, name: str) -> Source:
+    if evaluator.namespace is evaluator.capture.frame.globals:
+        return GlobalSource(name)
+    references = evaluator.capture.references
+    references.globals_name(evaluator.namespace)
+    return ItemSource(references.source(evaluator.namespace), name)
+
+
+def _builtin_source(evaluator: Evaluator, name: str) -> Source:
+    """A builtin seen from the captured module is guarded not to be shadowed later."""
+    if name not in evaluator.capture.frame.globals and name in evaluator.code.co_names:
+        return GlobalSource(name)
+    return evaluator.capture.reference(getattr(builtins, name), name)
+
+
+# Cells -------------------------------------------------------------------------------------------
+
+
+@handles("MAKE_CELL")
+def make_cell(evaluator: Evaluator, instruction: Instruction) -> None:
+    """Turn a local variable into a cell, with the parameter's value if it has one."""
+    name = instruction.argval
+    cell = CellVariable(name)
+    cell.contents = evaluator.locals.pop(name, None)
+    evaluator.cells[name] = cell
+    evaluator.capture.side_effects.new_cell(cell)
+
+
+@handles("COPY_FREE_VARS")
+def copy_free_vars(evaluator: Evaluator, instruction: Instruction) -> None:
+    """The evaluator was given its free variables as cells."""
+
+
+@handles("LOAD_CLOSURE")
+def load_closure(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``-> cell``"""
+    evaluator.push(evaluator.cells[instruction.argval])
+
+
+@handles("LOAD_DEREF")
+def load_deref(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``-> cell.cell_contents``"""
+    evaluator.push(evaluator.cells[instruction.argval].load())
+
+
+@handles("STORE_DEREF")
+def store_deref(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``value ->``; a side effect on the cell."""
+    cell = evaluator.cells[instruction.argval]
+    evaluator.capture.side_effects.store_cell(cell, evaluator.pop())
+
+
+@handles("DELETE_DEREF")
+def delete_deref(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``del name``; a side effect on the cell."""
+    cell = evaluator.cells[instruction.argval]
+    cell.load()
+    evaluator.capture.side_effects.store_cell(cell, None)

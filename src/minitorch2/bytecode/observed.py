@@ -1,0 +1,44 @@
+"""Exceptions that the user's program raises while it is evaluated symbolically.
+
+Two kinds of Python exception fly through the evaluator and must not be mixed up:
+`UnsupportedError` says that *we* cannot model something and ends the graph; `ObservedError` says
+that *the user's program* raises, and is caught by the user's own ``try`` if there is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.trackers.base import VariableTracker
+
+
+class ObservedError(Exception):
+    """The user's program raises.
+
+    Args:
+        kind: class of the exception, for messages and for ``except`` clauses.
+        arguments: constant arguments of the exception, when it was raised by a folded operation.
+        exception: the tracker of the exception object, when the program made it itself.
+    """
+
+    def __init__(
+        self,
+        kind: type[BaseException],
+        arguments: tuple[object, ...] = (),
+        exception: VariableTracker | None = None,
+    ) -> None:
+        super().__init__(kind, arguments)
+        self.kind = kind
+        self.arguments = arguments
+        self.exception = exception
+
+
+def raise_observed(kind: type[BaseException], *arguments: object) -> NoReturn:
+    """Raise ``kind(*arguments)`` in the user's program, from a tracker."""
+    raise ObservedError(kind, arguments)
+
+
+def raise_as_observed(error: BaseException) -> NoReturn:
+    """Raise in the user's program what a folded constant operation really raised."""
+    raise ObservedError(type(error), error.args) from error

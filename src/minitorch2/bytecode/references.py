@@ -1,0 +1,49 @@
+"""Objects that residual code and guards refer to by private names.
+
+A compiled graph, a continuation, a class to construct, the globals of another module: residual code
+cannot reach them from the frame's own variables. Each gets one private name, bound in the scope that
+encloses the residual function, so nothing is added to the user's module.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from minitorch2.bytecode.sources import ReferenceSource
+
+
+@dataclass
+class References:
+    """Private names of objects; one object has one name."""
+
+    values: dict[str, object] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def name(self, value: object, base: str = "") -> str:
+        """The private name of an object, such as ``__Linear`` or ``__value_2``."""
+        if id(value) not in self._names:
+            text = base or str(getattr(value, "__name__", type(value).__name__))
+            self.bind(self._fresh("__" + re.sub(r"\W+", "_", text).strip("_")), value)
+        return self._names[id(value)]
+
+    def bind(self, name: str, value: object) -> str:
+        """Give an object a name that the caller chose."""
+        self.values[name] = value
+        self._names[id(value)] = name
+        return name
+
+    def source(self, value: object, base: str = "") -> ReferenceSource:
+        """The source of an object that has no path from the frame."""
+        return ReferenceSource(self.name(value, base))
+
+    def globals_name(self, namespace: dict[str, object]) -> str:
+        """The private name of a module's globals."""
+        return self.name(namespace, f"globals_of_{namespace.get('__name__', 'module')}")
+
+    def _fresh(self, base: str) -> str:
+        name, count = base, 0
+        while name in self.values:
+            count += 1
+            name = f"{base}_{count}"
+        return name

@@ -1,0 +1,254 @@
+"""Residual code: the Python that is left of a frame once its tensor operations are in a graph.
+
+The residual of a frame is Python source, one statement a line, each with the user's line it stands
+for::
+
+    residual ::= def name(parameters):          the captured frame's parameters, in slot order
+                     outputs = __compiled_fn_0(inputs)
+                     temporary = expression      values that live on, loaded or rebuilt
+                     place = value               side effects
+                     return value | break
+
+    break    ::= the one unsupported instruction as Python, then
+                 return __resume_at_30_1(stack and live variables)
+
+CPython compiles it; line numbers then point into the user's file, so that a traceback through
+residual code shows the user's own line. Free variables of the frame stay free variables. Objects
+that residual code needs (compiled graphs, continuations, classes) are bound in an enclosing scope
+under private names: the user's module gets no new globals.
+PyTorch 2 paper, sections 3.2 (step 7) and 3.8.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.compiled_source import compile_function
+from minitorch2.bytecode.references import References
+from minitorch2.bytecode.sources import GlobalSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.sources import Source
+    from minitorch2.graph.node import Node
+
+INDENT = "    "
+_LITERAL = re.compile(r"-?\d+|'[^'\\]*'|\(\)|None|True|False|\.\.\.")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One line of residual code and the user's line that it stands for."""
+
+    text: str
+    line: int
+
+
+@dataclass
+class Residual:
+    """Collects the statements of one residual function.
+
+    Args:
+        code: the captured frame's code object: file, name and reserved variable names.
+        parameters: names of the residual function's parameters.
+        namespace: the captured frame's globals.
+        references: objects with private names; shared with the guards of the same capture.
+        volatile: globals and free variables that side effects change.
+
+    Statements go to three sections, printed in this order: `loads` of values, side `effects`, and
+    the `tail`, which returns or goes on. A value that is named late is still loaded early.
+    """
+
+    code: CodeType
+    parameters: Sequence[str]
+    namespace: dict[str, object]
+    references: References
+    volatile: Set[str] = frozenset()
+    line: int = 0
+    loads: list[Statement] = field(default_factory=list)
+    effects: list[Statement] = field(default_factory=list)
+    tail: list[Statement] = field(default_factory=list)
+    outputs: dict[Node, str] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+    _hints: dict[int, str] = field(default_factory=dict)
+    _in_progress: set[int] = field(default_factory=set)
+    _kept: list[VariableTracker] = field(default_factory=list)
+    _globals_written: set[str] = field(default_factory=set)
+    _used: set[str] = field(default_factory=set)
+    _indent: int = 1
+
+    def __post_init__(self) -> None:
+        self._section = self.tail
+        self._taken = {
+            *self.parameters,
+            *self.code.co_varnames,
+            *self.code.co_names,
+            *self.code.co_cellvars,
+            *self.code.co_freevars,
+            *dir(builtins),
+            *keyword.kwlist,
+        }
+
+    # Values --------------------------------------------------------------------------------------
+
+    def name_for(self, tracker: VariableTracker) -> str:
+        """An expression for the value that may be repeated: a name or a small literal.
+
+        One tracker always gets one name, so objects keep their identity.
+
+        Raises:
+            UnsupportedError: the value cannot be rebuilt.
+        """
+        if id(tracker) not in self._names:
+            self._names[id(tracker)] = self._build(tracker)
+            self._kept.append(tracker)
+        return self._names[id(tracker)]
+
+    def is_named(self, tracker: VariableTracker) -> bool:
+        """Whether residual code refers to the value already."""
+        return id(tracker) in self._names
+
+    def set_name(self, tracker: VariableTracker, name: str) -> None:
+        """Say under which name residual code holds a value that it already has."""
+        self._names[id(tracker)] = name
+        self._kept.append(tracker)
+
+    def hint(self, tracker: VariableTracker, name: str) -> None:
+        """Suggest the user's own variable name for a value."""
+        self._hints.setdefault(id(tracker), name)
+
+    def bind(self, expression: str, base: str = "value") -> str:
+        """Load the expression into a new local variable, before any effect; return its name."""
+        name = self.new_name(base)
+        self.loads.append(Statement(f"{INDENT}{name} = {expression}", self.line))
+        return name
+
+    def operand(self, tracker: VariableTracker) -> str:
+        """An expression for a value that is used once, at once: a global may stay a global."""
+        if id(tracker) not in self._names and isinstance(tracker.source, GlobalSource):
+            if tracker.source.name not in self.volatile:
+                return tracker.source.name
+        return self.name_for(tracker)
+
+    def _build(self, tracker: VariableTracker) -> str:
+        if id(tracker) in self._in_progress:
+            unsupported("cyclic-value", f"{tracker} contains itself")
+        self._in_progress.add(id(tracker))
+        try:
+            expression = tracker.reconstruct(self)
+        finally:
+            self._in_progress.discard(id(tracker))
+        if _LITERAL.fullmatch(expression) or self._is_own_name(expression):
+            return expression
+        return self.bind(expression, self._hints.get(id(tracker), _base_of(tracker)))
+
+    def _is_own_name(self, expression: str) -> bool:
+        """Whether an expression is a variable that only this residual function assigns."""
+        own = expression in self.parameters or expression in self._used
+        return own or expression in self.references.values
+
+    def load(self, source: Source) -> str:
+        """An expression that loads the value again from where it came."""
+        return source.expression()
+
+    def graph_output(self, node: Node, tracker: VariableTracker | None = None) -> str:
+        """Make a node an output of the graph; return the local variable that receives it."""
+        if node not in self.outputs:
+            hint = None if tracker is None else self._hints.get(id(tracker))
+            self.outputs[node] = self.new_name(hint or node.name, is_hint=hint is not None)
+        return self.outputs[node]
+
+    def reference(self, value: object, base: str = "") -> str:
+        """The private name of an object."""
+        return self.references.name(value, base)
+
+    def global_place(self, namespace: dict[str, object], name: str) -> str:
+        """The target of an assignment to a global variable of any module."""
+        if namespace is self.namespace and self._may_declare_global(name):
+            self._globals_written.add(name)
+            return name
+        return f"{self.references.globals_name(namespace)}[{name!r}]"
+
+    def _may_declare_global(self, name: str) -> bool:
+        code = self.code
+        local = {*self.parameters, *code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        return name.isidentifier() and name not in local
+
+    def new_name(self, base: str, *, is_hint: bool = False) -> str:
+        """A fresh variable name; a hint may be a variable of the user that is no parameter."""
+        base = re.sub(r"\W", "_", base).strip("_") or "value"
+        own = set(self.parameters) | set(self.code.co_cellvars) | set(self.code.co_freevars)
+        name = base
+        if is_hint and base not in own and base not in self._used:
+            self._used.add(base)
+            return base
+        count = 0
+        while name in self._taken or name in self._used:
+            count += 1
+            name = f"{base}_{count}"
+        self._used.add(name)
+        return name
+
+    # Text ----------------------------------------------------------------------------------------
+
+    def emit(self, text: str) -> None:
+        """Append a statement to the current section."""
+        self._section.append(Statement(INDENT * self._indent + text, self.line))
+
+    @contextmanager
+    def writing(self, section: list[Statement]) -> Iterator[None]:
+        """Statements that are emitted inside the block go to this section."""
+        saved, self._section = self._section, section
+        try:
+            yield
+        finally:
+            self._section = saved
+
+    def indent(self, levels: int = 1) -> None:
+        """Statements that follow belong to the block opened by the last one (negative: leave it)."""
+        self._indent += levels
+
+    def call_graph(self, name: str, inputs: Iterable[str], nodes: Sequence[Node], line: int) -> None:
+        """Put the call of the compiled graph in front of all statements."""
+        targets = ", ".join(self.outputs[node] for node in nodes)
+        call = f"{name}({', '.join(inputs)})"
+        if nodes:
+            call = f"{targets}{',' if len(nodes) == 1 else ''} = {call}"
+        self.loads.insert(0, Statement(INDENT + call, line))
+
+    def source(self) -> str:
+        """The residual function as Python text."""
+        return "\n".join(text for text, _ in self._lines()) + "\n"
+
+    def _lines(self) -> list[tuple[str, int]]:
+        first = self.code.co_firstlineno
+        name = self.code.co_name if self.code.co_name.isidentifier() else "anonymous"
+        lines = [(f"def {name}({', '.join(self.parameters)}):", first)]
+        if self._globals_written:
+            lines.append((f"{INDENT}global {', '.join(sorted(self._globals_written))}", first))
+        statements = [*self.loads, *self.effects, *self.tail]
+        return lines + [(s.text, s.line or first) for s in statements]
+
+    def compile(self) -> CodeType:
+        """The code object of the residual function, with the user's file, lines and name.
+
+        Its free variables are those of the frame and private names of `References`. Raises
+        SyntaxError if a statement is no Python: a bug of this module.
+        """
+        free = [*self.code.co_freevars, *self.references.values]
+        return compile_function(self._lines(), free, self.code)
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+
+
+def _base_of(tracker: VariableTracker) -> str:
+    name = type(tracker).__name__.removesuffix("Variable")
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() or "value"

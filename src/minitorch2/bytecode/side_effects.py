@@ -1,0 +1,266 @@
+"""Side effects of the captured code: recorded while capturing, applied after the graph.
+
+Grammar::
+
+    effect ::= owner.name = value | del owner.name         attribute of an object (old or new)
+             | mutate(container)                           a list, dict or set that existed before
+             | global[namespace].name = value | del        a global variable
+             | cell = value                                a closure variable
+
+Reads see pending writes. Several writes to one place are one effect, kept where the first one was.
+Effects on objects that nothing outside can see are never emitted: an object made while capturing is
+built in residual code only if a live value refers to it. PyTorch 2 paper, section 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.cell import CellVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.residual import Residual
+
+
+class Deleted:
+    """The value of an attribute or a global whose deletion is pending."""
+
+    def __repr__(self) -> str:
+        return "DELETED"
+
+
+DELETED: Final = Deleted()
+
+Pending = VariableTracker | Deleted
+
+
+@dataclass
+class Effect:
+    """One place that the captured code changes; subclasses say which."""
+
+    def owner(self) -> VariableTracker | None:
+        """The object that the place belongs to; None if it is always visible."""
+        return None
+
+    def value(self) -> VariableTracker | None:
+        """What the place will hold, if it is one value."""
+        return None
+
+    def emit(self, residual: Residual) -> None:
+        """Write the statements; all values have names by then."""
+        raise NotImplementedError
+
+    def prepare(self, residual: Residual) -> None:
+        """Give names to everything that `emit` will mention, before any place changes."""
+        for tracker in (self.owner(), self.value()):
+            if tracker is not None:
+                residual.name_for(tracker)
+
+
+@dataclass
+class AttributeEffect(Effect):
+    """``owner.name = value`` or ``del owner.name``."""
+
+    target: VariableTracker
+    name: str
+    pending: Pending
+    hide_setter: bool = False
+
+    def owner(self) -> VariableTracker:
+        return self.target
+
+    def value(self) -> VariableTracker | None:
+        return None if isinstance(self.pending, Deleted) else self.pending
+
+    def emit(self, residual: Residual) -> None:
+        target = residual.name_for(self.target)
+        if isinstance(self.pending, Deleted):
+            residual.emit(f"del {target}.{self.name}")
+        elif self.hide_setter:
+            setter = residual.reference(object.__setattr__, "object_setattr")
+            residual.emit(f"{setter}({target}, {self.name!r}, {residual.name_for(self.pending)})")
+        else:
+            residual.emit(f"{target}.{self.name} = {residual.name_for(self.pending)}")
+
+
+@dataclass
+class ContainerEffect(Effect):
+    """A list, dict or set that came from outside gets its final contents, in place."""
+
+    container: VariableTracker
+
+    def owner(self) -> VariableTracker:
+        return self.container
+
+    def prepare(self, residual: Residual) -> None:
+        self._statements = self.container.mutation(residual, residual.name_for(self.container))
+
+    def emit(self, residual: Residual) -> None:
+        for statement in self._statements:
+            residual.emit(statement)
+
+
+@dataclass
+class GlobalEffect(Effect):
+    """A write to a global variable, in this module or, by inlining, in another one."""
+
+    namespace: dict[str, object]
+    name: str
+    pending: Pending
+
+    def value(self) -> VariableTracker | None:
+        return None if isinstance(self.pending, Deleted) else self.pending
+
+    def emit(self, residual: Residual) -> None:
+        place = residual.global_place(self.namespace, self.name)
+        if isinstance(self.pending, Deleted):
+            residual.emit(f"del {place}")
+        else:
+            residual.emit(f"{place} = {residual.name_for(self.pending)}")
+
+
+@dataclass
+class CellEffect(Effect):
+    """A write to a closure's cell; None as contents empties it."""
+
+    cell: CellVariable
+
+    def owner(self) -> VariableTracker:
+        return self.cell
+
+    def value(self) -> VariableTracker | None:
+        return self.cell.contents
+
+    def emit(self, residual: Residual) -> None:
+        place = f"{residual.name_for(self.cell)}.cell_contents"
+        if self.cell.contents is None:
+            if self.cell.source is not None:
+                residual.emit(f"del {place}")
+        else:
+            residual.emit(f"{place} = {residual.name_for(self.cell.contents)}")
+
+
+@dataclass
+class SideEffects:
+    """The pending effects of one capture, in the order of first writes."""
+
+    _effects: dict[object, Effect] = field(default_factory=dict)
+    _new: dict[int, VariableTracker] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._effects)
+
+    # Objects -------------------------------------------------------------------------------------
+
+    def new_object(self, tracker: VariableTracker) -> None:
+        """Say that the captured code made this object: unseen unless something live refers to it."""
+        self._new[id(tracker)] = tracker
+
+    def is_new(self, tracker: VariableTracker) -> bool:
+        """Whether the captured code made the object."""
+        return id(tracker) in self._new
+
+    # Attributes ----------------------------------------------------------------------------------
+
+    def store_attribute(
+        self, owner: VariableTracker, name: str, value: VariableTracker, *, raw: bool = False
+    ) -> None:
+        """``owner.name = value``; `raw` bypasses the class's ``__setattr__`` when it is applied."""
+        self._attribute(owner, name, value, raw)
+
+    def delete_attribute(self, owner: VariableTracker, name: str) -> None:
+        """``del owner.name``; the caller has checked that the attribute exists."""
+        existing = self._effects.get(("attribute", id(owner), name))
+        if self.is_new(owner) and existing is not None:
+            del self._effects["attribute", id(owner), name]
+        else:
+            self._attribute(owner, name, DELETED, raw=False)
+
+    def load_attribute(self, owner: VariableTracker, name: str) -> Pending | None:
+        """The pending value, DELETED, or None when nothing is pending."""
+        effect = self._effects.get(("attribute", id(owner), name))
+        return effect.pending if isinstance(effect, AttributeEffect) else None
+
+    def pending_attributes(self, owner: VariableTracker) -> dict[str, Pending]:
+        """All pending attributes of one object, in the order of first writes."""
+        return {
+            effect.name: effect.pending
+            for effect in self._effects.values()
+            if isinstance(effect, AttributeEffect) and effect.target is owner
+        }
+
+    def _attribute(self, owner: VariableTracker, name: str, value: Pending, raw: bool) -> None:
+        effect = self._effects.get(("attribute", id(owner), name))
+        if isinstance(effect, AttributeEffect):
+            effect.pending = value
+        else:
+            self._effects["attribute", id(owner), name] = AttributeEffect(owner, name, value, raw)
+
+    # Containers ----------------------------------------------------------------------------------
+
+    def mutated(self, container: VariableTracker) -> None:
+        """Say that a list, dict or set changes; contents are read from the tracker at the end."""
+        if container.source is not None or self.is_new(container):
+            self._effects.setdefault(("container", id(container)), ContainerEffect(container))
+
+    # Globals -------------------------------------------------------------------------------------
+
+    def store_global(self, namespace: dict[str, object], name: str, value: Pending) -> None:
+        """``global name; name = value`` in the module whose globals are `namespace`."""
+        key = ("global", id(namespace), name)
+        effect = self._effects.get(key)
+        if isinstance(effect, GlobalEffect):
+            effect.pending = value
+        else:
+            self._effects[key] = GlobalEffect(namespace, name, value)
+
+    def load_global(self, namespace: dict[str, object], name: str) -> Pending | None:
+        """The pending value, DELETED, or None when nothing is pending."""
+        effect = self._effects.get(("global", id(namespace), name))
+        return effect.pending if isinstance(effect, GlobalEffect) else None
+
+    # Cells ---------------------------------------------------------------------------------------
+
+    def new_cell(self, cell: CellVariable) -> None:
+        """A cell that the captured code makes; its contents are written when it is made for real."""
+        self.new_object(cell)
+        self._effects["cell", id(cell)] = CellEffect(cell)
+
+    def store_cell(self, cell: CellVariable, value: VariableTracker | None) -> None:
+        """Assign to a closure variable; None deletes it."""
+        cell.contents = value
+        self._effects.setdefault(("cell", id(cell)), CellEffect(cell))
+
+    def changed_names(self) -> frozenset[str]:
+        """Names of the global and closure variables that pending effects change."""
+        effects = self._effects.values()
+        names = {effect.name for effect in effects if isinstance(effect, GlobalEffect)}
+        names |= {effect.cell.name for effect in effects if isinstance(effect, CellEffect)}
+        return frozenset(names)
+
+    # Emission ------------------------------------------------------------------------------------
+
+    def emit(self, residual: Residual) -> None:
+        """Apply all visible effects in the order of first writes.
+
+        First every value that some visible effect needs gets a name, which may make further new
+        objects visible; only then is anything changed, so that values are read before the writes.
+        """
+        visible: set[int] = set()
+        while batch := [e for e in self._visible(residual) if id(e) not in visible]:
+            for effect in batch:
+                visible.add(id(effect))
+                effect.prepare(residual)
+        for effect in self._visible(residual):
+            effect.emit(residual)
+
+    def _visible(self, residual: Residual) -> Iterator[Effect]:
+        for effect in list(self._effects.values()):
+            owner = effect.owner()
+            if owner is None or not self.is_new(owner) or residual.is_named(owner):
+                yield effect
+
+

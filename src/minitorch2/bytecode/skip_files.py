@@ -1,0 +1,58 @@
+"""Which code is captured, by file: user code and model libraries, not the tools they are made of.
+
+Frames of the standard library, numpy, PyTorch and this package are never analysed when the frame hook
+meets them (PyTorch 2 paper, section 3.2). Inlining is a little more generous: forward methods of
+`torch.nn` modules and small, pure parts of the standard library are evaluated as user code is.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from functools import cache
+from pathlib import Path
+from types import CodeType
+
+import numpy
+import torch
+
+PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
+TORCH = str(Path(torch.__file__).resolve().parent) + "/"
+NUMPY = str(Path(numpy.__file__).resolve().parent) + "/"
+STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
+SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
+
+INLINED_TORCH = ("nn/modules/", "utils/_contextlib.py", "nn/parallel/data_parallel.py")
+INLINED_STANDARD = (
+    "abc.py",
+    "collections/__init__.py",
+    "contextlib.py",
+    "dataclasses.py",
+    "enum.py",
+    "functools.py",
+    "operator.py",
+    "types.py",
+)
+
+
+@cache
+def is_skipped_file(file: str) -> bool:
+    """Whether frames of this file run as they are, without analysis."""
+    if file.startswith((PACKAGE, TORCH, NUMPY)) or file.startswith(("<frozen", "<minitorch2")):
+        return not file.startswith(TORCH + "nn/modules/")
+    return file.startswith(STANDARD_LIBRARY) and not file.startswith(SITE_PACKAGES)
+
+
+@cache
+def _refused_file(file: str) -> str | None:
+    if not is_skipped_file(file):
+        return None
+    for folder, inlined in ((TORCH, INLINED_TORCH), (STANDARD_LIBRARY, INLINED_STANDARD)):
+        if file.startswith(folder) and file.removeprefix(folder).startswith(inlined):
+            return None
+    return f"functions of {file} are not captured"
+
+
+def refuses_inlining(code: CodeType) -> str | None:
+    """Why a function must not be inlined; None if it may be."""
+    reason = _refused_file(code.co_filename)
+    return None if reason is None else f"{code.co_qualname}: {reason}"

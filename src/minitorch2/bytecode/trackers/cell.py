@@ -1,0 +1,70 @@
+"""Cells: the boxes through which closures share variables.
+
+PyTorch 2 paper, section 3.6 tells three cases. A cell from outside has a source, through which it is
+read and written. A cell made and dropped inside the captured region costs nothing. A cell that
+escapes is made at the very end, in residual code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CellType
+from typing import TYPE_CHECKING, Final
+
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.sources import Source
+
+_UNBOUND: Final = "cannot access free variable {!r} where it is not associated with a value in enclosing scope"
+
+
+class CellVariable(VariableTracker):
+    """A cell, new or from outside.
+
+    Args:
+        name: the variable's name, for messages and for readable residual code.
+        source: source of the cell object, None for a cell that the captured code makes.
+        initial: wraps the contents that a cell from outside has; called at the first read only.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Source | None = None,
+        initial: Callable[[], VariableTracker | None] | None = None,
+    ) -> None:
+        super().__init__(source=source)
+        self.name = name
+        self._initial = initial
+        self._contents: VariableTracker | None = None
+
+    @property
+    def contents(self) -> VariableTracker | None:
+        """What the cell holds now, pending writes included; None while it is empty."""
+        if self._initial is not None:
+            self.contents = self._initial()
+        return self._contents
+
+    @contents.setter
+    def contents(self, value: VariableTracker | None) -> None:
+        self._initial = None
+        self._contents = value
+
+    def python_type(self) -> type:
+        return CellType
+
+    def load(self) -> VariableTracker:
+        """The contents; an empty cell raises the user's NameError."""
+        contents = self.contents
+        if contents is None:
+            raise_observed(NameError, _UNBOUND.format(self.name))
+        return contents
+
+    def reconstruct(self, residual: Residual) -> str:
+        """The cell object itself: the existing one, or a new one that `SideEffects` fills."""
+        if self.source is not None:
+            return residual.load(self.source)
+        return f"{residual.reference(CellType, 'CellType')}()"

@@ -1,0 +1,56 @@
+"""Whether a frame may contain tensor operations at all: most Python functions do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import FunctionType, ModuleType
+
+import torch
+
+DEPTH = 2
+WIDTH = 32
+"""How deep, and how many elements of each container, arguments are searched for tensors."""
+
+
+def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool:
+    """Whether a tensor or a module is in sight: among the arguments, the globals or the cells.
+
+    A wrong no costs speed only: the frame runs in Python, and functions that it calls are asked again.
+    """
+    return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
+
+
+def has_tensor(value: object, depth: int) -> bool:
+    """Whether a tensor or a module is in the value or, `depth` levels down, in its parts."""
+    if isinstance(value, torch.Tensor | torch.nn.Module):
+        return True
+    if depth == 0:
+        return False
+    return any(has_tensor(part, depth - 1) for part in _parts(value))
+
+
+def _parts(value: object) -> list[object]:
+    if isinstance(value, list | tuple):
+        return list(value[:WIDTH])
+    if isinstance(value, dict):
+        return list(value.values())[:WIDTH]
+    attributes = getattr(value, "__dict__", None)
+    return list(attributes.values())[:WIDTH] if isinstance(attributes, dict) else []
+
+
+def _mentions_torch(function: FunctionType) -> bool:
+    namespace = function.__globals__
+    for name in function.__code__.co_names:
+        value = namespace.get(name)
+        if isinstance(value, torch.Tensor | torch.nn.Module):
+            return True
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch":
+            return True
+    return any(has_tensor(_contents(cell), 1) for cell in function.__closure__ or ())
+
+
+def _contents(cell: object) -> object:
+    try:
+        return getattr(cell, "cell_contents", None)
+    except ValueError:  # an empty cell
+        return None
