@@ -184,13 +184,20 @@ def operator_facts(func: Operator) -> OperatorFacts:
     )
 
 
+def _shape_is_known(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether this call of a usually data-dependent operator is not: indexing without a mask."""
+    if func in (aten.index.Tensor, aten._unsafe_index.Tensor):
+        return all(index is None or index.dtype not in (torch.bool, torch.uint8) for index in args[1])
+    return kwargs.get("output_size") is not None
+
+
 def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run an operator on fake arguments. A real tensor among them is a constant.
 
     Raises DataDependentError where the result's shape or value depends on data.
     """
     facts = operator_facts(func)
-    if facts.needs_data:
+    if facts.needs_data and not _shape_is_known(func, args, kwargs):
         raise DataDependentError(f"{func} needs the data of a tensor that is not computed yet")
     call = _MetaCall()
     meta_args = [call.unwrap(value) for value in args]

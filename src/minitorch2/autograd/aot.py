@@ -1,0 +1,150 @@
+"""From a captured graph to a function: trace, partition, compile, run.
+
+PyTorch's counterpart is AOTAutograd (PyTorch 2 paper, section 3.9). It works on any graph, so each
+graph of a program with graph breaks gets its own forward and backward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils._pytree import tree_unflatten
+
+from minitorch2 import stages
+from minitorch2.autograd.decompositions import DECOMPOSITIONS
+from minitorch2.autograd.joint import TracedProgram, trace_program
+from minitorch2.autograd.lift import lift_attributes
+from minitorch2.autograd.partition import Partition, Partitioner, min_cut_partition
+from minitorch2.autograd.runtime import (
+    BoxedCall,
+    FunctionPlan,
+    Layout,
+    inference_runner,
+    training_runner,
+    without_autocast,
+)
+from minitorch2.autograd.trace import Decompositions
+from minitorch2.graph.graph_module import GraphModule
+
+Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
+"""``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a list."""
+
+
+def aot_autograd(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    forward_compiler: Compiler,
+    backward_compiler: Compiler | None = None,
+    inference_compiler: Compiler | None = None,
+    partition: Partitioner = min_cut_partition,
+    decompositions: Mapping[Any, Callable[..., Any]] = DECOMPOSITIONS,
+) -> Callable[..., Sequence[Any]]:
+    """Compile a captured graph with its gradients.
+
+    Args:
+        module: the graph; may call anything that runs on fake tensors, may mutate and alias.
+        example_inputs: one value per placeholder; tensors tell shapes, strides and requires_grad.
+        forward_compiler: compiles the forward graph of a differentiated program.
+        backward_compiler: compiles the backward graph when first needed (default: forward_compiler).
+        inference_compiler: compiles a graph without gradients (default: forward_compiler).
+        partition: splits the joint graph.
+        decompositions: operators to express by others while tracing.
+
+    Returns: a function of the same inputs with the same results, effects and aliases.
+
+    Raises UnsupportedError where the program cannot be traced (it needs data, or writes to
+    overlapping inputs), and what the compilers raise.
+    """
+    lifted, attributes = lift_attributes(module)
+    examples = [*example_inputs, *attributes]
+    differentiate = torch.is_grad_enabled() and any(_requires_grad(value) for value in examples)
+    with stages.phase("joint"):
+        program = trace_program(lifted, examples, decompositions, differentiate=differentiate)
+    if program.has_backward:
+        run = _training(program, partition, forward_compiler, backward_compiler or forward_compiler)
+    else:
+        run = _inference(program, inference_compiler or forward_compiler)
+    return _called_as_before(run, program, attributes)
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _inference(program: TracedProgram, compiler: Compiler) -> Callable[..., Sequence[Any]]:
+    _record("aten graph", program.module)
+    call = without_autocast(compiler(program.module, _example_values(program.module)))
+    return inference_runner(call, program.epilogue, program.forward_outputs)
+
+
+def _training(
+    program: TracedProgram, partition: Partitioner, forward_compiler: Compiler, backward_compiler: Compiler
+) -> Callable[..., Sequence[Any]]:
+    _record("joint graph", program.module)
+    with stages.phase("partition"):
+        parts = partition(program)
+    _record("forward graph", parts.forward)
+    _record("backward graph", parts.backward)
+    forward = without_autocast(forward_compiler(parts.forward, _example_values(parts.forward)))
+    backward = LazilyCompiled(backward_compiler, parts.backward)
+    return training_runner(_plan(program, parts), forward, backward, program.epilogue)
+
+
+def _plan(program: TracedProgram, parts: Partition) -> FunctionPlan:
+    tangents = program.module.graph.placeholders[program.inputs :]
+    layouts = tuple(Layout(_stride(node.meta["val"]), node.meta["val"].dtype) for node in tangents)
+    return FunctionPlan(
+        program.inputs, program.forward_outputs, parts.saved, program.tangent_outputs, layouts
+    )
+
+
+def _stride(value: torch.Tensor) -> tuple[Any, ...] | None:
+    """The strides; None where they are symbolic and only density is asked for."""
+    stride = value.stride()
+    return stride if all(isinstance(step, int) for step in stride) else None
+
+
+class LazilyCompiled:
+    """A backward graph that is compiled when it first runs: inference after training mode never pays for it."""
+
+    def __init__(self, compiler: Compiler, module: GraphModule) -> None:
+        self.compiler = compiler
+        self.module = module
+        self.call: BoxedCall | None = None
+        self._logs = stages.open_logs()
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        if self.call is None:
+            with stages.collect_into(self._logs):
+                self.call = self.compiler(self.module, _example_values(self.module))
+        return self.call(arguments)
+
+
+def _example_values(module: GraphModule) -> list[Any]:
+    return [node.meta.get("val") for node in module.graph.placeholders]
+
+
+def _record(name: str, module: GraphModule) -> None:
+    if stages.open_logs():
+        stages.record(f"{name}.py", module.code)
+
+
+def _called_as_before(
+    run: Callable[..., Sequence[Any]], program: TracedProgram, attributes: list[torch.Tensor]
+) -> Callable[..., Sequence[Any]]:
+    """Pass lifted attributes along, and give results the structure that the graph's output has."""
+    flat = program.output_spec.is_leaf() or all(s.is_leaf() for s in program.output_spec.children())
+    if flat and not attributes and program.output_spec.type in (tuple, list):
+        return run
+    spec = program.output_spec
+
+    def call(*inputs: Any) -> Any:
+        return tree_unflatten(run(*inputs, *attributes), spec)
+
+    return call
+
+
+__all__ = ["Compiler", "Decompositions", "LazilyCompiled", "aot_autograd"]

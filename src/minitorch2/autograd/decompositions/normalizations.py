@@ -1,0 +1,246 @@
+"""Normalizations and softmax, as reductions and pointwise operators.
+
+Each keeps its statistics as results of the operator, so that the derivative reads a few numbers a
+row instead of recomputing a reduction. Statistics are float32 for half-precision inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitorch2.autograd.decompositions.precision import widen
+from minitorch2.autograd.decompositions.registry import register_decomposition
+
+aten = torch.ops.aten
+
+
+def _moments(x: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, biased variance and 1/sqrt(variance + eps), reduced dimensions kept as 1."""
+    variance, mean = torch.var_mean(x, dim=list(dims), correction=0, keepdim=True)
+    return mean, variance, torch.rsqrt(variance + eps)
+
+
+def _mean_gradient(grad: Tensor, x_hat: Tensor, rstd: Tensor, dims: Sequence[int]) -> Tensor:
+    """Gradient of ``x_hat = (x - mean) * rstd``: ``rstd * (g - mean(g) - x_hat * mean(g * x_hat))``."""
+    count = math.prod(x_hat.shape[d] for d in dims)
+    total = grad.sum(list(dims), keepdim=True)
+    projection = (grad * x_hat).sum(list(dims), keepdim=True)
+    return rstd * (grad - (total + x_hat * projection) / count)
+
+
+@register_decomposition(aten.native_layer_norm.default)
+def native_layer_norm(
+    x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``(x - mean) * rstd * weight + bias`` over the last ``len(shape)`` dimensions; mean; rstd."""
+    wide = widen(x)
+    dims = range(x.dim() - len(shape), x.dim())
+    mean, _, rstd = _moments(wide, dims, eps)
+    out = (wide - mean) * rstd
+    out = out if weight is None else out * weight
+    out = out if bias is None else out + bias
+    return out.to(x.dtype), mean, rstd
+
+
+@register_decomposition(aten.native_layer_norm_backward.default)
+def native_layer_norm_backward(
+    grad: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor, rstd: Tensor,
+    weight: Tensor | None, bias: Tensor | None, mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
+    """Gradients of x, weight and bias."""
+    grad_wide, wide = widen(grad), widen(x)
+    outer = list(range(x.dim() - len(shape)))
+    inner = list(range(len(outer), x.dim()))
+    x_hat = (wide - mean) * rstd
+    scaled = grad_wide if weight is None else grad_wide * weight
+    grad_x = _mean_gradient(scaled, x_hat, rstd, inner).to(x.dtype) if mask[0] else None
+    grad_weight = grad_bias = None
+    if mask[1] and weight is not None:
+        grad_weight = _sum(grad_wide * x_hat, outer).to(weight.dtype)
+    if mask[2] and bias is not None:
+        grad_bias = _sum(grad_wide, outer).to(bias.dtype)
+    return grad_x, grad_weight, grad_bias
+
+
+def _sum(x: Tensor, dims: list[int]) -> Tensor:
+    return x.sum(dims) if dims else x  # an empty list of dimensions would mean all of them
+
+
+@register_decomposition(aten.native_group_norm.default)
+def native_group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, c: int, hw: int, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Normalize each group of channels; mean and rstd have the shape [n, groups]."""
+    wide = widen(x).reshape(n, groups, (c // groups) * hw)
+    mean, _, rstd = _moments(wide, [2], eps)
+    out = ((wide - mean) * rstd).reshape(x.shape)
+    per_channel = [1, c] + [1] * (x.dim() - 2)
+    out = out if weight is None else out * weight.reshape(per_channel)
+    out = out if bias is None else out + bias.reshape(per_channel)
+    return out.to(x.dtype), mean.squeeze(2), rstd.squeeze(2)
+
+
+@register_decomposition(aten.native_group_norm_backward.default)
+def native_group_norm_backward(
+    grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None,
+    n: int, c: int, hw: int, groups: int, mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
+    """Gradients of x, weight and bias."""
+    channels = c // groups
+    g = widen(grad).reshape(n, groups, channels, hw)
+    x_hat = (widen(x).reshape(n, groups, channels, hw) - mean[:, :, None, None]) * rstd[:, :, None, None]
+    scaled = g if weight is None else g * weight.reshape(1, groups, channels, 1)
+    grad_x = _mean_gradient(scaled, x_hat, rstd[:, :, None, None], [2, 3]).reshape(x.shape).to(x.dtype)
+    grad_weight = (g * x_hat).sum([0, 3]).reshape(c).to(x.dtype) if mask[1] else None
+    grad_bias = g.sum([0, 3]).reshape(c).to(x.dtype) if mask[2] else None
+    return (grad_x if mask[0] else None), grad_weight, grad_bias
+
+
+def _batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, rstd: Tensor
+) -> Tensor:
+    """``mean`` and ``rstd`` have one element a channel (dimension 1)."""
+    shape = [1, x.shape[1]] + [1] * (x.dim() - 2)
+    out = (widen(x) - mean.reshape(shape)) * rstd.reshape(shape)
+    out = out if weight is None else out * weight.reshape(shape)
+    out = out if bias is None else out + bias.reshape(shape)
+    return out.to(x.dtype)
+
+
+@register_decomposition(aten.native_batch_norm.default, aten._native_batch_norm_legit.default)
+def native_batch_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Batch normalization; in training the running statistics are written in place."""
+    if not training:
+        assert running_mean is not None and running_var is not None
+        rstd = torch.rsqrt(widen(running_var) + eps)
+        return _batch_norm(x, weight, bias, running_mean, rstd), x.new_empty(0), x.new_empty(0)
+    dims = [d for d in range(x.dim()) if d != 1]
+    mean, variance, rstd = (t.reshape(-1) for t in _moments(widen(x), dims, eps))
+    count = math.prod(x.shape[d] for d in dims)
+    if running_mean is not None:
+        running_mean.copy_(running_mean * (1.0 - momentum) + mean * momentum)
+    if running_var is not None:
+        unbiased = variance * (count / (count - 1)) if count != 1 else variance * math.nan
+        running_var.copy_(running_var * (1.0 - momentum) + unbiased * momentum)
+    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd
+
+
+@register_decomposition(aten._native_batch_norm_legit_no_training.default)
+def native_batch_norm_no_training(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
+    momentum: float, eps: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Batch normalization by the running statistics."""
+    return native_batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+@register_decomposition(aten.cudnn_batch_norm.default)
+def cudnn_batch_norm(x: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    """Batch normalization with cuDNN's fourth result, which ours does not need."""
+    return (*native_batch_norm(x, *args), x.new_empty(0, dtype=torch.uint8))
+
+
+@register_decomposition(aten._native_batch_norm_legit.no_stats)
+def native_batch_norm_no_stats(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
+    """Batch normalization without running statistics."""
+    return native_batch_norm(x, weight, bias, None, None, True, momentum, eps)
+
+
+@register_decomposition(aten.native_batch_norm_backward.default)
+def native_batch_norm_backward(
+    grad: Tensor, x: Tensor, weight: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, save_mean: Tensor | None, save_rstd: Tensor | None,
+    training: bool, eps: float, mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
+    """Gradients of x, weight and bias."""
+    mean = save_mean if training else running_mean
+    rstd = save_rstd if training else torch.rsqrt(widen(_given(running_var)) + eps)
+    shape = [1, x.shape[1]] + [1] * (x.dim() - 2)
+    dims = [d for d in range(x.dim()) if d != 1]
+    wide, scale = widen(grad), _given(rstd).reshape(shape)
+    x_hat = (widen(x) - _given(mean).reshape(shape)) * scale
+    scaled = wide if weight is None else wide * weight.reshape(shape)
+    grad_x = _mean_gradient(scaled, x_hat, scale, dims) if training else scaled * scale
+    grad_weight = (wide * x_hat).sum(dims) if mask[1] else None
+    grad_bias = wide.sum(dims) if mask[2] else None
+    return (grad_x.to(x.dtype) if mask[0] else None), grad_weight, grad_bias
+
+
+@register_decomposition(aten.cudnn_batch_norm_backward.default)
+def cudnn_batch_norm_backward(
+    x: Tensor, grad: Tensor, weight: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    save_mean: Tensor | None, save_rstd: Tensor | None, eps: float, reserve: Tensor,
+) -> Any:  # fmt: skip
+    """Gradients of x, weight and bias."""
+    return native_batch_norm_backward(
+        grad, x, weight, running_mean, running_var, save_mean, save_rstd, True, eps, [True] * 3
+    )
+
+
+def _given(tensor: Tensor | None) -> Tensor:
+    assert tensor is not None
+    return tensor
+
+
+@register_decomposition(aten._softmax.default)
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """``exp(x - max) / sum(exp(x - max))``."""
+    wide = widen(x)
+    exponentials = torch.exp(wide - _maximum(wide, dim))
+    result = exponentials / exponentials.sum([dim], keepdim=True)
+    return result if half_to_float else result.to(x.dtype)
+
+
+@register_decomposition(aten._safe_softmax.default)
+def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Softmax whose rows of minus infinity only are 0 instead of NaN."""
+    x = x if dtype is None else x.to(dtype)
+    masked = (x == -math.inf).all(dim, keepdim=True)
+    return torch.where(masked, 0.0, torch.softmax(x, dim))
+
+
+@register_decomposition(aten._log_softmax.default)
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """``x - max - log(sum(exp(x - max)))``."""
+    wide = widen(x)
+    shifted = wide - _maximum(wide, dim)
+    result = shifted - torch.log(torch.exp(shifted).sum([dim], keepdim=True))
+    return result if half_to_float else result.to(x.dtype)
+
+
+def _maximum(x: Tensor, dim: int) -> Tensor:
+    return torch.amax(x, [dim], keepdim=True)
+
+
+@register_decomposition(aten._softmax_backward_data.default)
+def softmax_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    """``y * (grad - sum(grad * y))``."""
+    product = widen(grad) * widen(y)
+    return (product - widen(y) * product.sum([dim], keepdim=True)).to(input_dtype)
+
+
+@register_decomposition(aten._log_softmax_backward_data.default)
+def log_softmax_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    """``grad - exp(y) * sum(grad)``."""
+    wide = widen(grad)
+    return (wide - torch.exp(widen(y)) * wide.sum([dim], keepdim=True)).to(input_dtype)
+
+
+@register_decomposition(aten.logsumexp.default)
+def logsumexp(x: Tensor, dim: Sequence[int], keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` without overflow."""
+    wide = widen(x)
+    largest = torch.amax(wide, list(dim), keepdim=True)
+    largest = torch.where(torch.abs(largest) == math.inf, 0.0, largest)
+    result = torch.log(torch.exp(wide - largest).sum(list(dim), keepdim=True)) + largest
+    return (result if keepdim else result.squeeze(list(dim))).to(x.dtype)

@@ -1,0 +1,106 @@
+"""Pointwise operators in terms of more basic ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitorch2.autograd.decompositions.precision import in_float32
+from minitorch2.autograd.decompositions.registry import register_decomposition
+
+aten = torch.ops.aten
+
+
+@register_decomposition(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """``value`` where the mask is set; the result has the dtype of ``x``."""
+    if isinstance(value, Tensor):
+        return torch.where(mask, value.to(x.dtype), x)
+    return torch.where(mask, torch.full((), value, dtype=x.dtype, device=x.device), x)
+
+
+@register_decomposition(aten.addcmul.default)
+@in_float32
+def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
+    """``x + value * a * b``."""
+    return x + (a * b if value == 1 else a * value * b)
+
+
+@register_decomposition(aten.addcdiv.default)
+@in_float32
+def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
+    """``x + value * a / b``."""
+    return x + (a / b if value == 1 else a * value / b)
+
+
+@register_decomposition(aten.lerp.Scalar, aten.lerp.Tensor)
+@in_float32
+def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """``start + weight * (end - start)``, from the nearer end, so that weight 1 gives ``end`` exactly."""
+    distance = end - start
+    if isinstance(weight, Tensor):
+        near, far = start + weight * distance, end - distance * (1 - weight)
+        return torch.where(torch.abs(weight) < 0.5, near, far)
+    return start + distance * weight if abs(weight) < 0.5 else end - distance * (1 - weight)
+
+
+@register_decomposition(aten.rsub.Tensor)
+def rsub_tensor(x: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+    """``other - alpha * x``."""
+    return torch.sub(other, x, alpha=alpha)
+
+
+@register_decomposition(aten.rsub.Scalar)
+def rsub_scalar(x: Tensor, other: float, alpha: float = 1) -> Tensor:
+    """``other - alpha * x``; no operator takes the number first, so add it to the negative (exact)."""
+    return (-x if alpha == 1 else x * -alpha) + other
+
+
+@register_decomposition(aten.square.default)
+def square(x: Tensor) -> Tensor:
+    """``x * x``."""
+    return x * x
+
+
+@register_decomposition(aten.fill.Scalar, aten.fill.Tensor)
+def fill(x: Tensor, value: Any) -> Tensor:
+    """A tensor of the layout of ``x`` that holds one value."""
+    if isinstance(value, Tensor):
+        return value.to(x.dtype).expand(x.shape).clone(memory_format=torch.contiguous_format)
+    return torch.full_like(x, value)
+
+
+@register_decomposition(aten.zero.default)
+def zero(x: Tensor) -> Tensor:
+    """Zeros of the layout of ``x``."""
+    return torch.full_like(x, 0)
+
+
+@register_decomposition(aten.xlogy.Tensor)
+def xlogy(x: Tensor, y: Tensor) -> Tensor:
+    """``x * log(y)``, 0 where ``x`` is 0 and ``y`` is no NaN."""
+    return torch.where(torch.isnan(y), y, torch.where(x == 0, 0.0, x * torch.log(y)))
+
+
+@register_decomposition(aten.logit.default)
+@in_float32
+def logit(x: Tensor, eps: float | None = None) -> Tensor:
+    """``log(x / (1 - x))``."""
+    x = x if eps is None else torch.clamp(x, eps, 1.0 - eps)
+    return torch.log(x / (1.0 - x))
+
+
+@register_decomposition(aten.nan_to_num.default)
+def nan_to_num(
+    x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Finite numbers for NaN and the infinities."""
+    if not x.is_floating_point():
+        return x.clone()
+    limits = torch.finfo(x.dtype)
+    x = torch.where(torch.isnan(x), 0.0 if nan is None else nan, x)
+    x = torch.where(x == float("inf"), limits.max if posinf is None else posinf, x)
+    return torch.where(x == float("-inf"), limits.min if neginf is None else neginf, x)
+

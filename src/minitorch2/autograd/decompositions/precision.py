@@ -1,0 +1,33 @@
+"""Compute in float32 what would lose too much in half precision, as eager kernels do."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+_HALF = (torch.float16, torch.bfloat16)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    """float16 and bfloat16 as float32, others as they are."""
+    return tensor.to(torch.float32) if tensor.dtype in _HALF else tensor
+
+
+def in_float32(function: Function) -> Function:
+    """Widen half-precision arguments of a decomposition and round its results to the first argument's dtype."""
+
+    @functools.wraps(function)
+    def widened(*args: Any, **kwargs: Any) -> Any:
+        dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
+        if dtype not in _HALF:
+            return function(*args, **kwargs)
+        wide_args, wide_kwargs = tree_map_only(torch.Tensor, widen, (args, kwargs))
+        result = function(*wide_args, **wide_kwargs)
+        return tree_map_only(torch.Tensor, lambda t: t.to(dtype), result)
+
+    return widened  # type: ignore[return-value]

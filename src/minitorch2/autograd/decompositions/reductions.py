@@ -1,0 +1,95 @@
+"""Means, variances and norms, as sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitorch2.autograd.decompositions.precision import widen
+from minitorch2.autograd.decompositions.registry import register_decomposition
+
+aten = torch.ops.aten
+Dims = Sequence[int] | None
+
+
+def _dims(x: Tensor, dim: Dims) -> list[int]:
+    """The reduced dimensions as a list; none given means all."""
+    return [d % max(x.dim(), 1) for d in dim] if dim else list(range(x.dim()))
+
+
+def _count(x: Tensor, dims: Sequence[int]) -> int:
+    return math.prod(x.shape[d] for d in dims) if x.dim() else 1
+
+
+@register_decomposition(aten.mean.default)
+def mean(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+    """Sum divided by the number of elements."""
+    return mean_dim(x, None, dtype=dtype)
+
+
+@register_decomposition(aten.mean.dim)
+def mean_dim(x: Tensor, dim: Dims, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    """Sum over ``dim`` divided by the number of elements."""
+    dims = _dims(x, dim)
+    x = x if dtype is None else x.to(dtype)
+    total = widen(x).sum(dims, keepdim=keepdim)
+    return (total / _count(x, dims)).to(x.dtype)
+
+
+@register_decomposition(aten.var_mean.correction)
+def var_mean(
+    x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Two passes: the mean, then the mean of squared distances (no cancellation)."""
+    dims, wide = _dims(x, dim), widen(x)
+    count = _count(x, dims)
+    average = wide.sum(dims, keepdim=True) / count
+    distance = wide - average
+    degrees = count - (1 if correction is None else correction)
+    squares = (distance * distance).sum(dims, keepdim=keepdim)
+    variance = squares / degrees if degrees > 0 else squares * (math.inf if degrees < 0 else math.nan)
+    result = average if keepdim else average.squeeze(dims)
+    return variance.to(x.dtype), result.to(x.dtype)
+
+
+@register_decomposition(aten.var.correction)
+def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    """Variance with ``count - correction`` degrees of freedom."""
+    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@register_decomposition(aten.std.correction)
+def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    """Square root of the variance."""
+    return torch.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
+
+
+@register_decomposition(aten.std_mean.correction)
+def std_mean(
+    x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean."""
+    variance, average = var_mean(x, dim, correction=correction, keepdim=keepdim)
+    return torch.sqrt(variance), average
+
+
+@register_decomposition(aten.linalg_vector_norm.default)
+def vector_norm(
+    x: Tensor, order: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Any:
+    """The p-norm for p = 1, 2 and infinity; others stay an operator."""
+    if x.is_complex() or order not in (1, 2, math.inf):
+        return NotImplemented
+    dims = _dims(x, dim)
+    wide = widen(x if dtype is None else x.to(dtype))
+    if order == math.inf:
+        result = torch.amax(torch.abs(wide), dims, keepdim=keepdim)
+    elif order == 1:
+        result = torch.abs(wide).sum(dims, keepdim=keepdim)
+    else:
+        result = torch.sqrt((wide * wide).sum(dims, keepdim=keepdim))
+    return result.to(dtype or x.dtype)

@@ -1,0 +1,239 @@
+"""Views, creation, indexing and matrix products in one canonical form each.
+
+Transposes become ``permute``, several views at once become one view each, and every way of
+making a constant tensor becomes ``full``: later layers then know one operator instead of many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitorch2.autograd.decompositions.registry import register_decomposition
+
+aten = torch.ops.aten
+
+
+# -- views ---------------------------------------------------------------------------------------------
+
+
+@register_decomposition(aten.t.default)
+def t(x: Tensor) -> Tensor:
+    """Exchange the two dimensions of a matrix."""
+    return aten.permute.default(x, [1, 0]) if x.dim() == 2 else aten.alias.default(x)
+
+
+@register_decomposition(aten.transpose.int)
+def transpose(x: Tensor, first: int, second: int) -> Tensor:
+    """Exchange two dimensions."""
+    if x.dim() == 0:
+        return aten.alias.default(x)
+    order = list(range(x.dim()))
+    order[first], order[second] = order[second], order[first]
+    return aten.permute.default(x, order)
+
+
+@register_decomposition(aten.split.Tensor)
+def split(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
+    """Slices of ``size`` along ``dim``; the last may be shorter."""
+    total = x.shape[dim]
+    if total == 0:
+        return [aten.alias.default(x)]
+    return [aten.slice.Tensor(x, dim, start, min(start + size, total)) for start in range(0, int(total), size)]
+
+
+@register_decomposition(aten.split_with_sizes.default)
+def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    """Slices of the given sizes along ``dim``."""
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(aten.slice.Tensor(x, dim, start, start + size))
+        start = start + size
+    return parts
+
+
+@register_decomposition(aten.unbind.int)
+def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
+    """One tensor for each index along ``dim``."""
+    return [aten.select.int(x, dim, index) for index in range(x.shape[dim])]
+
+
+@register_decomposition(aten._unsafe_view.default, aten._reshape_alias.default)
+def unsafe_view(x: Tensor, size: Sequence[int], *stride: Any) -> Tensor:
+    """A view whose base nobody else holds."""
+    return aten.view.default(x, list(size))
+
+
+@register_decomposition(aten.split_copy.Tensor)
+def split_copy(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
+    """Copies of the parts."""
+    return [part.clone() for part in split(x, size, dim)]
+
+
+@register_decomposition(aten.stack.default)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Concatenation along a new dimension."""
+    return torch.cat([x.unsqueeze(dim) for x in tensors], dim)
+
+
+@register_decomposition(aten.select_backward.default)
+def select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
+    """Zeros with the gradient at one index."""
+    return aten.select_scatter.default(grad.new_zeros(sizes), grad, dim, index)
+
+
+@register_decomposition(aten.slice_backward.default)
+def slice_backward(
+    grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int
+) -> Tensor:
+    """Zeros with the gradient in a slice."""
+    return aten.slice_scatter.default(grad.new_zeros(sizes), grad, dim, start, end, step)
+
+
+@register_decomposition(aten.diagonal_backward.default)
+def diagonal_backward(
+    grad: Tensor, sizes: Sequence[int], offset: int, dim1: int, dim2: int
+) -> Tensor:
+    """Zeros with the gradient on a diagonal."""
+    return aten.diagonal_scatter.default(grad.new_zeros(sizes), grad, offset, dim1, dim2)
+
+
+# -- creation ------------------------------------------------------------------------------------------
+
+
+def _full_as(x: Tensor, size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
+    dtype, device = options.get("dtype") or x.dtype, options.get("device") or x.device
+    return aten.full.default(list(size), value, dtype=dtype, device=device)
+
+
+def _like(x: Tensor, value: Any, options: dict[str, Any]) -> Any:
+    layout = options.get("memory_format")
+    dense = x.is_contiguous() or layout is torch.contiguous_format
+    if not dense:
+        order = sorted(range(x.dim()), key=lambda d: -x.stride(d))
+        plain = _full_as(x, [x.shape[d] for d in order], value, options)
+        return aten.permute.default(plain, [order.index(d) for d in range(x.dim())])
+    return _full_as(x, x.shape, value, options)
+
+
+@register_decomposition(aten.zeros_like.default)
+def zeros_like(x: Tensor, **options: Any) -> Tensor:
+    """Zeros of the layout of ``x``."""
+    return _like(x, 0, options)  # type: ignore[no-any-return]
+
+
+@register_decomposition(aten.ones_like.default)
+def ones_like(x: Tensor, **options: Any) -> Tensor:
+    """Ones of the layout of ``x``."""
+    return _like(x, 1, options)  # type: ignore[no-any-return]
+
+
+@register_decomposition(aten.full_like.default)
+def full_like(x: Tensor, value: Any, **options: Any) -> Tensor:
+    """One value in the layout of ``x``."""
+    return _like(x, value, options)  # type: ignore[no-any-return]
+
+
+@register_decomposition(aten.new_zeros.default)
+def new_zeros(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
+    """Zeros of another size."""
+    return _full_as(x, size, 0, options)
+
+
+@register_decomposition(aten.new_ones.default)
+def new_ones(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
+    """Ones of another size."""
+    return _full_as(x, size, 1, options)
+
+
+@register_decomposition(aten.new_full.default)
+def new_full(x: Tensor, size: Sequence[int], value: Any, **options: Any) -> Tensor:
+    """One value in another size."""
+    return _full_as(x, size, value, options)
+
+
+@register_decomposition(aten.zeros.default)
+def zeros(size: Sequence[int], **options: Any) -> Tensor:
+    """Zeros."""
+    return _full(size, 0.0, options)
+
+
+@register_decomposition(aten.ones.default)
+def ones(size: Sequence[int], **options: Any) -> Tensor:
+    """Ones."""
+    return _full(size, 1.0, options)
+
+
+@register_decomposition(aten.scalar_tensor.default)
+def scalar_tensor(value: Any, **options: Any) -> Tensor:
+    """A number as a tensor without dimensions."""
+    return _full((), float(value) if options.get("dtype") is None else value, options)
+
+
+def _full(size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
+    dtype = options.get("dtype") or torch.get_default_dtype()
+    device = options.get("device") or torch.get_default_device()
+    return aten.full.default(list(size), value, dtype=dtype, device=device)
+
+
+@register_decomposition(aten.arange.default)
+def arange(end: Any, **options: Any) -> Tensor:
+    """0, 1, ..., end - 1."""
+    return aten.arange.start_step(0, end, 1, **options)
+
+
+@register_decomposition(aten.arange.start)
+def arange_start(start: Any, end: Any, **options: Any) -> Tensor:
+    """start, start + 1, ..., end - 1."""
+    return aten.arange.start_step(start, end, 1, **options)
+
+
+@register_decomposition(aten.tril.default)
+def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    """``x`` on and below a diagonal, 0 above."""
+    return torch.where(_below_diagonal(x, diagonal), x, 0)
+
+
+@register_decomposition(aten.triu.default)
+def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    """``x`` on and above a diagonal, 0 below."""
+    return torch.where(_below_diagonal(x, diagonal - 1), 0, x)
+
+
+def _below_diagonal(x: Tensor, diagonal: int) -> Tensor:
+    rows = torch.arange(x.shape[-2], device=x.device).unsqueeze(-1)
+    columns = torch.arange(x.shape[-1], device=x.device)
+    return columns <= rows + diagonal
+
+
+# -- indexing ------------------------------------------------------------------------------------------
+
+
+@register_decomposition(aten._index_put_impl.default)
+def index_put_impl(
+    x: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False, unsafe: bool = False
+) -> Tensor:
+    """Values written (or added) at indices."""
+    return aten.index_put.default(x, list(indices), values, accumulate)
+
+
+@register_decomposition(aten._unsafe_index.Tensor)
+def unsafe_index(x: Tensor, indices: Sequence[Any]) -> Tensor:
+    """Indexing whose indices are known to be in range."""
+    return aten.index.Tensor(x, list(indices))
+
+
+# -- matrix products -----------------------------------------------------------------------------------
+
+
+@register_decomposition(aten.baddbmm.default)
+def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * x + alpha * (a @ b)``; with ``beta == 0``, ``x`` is not read, so its NaNs are not either."""
+    product = torch.bmm(a, b)
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return product
+    return product + (x if beta == 1 else x * beta)

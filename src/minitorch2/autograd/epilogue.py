@@ -1,0 +1,100 @@
+"""What the runtime does after the compiled graph: write back mutations, make aliases again.
+
+The compiled graph is functional. So that a program keeps its meaning (PyTorch's own semantics of
+views and mutation, paper section 4.1), each of the caller's results is described by one of these
+small values, and :class:`Epilogue` turns the graph's outputs into the program's results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from minitorch2.autograd.functionalize import ViewStep
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The graph's output number ``index``."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class InputView:
+    """A view of input ``index`` (of the input itself, if there are no steps)."""
+
+    index: int
+    views: tuple[ViewStep, ...]
+    detached: bool
+
+
+@dataclass(frozen=True)
+class OutputView:
+    """A view of the graph's output ``index``, which other results view too."""
+
+    index: int
+    views: tuple[ViewStep, ...]
+    detached: bool
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value known at compile time: a number, None, or a tensor that the program holds."""
+
+    value: Any
+
+
+Result: TypeAlias = Computed | InputView | OutputView | Constant
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Input ``input_index`` must hold the graph's output ``output_index`` afterwards.
+
+    ``differentiable``: the write is part of the caller's autograd history.
+    """
+
+    input_index: int
+    output_index: int
+    differentiable: bool
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The program's mutations, in order, and its results."""
+
+    mutations: tuple[Mutation, ...]
+    results: tuple[Result, ...]
+
+    def is_trivial(self, number_of_outputs: int) -> bool:
+        """Whether the graph's outputs are the program's results as they stand."""
+        plain = tuple(Computed(index) for index in range(number_of_outputs))
+        return not self.mutations and self.results == plain
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The program's results. Runs in the caller's grad mode."""
+        for mutation in self.mutations:
+            target, value = inputs[mutation.input_index], outputs[mutation.output_index]
+            if mutation.differentiable:
+                target.copy_(value)
+            else:
+                with torch.no_grad():
+                    target.copy_(value)
+        return [_make(result, inputs, outputs) for result in self.results]
+
+
+def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    if isinstance(result, Computed):
+        return outputs[result.index]
+    if isinstance(result, Constant):
+        return result.value
+    base = (inputs if isinstance(result, InputView) else outputs)[result.index]
+    tensor = base
+    for step in result.views:
+        tensor = step.apply(tensor)
+    # A view taken under no_grad, or detached, must not bring the base's history with it.
+    return tensor.detach() if result.detached and tensor.requires_grad and tensor is not base else tensor

@@ -1,0 +1,204 @@
+"""Functionalization: programs that write to tensors, told without writes.
+
+A storage is modelled by the value that it holds now; a tensor by its storage and the view
+operations that lead from the storage's base tensor to it. Then
+
+- reading a tensor whose storage was written since replays its views on the present value;
+- writing a tensor makes a new value for the storage: each view has an inverse that puts the
+  written part back into its base.
+
+Laws (``v`` is a view operation, ``put_v`` its inverse)::
+
+    v(put_v(base, part)) == part            what was written is read
+    put_v(base, v(base)) == base            writing what is there changes nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import torch
+
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.node import Node
+
+aten = torch.ops.aten
+Operator = torch._ops.OpOverload
+
+
+class Emitter(Protocol):
+    """Records one functional operator on nodes."""
+
+    def emit(self, func: Operator, *args: Any, **kwargs: Any) -> Node:
+        """The node that holds the result."""
+        ...
+
+
+@dataclass(frozen=True)
+class ViewStep:
+    """One view operation with its arguments after the tensor."""
+
+    func: Operator
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def apply(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Run the view on a real tensor."""
+        result: torch.Tensor = self.func(tensor, *self.args, **self.kwargs)
+        return result
+
+
+@dataclass(eq=False)
+class Storage:
+    """One memory. ``value`` is what its base tensor holds now; ``version`` counts the writes."""
+
+    value: Node
+    version: int = 0
+    input_index: int | None = None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether anything was written since the storage came into being."""
+        return self.version > 0
+
+
+@dataclass(eq=False)
+class TensorState:
+    """A tensor as a view of a storage; ``node`` held its value at ``version``."""
+
+    storage: Storage
+    node: Node
+    views: tuple[ViewStep, ...] = ()
+    version: int = 0
+
+    def child(self, step: ViewStep, node: Node) -> TensorState:
+        """The state of a view of this tensor."""
+        return TensorState(self.storage, node, (*self.views, step), self.storage.version)
+
+    def read(self, emitter: Emitter) -> Node:
+        """The node of the tensor's present value."""
+        if self.version != self.storage.version:
+            self.node = _replay(emitter, self.storage.value, self.views)[-1]
+            self.version = self.storage.version
+        return self.node
+
+    def write(self, emitter: Emitter, value: Node) -> None:
+        """Let the tensor hold ``value`` (of the tensor's own shape and dtype)."""
+        bases = _replay(emitter, self.storage.value, self.views[:-1]) if self.views else []
+        self.node = value
+        for base, step in zip(reversed(bases), reversed(self.views), strict=True):
+            value = _put_back(emitter, base, step, value)
+        self.storage.value = value
+        self.storage.version += 1
+        self.version = self.storage.version
+
+
+def _replay(emitter: Emitter, base: Node, steps: tuple[ViewStep, ...]) -> list[Node]:
+    """The base and the value after each step."""
+    values = [base]
+    for step in steps:
+        values.append(_view(emitter, values[-1], step))
+    return values
+
+
+def _view(emitter: Emitter, base: Node, step: ViewStep) -> Node:
+    try:
+        return emitter.emit(step.func, base, *step.args, **step.kwargs)
+    except RuntimeError:
+        # The present value may be laid out otherwise than the tensor that was first viewed.
+        dense = emitter.emit(aten.clone.default, base, memory_format=torch.contiguous_format)
+        return emitter.emit(step.func, dense, *step.args, **step.kwargs)
+
+
+Inverse = Callable[..., Node]
+INVERSES: Final[dict[Operator, Inverse]] = {}
+
+
+def inverse_of(*funcs: Operator) -> Callable[[Inverse], Inverse]:
+    """Register ``put(emitter, base, part, *view_args, **view_kwargs) -> new base`` for view operators."""
+
+    def register(function: Inverse) -> Inverse:
+        INVERSES.update(dict.fromkeys(funcs, function))
+        return function
+
+    return register
+
+
+def _put_back(emitter: Emitter, base: Node, step: ViewStep, part: Node) -> Node:
+    inverse = INVERSES.get(step.func)
+    if inverse is None:
+        raise UnsupportedError(f"a write through {step.func} cannot be told without a write")
+    return inverse(emitter, base, part, *step.args, **step.kwargs)
+
+
+def _size(node: Node) -> list[Any]:
+    return list(node.meta["val"].shape)
+
+
+@inverse_of(aten.alias.default, aten.detach.default, aten.lift_fresh.default, aten.view_as.default)
+def _put_alias(emitter: Emitter, base: Node, part: Node, *args: Any) -> Node:
+    return part
+
+
+@inverse_of(
+    aten.view.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.dim,
+    aten.squeeze.default, aten.squeeze.dims, aten._reshape_alias.default,
+)  # fmt: skip
+def _put_view(emitter: Emitter, base: Node, part: Node, *args: Any) -> Node:
+    return emitter.emit(aten.reshape.default, part, _size(base))
+
+
+@inverse_of(aten.permute.default)
+def _put_permute(emitter: Emitter, base: Node, part: Node, dims: list[int]) -> Node:
+    rank = len(dims)
+    inverse = sorted(range(rank), key=lambda i: dims[i] % rank)
+    return emitter.emit(aten.permute.default, part, inverse)
+
+
+@inverse_of(aten.select.int)
+def _put_select(emitter: Emitter, base: Node, part: Node, dim: int, index: Any) -> Node:
+    return emitter.emit(aten.select_scatter.default, base, part, dim, index)
+
+
+@inverse_of(aten.slice.Tensor)
+def _put_slice(emitter: Emitter, base: Node, part: Node, *args: Any) -> Node:
+    return emitter.emit(aten.slice_scatter.default, base, part, *args)
+
+
+@inverse_of(aten.diagonal.default)
+def _put_diagonal(emitter: Emitter, base: Node, part: Node, *args: Any) -> Node:
+    return emitter.emit(aten.diagonal_scatter.default, base, part, *args)
+
+
+@inverse_of(aten.as_strided.default)
+def _put_as_strided(emitter: Emitter, base: Node, part: Node, *args: Any) -> Node:
+    value = base.meta["val"]
+    size, stride, *offset = args
+    if list(size) == list(value.shape) and list(stride) == list(value.stride()):
+        return part
+    return emitter.emit(aten.as_strided_scatter.default, base, part, size, stride, *offset)
+
+
+@inverse_of(aten.view.dtype)
+def _put_dtype(emitter: Emitter, base: Node, part: Node, dtype: torch.dtype) -> Node:
+    return emitter.emit(aten.view.dtype, part, base.meta["val"].dtype)
+
+
+@inverse_of(aten.expand.default)
+def _put_expand(emitter: Emitter, base: Node, part: Node, *args: Any, **kwargs: Any) -> Node:
+    # Eager refuses to write where one memory cell stands for several elements, unless nothing expands.
+    if _size(base) != _size(part)[len(_size(part)) - len(_size(base)) :] or _size(part).count(1) == 0:
+        numel = part.meta["val"].numel()
+        if numel != base.meta["val"].numel():
+            raise UnsupportedError("a write to an expanded tensor")
+    return emitter.emit(aten.reshape.default, part, _size(base))
+
+
+@dataclass
+class Constants:
+    """Real tensors that a traced program reads, by identity, with the names they get."""
+
+    nodes: dict[int, Node] = field(default_factory=dict)
+    tensors: dict[str, object] = field(default_factory=dict)

@@ -1,0 +1,334 @@
+"""Trace a captured graph into a functional aten graph, its gradients included.
+
+The captured graph is run on fake tensors under PyTorch's own eager autograd while a
+:class:`~minitorch2.autograd.trace.Tracer` records: that gives the *joint graph* (PyTorch 2 paper,
+section 3.9; the slides' ``graph(x, g_z)``)::
+
+    joint(inputs..., tangents...) -> (forward outputs..., gradients...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._pytree import TreeSpec, tree_flatten
+
+from minitorch2.autograd.epilogue import Constant, Computed, Epilogue, InputView, Mutation, OutputView, Result
+from minitorch2.autograd.functionalize import Storage, TensorState
+from minitorch2.autograd.schemas import alias_facts
+from minitorch2.autograd.trace import Decompositions, Tracer
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor, fake_like, storage_key
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.interpreter import Interpreter
+from minitorch2.graph.node import Node
+from minitorch2.graph.symbols import free_symbols
+from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
+
+aten = torch.ops.aten
+
+
+@dataclass
+class TracedProgram:
+    """A functional graph and how to make the program's results of its outputs.
+
+    ``module`` takes ``inputs`` values and then one tangent for each of ``tangent_outputs``; it
+    returns ``forward_outputs`` values, then one gradient for each input (None where there is none).
+    ``differentiable[i]`` says whether forward output ``i`` carries gradients.
+    """
+
+    module: GraphModule
+    inputs: int
+    forward_outputs: int
+    tangent_outputs: tuple[int, ...]
+    differentiable: tuple[bool, ...]
+    epilogue: Epilogue
+    output_spec: TreeSpec
+    symbols: Mapping[sympy.Symbol, torch.SymInt]
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether there is anything to differentiate."""
+        return bool(self.tangent_outputs)
+
+
+def trace_program(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    decompositions: Decompositions,
+    *,
+    differentiate: bool,
+) -> TracedProgram:
+    """Trace ``module``; with ``differentiate`` the joint graph, else the forward graph alone.
+
+    Raises UnsupportedError where the program cannot be told functionally.
+    """
+    return _ProgramTracer(module, example_inputs, decompositions).trace(differentiate)
+
+
+class _ProgramTracer:
+    """One tracing. ``leaves`` are the inputs as autograd sees them, ``values`` as the program does."""
+
+    def __init__(
+        self, module: GraphModule, example_inputs: Sequence[Any], decompositions: Decompositions
+    ) -> None:
+        self.module = module
+        self.examples = list(example_inputs)
+        self.tracer = Tracer(decompositions)
+        self.leaves: list[Any] = []
+        self.values: list[Any] = []
+        self.heads: list[Any] = []  # forward outputs: fakes, or numbers
+
+    def trace(self, differentiate: bool) -> TracedProgram:
+        self._make_inputs(differentiate)
+        with _tracing_state(), torch.set_grad_enabled(differentiate), self.tracer:
+            output = _SourceInterpreter(self.module, self.tracer).run(*self.values)
+        results, output_spec = tree_flatten(output)
+        epilogue = self._plan(results)
+        differentiable = tuple(isinstance(h, torch.Tensor) and h.requires_grad for h in self.heads)
+        forward = self._forward_nodes()
+        tangents = tuple(i for i, flag in enumerate(differentiable) if flag) if differentiate else ()
+        gradients = self._gradients(tangents) if tangents else []
+        if tangents:
+            self._keep_written_inputs()
+        self.tracer.graph.output((*forward, *gradients))
+        return TracedProgram(
+            self._finished(), len(self.values), len(forward), tangents, differentiable, epilogue, output_spec,
+            self._symbols(),
+        )  # fmt: skip
+
+    def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
+        """Each size symbol of the inputs as the SymInt that carries it."""
+        sizes = [size for value in self.values for size in getattr(value, "shape", (value,))]
+        symbolic = [size for size in sizes if isinstance(size, torch.SymInt)]
+        return {symbol: size.node.shape_env.size_of(symbol) for size in symbolic for symbol in free_symbols(size)}
+
+    def _keep_written_inputs(self) -> None:
+        """Backward must see an input's value from before the write: give it a copy that can be saved."""
+        placeholders = self.tracer.graph.placeholders
+        first = next(n for n in self.tracer.graph.nodes if n.op not in ("placeholder", "get_attr"))
+        for index, value in enumerate(self.values):
+            if isinstance(value, FakeTensor) and self.tracer.state_of(value).storage.is_written:
+                node = placeholders[index]
+                with self.tracer.graph.inserting_before(first):
+                    copy = self._clone(node)
+                for user in [user for user in node.users if user is not copy]:
+                    user.replace_input(node, copy)
+
+    def _finished(self) -> GraphModule:
+        joint = GraphModule(self.tracer.graph, self.tracer.constants.tensors)
+        eliminate_dead_code(joint)
+        eliminate_common_subexpressions(joint)
+        return joint
+
+    # -- inputs ------------------------------------------------------------------------------------
+
+    def _make_inputs(self, differentiate: bool) -> None:
+        converter = FakeConverter()
+        placeholders = self.module.graph.placeholders
+        if len(placeholders) != len(self.examples):
+            raise TypeError(f"the graph takes {len(placeholders)} inputs, not {len(self.examples)}")
+        for index, (node, example) in enumerate(zip(placeholders, self.examples, strict=True)):
+            leaf = value = _fake_input(converter, node, example)
+            if isinstance(leaf, FakeTensor):
+                leaf.requires_grad_(example.requires_grad and differentiate)
+                if leaf.requires_grad and not example.is_leaf:
+                    value = _AsNonLeaf.apply(leaf)
+                self.tracer.add_input(value, node.name, index)
+            else:
+                self.tracer.graph.placeholder(node.name).meta["val"] = leaf
+            self.leaves.append(leaf)
+            self.values.append(value)
+
+    # -- outputs -----------------------------------------------------------------------------------
+
+    def _plan(self, results: list[Any]) -> Epilogue:
+        mutations = tuple(self._mutations())
+        groups: dict[Storage, list[FakeTensor]] = {}
+        for result in results:
+            if isinstance(result, FakeTensor):
+                group = groups.setdefault(self.tracer.state_of(result).storage, [])
+                if not any(result is member for member in group):
+                    group.append(result)
+        bases = {storage: self._base(group) for storage, group in groups.items()}
+        indices: dict[int, int] = {}
+        return Epilogue(mutations, tuple(self._result(r, bases, indices) for r in results))
+
+    def _mutations(self) -> Iterator[Mutation]:
+        for index, value in enumerate(self.values):
+            state = self.tracer.state_of(value) if isinstance(value, FakeTensor) else None
+            if state is None or not state.storage.is_written:
+                continue
+            self._refuse_overlap(index)
+            yield Mutation(index, len(self.heads), self._is_differentiable_write(index))
+            self.heads.append(value)
+
+    def _is_differentiable_write(self, index: int) -> bool:
+        value, leaf = self.values[index], self.leaves[index]
+        if value is leaf:
+            return bool(value.grad_fn is not None)
+        return value.grad_fn is not None and value.grad_fn.name() != _AS_NON_LEAF
+
+    def _refuse_overlap(self, index: int) -> None:
+        written = self.examples[index]
+        for other, example in enumerate(self.examples):
+            if other != index and isinstance(example, torch.Tensor) and example is not written:
+                if storage_key(example) == storage_key(written):
+                    raise UnsupportedError(
+                        "the program writes to an input that shares memory with another input",
+                        code="overlapping-inputs",
+                        fix="pass one of them, and make the other a view of it inside the program",
+                    )
+
+    def _base(self, group: list[FakeTensor]) -> FakeTensor | None:
+        """The tensor that all results of one memory are views of; None if each must stand alone."""
+        if len(group) == 1:
+            return group[0]
+        candidates = [t for fake in group for t in (fake, fake._base) if isinstance(t, FakeTensor)]
+        bases = [t for t in candidates if not self.tracer.state_of(t).views]
+        return max(bases, key=lambda t: t.requires_grad, default=None)
+
+    def _result(
+        self, result: Any, bases: dict[Storage, FakeTensor | None], indices: dict[int, int]
+    ) -> Result:
+        if not isinstance(result, FakeTensor):
+            return self._number(result)
+        state = self.tracer.state_of(result)
+        detached = not result.requires_grad
+        if state.storage.input_index is not None:
+            is_input = result is self.values[state.storage.input_index]
+            return InputView(state.storage.input_index, () if is_input else state.views, detached)
+        base = bases[state.storage]
+        head = result if base is None else base
+        if id(head) not in indices:
+            indices[id(head)] = len(self.heads)
+            self.heads.append(head)
+        index = indices[id(head)]
+        return Computed(index) if head is result else OutputView(index, state.views, detached)
+
+    def _number(self, result: Any) -> Result:
+        if isinstance(result, (torch.SymInt, torch.SymFloat)):
+            self.heads.append(result)
+            return Computed(len(self.heads) - 1)
+        return Constant(result)
+
+    def _forward_nodes(self) -> list[Any]:
+        """The nodes of the forward outputs, each with memory of its own."""
+        owners: set[Node] = set()
+        nodes: list[Any] = []
+        for head in self.heads:
+            if not isinstance(head, torch.Tensor):
+                nodes.append(head.node.expr)
+                continue
+            node = self.tracer.read(head)
+            root = _memory_root(node)
+            if root.op in ("placeholder", "get_attr") or root in owners:
+                node = root = self._clone(node)
+            owners.add(root)
+            nodes.append(node)
+        return nodes
+
+    def _clone(self, node: Node) -> Node:
+        return self.tracer.emit(aten.clone.default, node)
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    def _gradients(self, tangent_outputs: tuple[int, ...]) -> list[Any]:
+        heads = [self.heads[index] for index in tangent_outputs]
+        tangents = [self._tangent(index, self.heads[index]) for index in tangent_outputs]
+        wanted = [x for x in self.leaves if isinstance(x, torch.Tensor) and x.requires_grad]
+        with _tracing_state(autocast=False), torch.autograd.set_multithreading_enabled(False):
+            self.tracer.follows_autograd = True
+            with self.tracer:
+                found = iter(torch.autograd.grad(heads, wanted, tangents, allow_unused=True))
+        gradients = [
+            next(found) if isinstance(x, torch.Tensor) and x.requires_grad else None for x in self.leaves
+        ]
+        return [None if g is None else self.tracer.read(g) for g in gradients]
+
+    def _tangent(self, index: int, head: FakeTensor) -> FakeTensor:
+        fake = _dense_like(head)
+        graph = self.tracer.graph
+        first = next((n for n in graph.nodes if n.op not in ("placeholder", "get_attr")), None)
+        with graph.inserting_before(first):
+            node = graph.placeholder(f"tangent_{index}")
+        node.meta["val"] = fake_like(fake)
+        self.tracer.set_state(fake, TensorState(Storage(node), node))
+        return fake
+
+
+def _fake_input(converter: FakeConverter, node: Node, example: Any) -> Any:
+    """The fake of an example input: the capture's own where that has symbolic sizes."""
+    captured = node.meta.get("val")
+    if isinstance(captured, torch.SymInt) or (isinstance(captured, FakeTensor) and captured.is_symbolic):
+        return fake_like(captured) if isinstance(captured, FakeTensor) else captured
+    if isinstance(example, FakeTensor):
+        return fake_like(example)
+    return converter.convert(example) if isinstance(example, torch.Tensor) else example
+
+
+def _dense_like(head: FakeTensor) -> FakeTensor:
+    """A tangent has the layout of its output, made dense where the output overlaps itself."""
+    if 0 in head.stride():
+        return FakeTensor(head.meta.contiguous(), head.fake_device)
+    return FakeTensor(torch.empty_strided(head.size(), head.stride(), dtype=head.dtype, device="meta"), head.fake_device)
+
+
+def _memory_root(node: Node) -> Node:
+    """The node whose memory ``node`` is a view of."""
+    while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+        if not alias_facts(node.target).is_view:
+            break
+        node = node.args[0]
+    return node
+
+
+class _AsNonLeaf(torch.autograd.Function):
+    """The identity: gives a leaf a history, so that it may be written to as the caller's tensor may."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:  # type: ignore[override]
+        return fake_like(leaf)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient
+
+
+_AS_NON_LEAF = "_AsNonLeafBackward"
+
+
+@contextmanager
+def _tracing_state(autocast: bool = True) -> Iterator[None]:
+    """Keep the caller's grad mode whatever the program sets; no autocast cache of fake tensors."""
+    cached, enabled = torch.is_autocast_cache_enabled(), torch.is_grad_enabled()
+    with ExitStack() as stack:
+        for device in ("cpu", "cuda"):
+            if not autocast and torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        torch.set_autocast_cache_enabled(False)
+        try:
+            yield
+        finally:
+            torch.set_autocast_cache_enabled(cached)
+            torch.set_grad_enabled(enabled)
+
+
+class _SourceInterpreter(Interpreter):
+    """Runs the captured graph and tells the tracer which of the user's lines is running."""
+
+    def __init__(self, module: GraphModule, tracer: Tracer) -> None:
+        super().__init__(module)
+        self.tracer = tracer
+
+    def run_node(self, node: Node) -> Any:
+        self.tracer.source = node.meta.get("source")
+        value = super().run_node(node)
+        if self.tracer.source is not None and isinstance(value, torch.Tensor) and value.grad_fn is not None:
+            value.grad_fn.metadata.setdefault("source", self.tracer.source)
+        return value

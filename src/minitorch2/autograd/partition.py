@@ -1,0 +1,258 @@
+"""Split a joint graph into a forward and a backward graph.
+
+Any way to split is legal as long as backward gets the values it needs: from the forward's inputs,
+its outputs, or extra *saved* values (the slides: "No single way to do this"). Two ways are here:
+
+- :func:`default_partition` computes in forward all that does not need a tangent;
+- :func:`min_cut_partition` saves the fewest bytes, recomputing cheap operators in backward
+  (PyTorch 2 paper, section 3.9): the bytes saved are the capacity of a cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import networkx
+import sympy
+import torch
+
+from minitorch2.autograd.joint import TracedProgram
+from minitorch2.autograd.recompute import is_recomputable, saved_bytes
+from minitorch2.graph.effects import is_impure
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node, map_nodes, nodes_in
+from minitorch2.graph.symbols import expr_of, free_symbols
+
+
+@dataclass(frozen=True)
+class SavedInput:
+    """Backward reads the forward's input ``index``."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class SavedOutput:
+    """Backward reads the forward graph's output ``index`` (one of the program's, or an extra one)."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A forward and a backward graph.
+
+    ``forward(inputs...) -> (program outputs..., extra saved values...)``;
+    ``backward(saved..., tangents...) -> gradients...``, ``saved`` says where each value comes from.
+    """
+
+    forward: GraphModule
+    backward: GraphModule
+    saved: tuple[SavedInput | SavedOutput, ...]
+    saved_nodes: tuple[Node, ...]
+
+    @property
+    def saved_tensors(self) -> int:
+        """How many tensors are kept for backward."""
+        return sum(isinstance(node.meta["val"], torch.Tensor) for node in self.saved_nodes)
+
+
+Partitioner: TypeAlias = Callable[[TracedProgram], Partition]
+
+
+def default_partition(program: TracedProgram) -> Partition:
+    """Save every value that backward reads: all that needs no tangent is computed in forward.
+
+    For ``sin(sin(x))`` that is the slides' split: ``cos(y)`` and ``cos(x)`` are saved.
+    """
+    roles = _Roles.of(program)
+    return _split(program, roles, [n for n in roles.forward if n in roles.read and n.op != "get_attr"])
+
+
+def min_cut_partition(program: TracedProgram) -> Partition:
+    """Save the set of values with the fewest bytes from which backward can recompute the rest."""
+    roles = _Roles.of(program)
+    return _split(program, roles, _minimum_saved(roles))
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """``backward``: the nodes that depend on a tangent; ``forward``: all others, in graph order.
+
+    ``read``: the forward nodes that backward reads (a gradient may also be a forward value itself).
+    """
+
+    forward: dict[Node, None]
+    backward: set[Node]
+    read: set[Node]
+
+    @staticmethod
+    def of(program: TracedProgram) -> _Roles:
+        graph = program.module.graph
+        backward: set[Node] = set(graph.placeholders[program.inputs :])
+        for node in graph.nodes:
+            if any(used in backward for used in node.all_input_nodes):
+                backward.add(node)
+        backward.discard(graph.output_node)
+        forward = {n: None for n in graph.nodes if n not in backward and n.op != "output"}
+        gradients = set(nodes_in(_gradients(program)))
+        read = {n for n in forward if n in gradients or any(user in backward for user in n.users)}
+        return _Roles(forward, backward, read)
+
+
+def _outputs(program: TracedProgram) -> tuple[Any, ...]:
+    return tuple(program.module.graph.output_node.args[0][: program.forward_outputs])
+
+
+def _gradients(program: TracedProgram) -> tuple[Any, ...]:
+    return tuple(program.module.graph.output_node.args[0][program.forward_outputs :])
+
+
+# -- the minimum cut -----------------------------------------------------------------------------------
+
+_SOURCE: Final = "source"
+_SINK: Final = "sink"
+
+
+def _minimum_saved(roles: _Roles) -> list[Node]:
+    """The cut of least capacity between what must be known (inputs, values not recomputable) and backward.
+
+    Each forward node is split in two, ``in -> out``, with its bytes as capacity: cutting it means
+    saving it. An edge ``source -> in`` forbids recomputation, ``out -> sink`` says backward reads it.
+    """
+    relevant = _ancestors_of_backward(roles)
+    network = networkx.DiGraph()
+    for node in relevant:
+        network.add_edge((node, "in"), (node, "out"), capacity=saved_bytes(node))
+        if not is_recomputable(node):
+            network.add_edge(_SOURCE, (node, "in"), capacity=math.inf)
+        if node in roles.read:
+            network.add_edge((node, "out"), _SINK, capacity=math.inf)
+        for user in node.users:
+            if user in relevant:
+                network.add_edge((node, "out"), (user, "in"), capacity=math.inf)
+    if _SOURCE not in network or _SINK not in network:
+        return []
+    _, (known, _) = networkx.minimum_cut(
+        network, _SOURCE, _SINK, flow_func=networkx.algorithms.flow.boykov_kolmogorov
+    )
+    return [node for node in relevant if (node, "in") in known and (node, "out") not in known]
+
+
+def _ancestors_of_backward(roles: _Roles) -> dict[Node, None]:
+    """The forward nodes that backward reads, directly or through others, in graph order."""
+    needed: set[Node] = set()
+    for node in reversed(roles.forward):
+        if node in roles.read or any(user in needed for user in node.users):
+            needed.add(node)
+    return {node: None for node in roles.forward if node in needed}
+
+
+# -- the split -----------------------------------------------------------------------------------------
+
+
+def _split(program: TracedProgram, roles: _Roles, saved: list[Node]) -> Partition:
+    """The two graphs, given the nodes that are saved."""
+    placeholders = program.module.graph.placeholders
+    inputs, tangents = placeholders[: program.inputs], placeholders[program.inputs :]
+    outputs, gradients = _outputs(program), _gradients(program)
+    order = _backward_order(program, roles, {*saved, *tangents})
+    symbols = _unbound_symbols([*saved, *tangents], order, gradients)
+    places, extra = _places([*saved, *symbols], inputs, outputs)
+    forward = _extract(program, inputs, _forward_order(program, roles, extra), (*outputs, *extra))
+    backward = _extract(program, [*saved, *symbols, *tangents], order, gradients)
+    return Partition(forward, backward, tuple(places), tuple(saved))
+
+
+def _places(
+    values: list[Any], inputs: list[Node], outputs: tuple[Any, ...]
+) -> tuple[list[SavedInput | SavedOutput], list[Any]]:
+    """Where backward finds each value, and the extra outputs that forward needs for that."""
+    of_inputs = {node: index for index, node in enumerate(inputs)}
+    of_outputs = {node: index for index, node in enumerate(outputs) if isinstance(node, Node)}
+    places: list[SavedInput | SavedOutput] = []
+    extra: list[Any] = []
+    for value in values:
+        if value in of_inputs:
+            places.append(SavedInput(of_inputs[value]))
+        elif value in of_outputs:
+            places.append(SavedOutput(of_outputs[value]))
+        else:
+            places.append(SavedOutput(len(outputs) + len(extra)))
+            extra.append(value)
+    return places, extra
+
+
+def _forward_order(program: TracedProgram, roles: _Roles, extra: list[Any]) -> list[Node]:
+    """What forward computes, in the joint graph's order: its outputs, and all that has an effect."""
+    needed = set(nodes_in((_outputs(program), extra)))
+    order: list[Node] = []
+    for node in reversed(roles.forward):
+        if node.op != "placeholder" and (node in needed or is_impure(node)):
+            needed.update(node.all_input_nodes)
+            order.append(node)
+    return order[::-1]
+
+
+def _backward_order(program: TracedProgram, roles: _Roles, given: set[Node]) -> list[Node]:
+    """What backward computes, in the joint graph's order; a recomputed value right before its first reader."""
+    gradients = list(nodes_in(_gradients(program)))
+    needed = set(gradients)
+    for node in reversed(program.module.graph.nodes):
+        if node in needed and node not in given:
+            needed.update(node.all_input_nodes)
+    done, order = set(given), list[Node]()
+    for node in program.module.graph.nodes:
+        if node in roles.backward and (node in needed or is_impure(node)):
+            _append_with_inputs(node, done, order)
+    for node in gradients:
+        _append_with_inputs(node, done, order)
+    return order
+
+
+def _append_with_inputs(root: Node, done: set[Node], order: list[Node]) -> None:
+    """Depth first, without recursion: chains can be longer than Python's stack."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [used for used in node.all_input_nodes if used not in done]
+        if missing and node not in done:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if node not in done:
+            done.add(node)
+            order.append(node)
+
+
+def _unbound_symbols(given: list[Node], order: list[Node], gradients: tuple[Any, ...]) -> list[sympy.Symbol]:
+    """Size symbols that backward uses and that are no size of one of its tensors."""
+    used: set[sympy.Symbol] = free_symbols(gradients)
+    for node in order:
+        used |= free_symbols((node.args, dict(node.kwargs)))
+        used |= free_symbols(tuple(getattr(node.meta["val"], "shape", ())))
+    bound = {expr_of(size) for node in given for size in getattr(node.meta["val"], "shape", ())}
+    return sorted(used - bound, key=str)
+
+
+def _extract(
+    program: TracedProgram, inputs: Sequence[Any], order: list[Node], outputs: tuple[Any, ...]
+) -> GraphModule:
+    """A graph of its own: placeholders for ``inputs`` (nodes or symbols), then ``order``, then the outputs."""
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    for value in inputs:
+        placeholder = graph.placeholder(str(value))
+        if isinstance(value, Node):
+            placeholder.meta = dict(value.meta)
+            copies[value] = placeholder
+        else:
+            placeholder.meta["val"] = program.symbols[value]
+    for node in order:
+        copies[node] = graph.copy_node(node, copies.__getitem__)
+    graph.output(map_nodes(outputs, copies.__getitem__))
+    return GraphModule(graph, program.module.attributes)

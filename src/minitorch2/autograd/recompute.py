@@ -1,0 +1,58 @@
+"""Which values backward may compute again, and what saving one costs: the partitioner's prices."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, Final
+
+import sympy
+import torch
+
+from minitorch2.autograd.schemas import alias_facts
+from minitorch2.graph.effects import is_impure
+from minitorch2.graph.node import Node
+from minitorch2.graph.symbols import expr_of
+
+aten = torch.ops.aten
+
+_CREATIONS: Final = frozenset({aten.full.default, aten.arange.start_step, aten._to_copy.default})
+
+
+def is_recomputable(node: Node) -> bool:
+    """Whether running the node again in backward is cheap and gives the same value.
+
+    Pointwise operators, views and constants are: they fuse into their readers. Matrix products,
+    reductions, gathers, random operators and whatever has effects are not.
+    """
+    if node.op == "get_attr":
+        return True
+    if node.op != "call_function" or is_impure(node):
+        return False
+    if node.target is operator.getitem or node.target in _CREATIONS:
+        return True
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return torch.Tag.pointwise in node.target.tags or alias_facts(node.target).is_view
+
+
+def saved_bytes(node: Node) -> float:
+    """The bytes that saving the node's value holds; infinite for what is no tensor (a tuple of results)."""
+    value = node.meta.get("val")
+    if node.op == "get_attr":
+        return 0
+    if not isinstance(value, torch.Tensor):
+        return math.inf
+    return max(1, _numel(value)) * value.element_size()
+
+
+def _numel(value: torch.Tensor) -> int:
+    total = 1
+    for size in value.shape:
+        total *= _hint(size)
+    return total
+
+
+def _hint(size: Any) -> int:
+    expr = expr_of(size)
+    return int(size.node.shape_env.hint(expr)) if isinstance(expr, sympy.Expr) else int(expr)

@@ -1,0 +1,181 @@
+"""Run a partitioned program: one autograd function per compiled graph.
+
+The forward and backward graphs are called in the *boxed convention*: one list of arguments, which
+the callee may empty, so that a tensor is freed as soon as its last reader has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from minitorch2.autograd.epilogue import Epilogue
+from minitorch2.autograd.partition import SavedInput, SavedOutput
+from minitorch2.errors import BackendError
+
+BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Strides (and dtype) that a tangent must have, as the backward graph was compiled for."""
+
+    stride: tuple[Any, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class FunctionPlan:
+    """All that a compiled autograd function does besides computing.
+
+    ``outputs`` is the number of the program's own outputs; later ones of the forward graph are saved.
+    ``saved`` says where each value for backward comes from; ``tangents`` which outputs have gradients.
+    """
+
+    inputs: int
+    outputs: int
+    saved: tuple[SavedInput | SavedOutput, ...]
+    tangents: tuple[int, ...]
+    tangent_layouts: tuple[Layout, ...]
+
+
+def inference_runner(compiled: BoxedCall, epilogue: Epilogue, outputs: int) -> Callable[..., Sequence[Any]]:
+    """The program's results, without any autograd history."""
+    if epilogue.is_trivial(outputs):
+
+        def run_plain(*inputs: Any) -> Sequence[Any]:
+            return compiled(list(inputs))
+
+        return run_plain
+
+    def run(*inputs: Any) -> Sequence[Any]:
+        return epilogue.run(inputs, compiled(list(inputs)))
+
+    return run
+
+
+def training_runner(
+    plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall, epilogue: Epilogue
+) -> Callable[..., Sequence[Any]]:
+    """The program's results, differentiable through the compiled backward graph."""
+    apply = make_function(plan, forward, backward).apply
+    if epilogue.is_trivial(plan.outputs):
+        return apply  # type: ignore[no-any-return]
+
+    def run(*inputs: Any) -> Sequence[Any]:
+        return epilogue.run(inputs, apply(*inputs))
+
+    return run
+
+
+def make_function(plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall) -> type[torch.autograd.Function]:
+    """The autograd function of one compiled graph."""
+    number = plan.outputs
+    without_gradient = [i for i in range(number) if i not in plan.tangents]
+
+    class CompiledFunction(torch.autograd.Function):
+        """Forward and backward are compiled graphs."""
+
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:  # type: ignore[override]
+            outputs = forward(list(inputs))
+            values = [(inputs if isinstance(p, SavedInput) else outputs)[p.index] for p in plan.saved]
+            ctx.save_for_backward(*[v if isinstance(v, torch.Tensor) else None for v in values])
+            ctx.numbers = [None if isinstance(v, torch.Tensor) else v for v in values]
+            results = tuple(outputs[:number])
+            if without_gradient:
+                ctx.mark_non_differentiable(
+                    *[results[i] for i in without_gradient if isinstance(results[i], torch.Tensor)]
+                )
+            return results
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:  # type: ignore[override]
+            saved = [n if t is None else t for t, n in zip(ctx.saved_tensors, ctx.numbers, strict=True)]
+            tangents = [
+                _laid_out(gradients[i], layout)
+                for i, layout in zip(plan.tangents, plan.tangent_layouts, strict=True)
+            ]
+            needs_graph = torch.is_grad_enabled()
+            sources = [t for t in (*saved, *tangents) if needs_graph and isinstance(t, torch.Tensor)]
+            ctx.maybe_clear_saved_tensors()
+            arguments = [*saved, *tangents]
+            del saved, tangents, gradients
+            with torch.no_grad():
+                results = tuple(backward(arguments))
+            return _differentiable_once(results, sources) if needs_graph else results
+
+    return CompiledFunction
+
+
+def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The tangent with the strides that backward was compiled for (autograd may pass any)."""
+    if tangent.stride() == layout.stride and tangent.dtype == layout.dtype:
+        return tangent
+    result = torch.empty_strided(tangent.shape, layout.stride, dtype=layout.dtype, device=tangent.device)
+    return result.copy_(tangent.detach())
+
+
+class _DifferentiableOnce(torch.autograd.Function):
+    """The identity on gradients; its own derivative is an error."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        return tuple(t.detach() for t in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:  # type: ignore[override]
+        raise BackendError(
+            "a compiled graph can be differentiated once; this is a second derivative of it",
+            code="double-backward",
+            fix="leave the function whose second derivative is needed uncompiled",
+        )
+
+
+def _differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -> tuple[Any, ...]:
+    """Results whose history says that they depend on ``sources``, in a way that is not differentiable."""
+    present = [t for t in results if t is not None]
+    marked = iter(_DifferentiableOnce.apply(len(present), *present, *sources))
+    return tuple(None if t is None else next(marked) for t in results)
+
+
+def autocast_disabled() -> AbstractContextManager[object] | None:
+    """A context that switches autocast off, or None if it is off: the graphs hold the casts already."""
+    devices = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
+    if not devices:
+        return None
+    return _AutocastDisabled(tuple(devices))
+
+
+class _AutocastDisabled(AbstractContextManager[object]):
+    """Reusable, unlike ``torch.autocast`` instances that nest their own state."""
+
+    def __init__(self, devices: tuple[str, ...]) -> None:
+        self.devices = devices
+
+    def __enter__(self) -> object:
+        for device in self.devices:
+            torch.set_autocast_enabled(device, False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for device in self.devices:
+            torch.set_autocast_enabled(device, True)
+
+
+def without_autocast(call: BoxedCall) -> BoxedCall:
+    """``call`` run with autocast off, if it is on at compile time; the casts are in the graph."""
+    off = autocast_disabled()
+    if off is None:
+        return call
+
+    def run(arguments: list[Any]) -> list[Any]:
+        with off:
+            return call(arguments)
+
+    return run
+

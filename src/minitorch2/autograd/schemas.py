@@ -1,0 +1,100 @@
+"""What an operator's schema says about aliasing and mutation, and its functional form.
+
+Everything here is read from the alias annotations of the operator's own schema
+(``Tensor(a!) self`` is written, ``Tensor(a)`` as result is a view), never from a list of names,
+except for the few operators whose functional form has another name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import torch
+
+from minitorch2.errors import UnsupportedError
+
+aten = torch.ops.aten
+Operator = torch._ops.OpOverload
+
+_OTHER_FUNCTIONAL_NAMES: Final[dict[Operator, Operator]] = {
+    aten.bernoulli_.float: aten.bernoulli.p,
+    aten.normal_.default: aten.normal_functional.default,
+    aten._index_put_impl_.default: aten._index_put_impl.default,
+    aten.squeeze_.default: aten.squeeze.default,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AliasFacts:
+    """``written``: names of the arguments that the operator writes; ``is_view``: a result aliases an argument."""
+
+    written: tuple[str, ...]
+    is_view: bool
+    changes_metadata: bool
+
+
+@cache
+def alias_facts(func: Operator) -> AliasFacts:
+    """The alias annotations of one overload."""
+    schema = func._schema
+    written = tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    is_view = not written and any(result.alias_info is not None for result in schema.returns)
+    return AliasFacts(written, is_view, torch.Tag.inplace_view in func.tags)
+
+
+@cache
+def is_composite(func: Operator) -> bool:
+    """Whether the operator is defined by other operators, its gradient included."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return bool(func.has_kernel_for_dispatch_key(key))
+
+
+@cache
+def functional_form(func: Operator) -> Operator:
+    """The overload that computes what ``func`` writes as a fresh result.
+
+    ``add_.Tensor -> add.Tensor``, ``add.out -> add.Tensor``. Raises UnsupportedError if there is none.
+    """
+    if func in _OTHER_FUNCTIONAL_NAMES:
+        return _OTHER_FUNCTIONAL_NAMES[func]
+    wanted = _inputs(func)
+    for candidate in _candidates(func):
+        if not candidate._schema.is_mutable and _inputs(candidate) == wanted:
+            return candidate
+    raise UnsupportedError(f"{func} writes to its arguments and has no functional form")
+
+
+def _candidates(func: Operator) -> list[Operator]:
+    name = func._schema.name.split("::")[1]
+    names = [name.removesuffix("_"), f"{name.removesuffix('_')}_functional"]
+    packets = [getattr(getattr(torch.ops, func.namespace), n, None) for n in names]
+    return [getattr(packet, overload) for packet in packets if packet for overload in packet.overloads()]
+
+
+def _inputs(func: Operator) -> list[tuple[str, str]]:
+    """Names and types of what the operator reads: all arguments but ``out=`` ones."""
+    return [
+        (argument.name, str(argument.type))
+        for argument in func._schema.arguments
+        if not (argument.kwarg_only and argument.alias_info is not None and argument.alias_info.is_write)
+    ]
+
+
+def bind_arguments(func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The call's arguments by name, without defaults."""
+    names = [argument.name for argument in func._schema.arguments]
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def functional_arguments(func: Operator, form: Operator, bound: dict[str, Any]) -> dict[str, Any]:
+    """The arguments for the functional form, ``func``'s defaults where only ``func`` has them."""
+    defaults = {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
+    plain = {}
+    for argument in form._schema.arguments:
+        if argument.name in bound:
+            plain[argument.name] = bound[argument.name]
+        elif not argument.has_default_value() and argument.name in defaults:
+            plain[argument.name] = defaults[argument.name]
+    return plain

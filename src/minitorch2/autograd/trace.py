@@ -1,0 +1,309 @@
+"""Record the aten operators that a program runs, as a functional graph.
+
+:class:`Tracer` is a dispatch mode: it sees each operator below autograd, so the operators of the
+forward program and those of PyTorch's own derivative formulas alike (PyTorch 2 paper, section 3.9).
+Decompositions are applied while recording, to a fixed point (section 4.2); writes become new
+values (``functionalize.py``); nodes that only rename a value are not made at all.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from minitorch2.autograd.functionalize import Constants, Storage, TensorState, ViewStep
+from minitorch2.autograd.schemas import (
+    alias_facts,
+    bind_arguments,
+    functional_arguments,
+    functional_form,
+    is_composite,
+)
+from minitorch2.errors import LoweringError, UnsupportedError
+from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.node import Argument, Node, SourceLine, map_nodes
+from minitorch2.graph.symbols import expr_of
+
+aten = torch.ops.aten
+Operator = torch._ops.OpOverload
+Decompositions = Mapping[Operator, Callable[..., Any]]
+
+_RENAMES = frozenset({aten.alias.default, aten.detach.default, aten.lift_fresh.default})
+_COPIES = frozenset({aten.clone.default, aten._to_copy.default})
+_RESHAPES = frozenset({aten.view.default, aten.expand.default, aten.permute.default, aten.slice.Tensor,
+                       aten.as_strided.default, aten._unsafe_view.default, aten.squeeze.dim})  # fmt: skip
+
+
+class Tracer(TorchDispatchMode):
+    """Records into ``graph`` every operator run on tensors it knows.
+
+    Args:
+        decompositions: operator -> Python function in terms of other operators.
+
+    Raises (while recording): UnsupportedError for what cannot be told functionally,
+    LoweringError for a cycle of decompositions.
+    """
+
+    def __init__(self, decompositions: Decompositions) -> None:
+        super().__init__()
+        self.graph = Graph()
+        self.decompositions = decompositions
+        self.constants = Constants()
+        self.source: SourceLine | None = None
+        self.follows_autograd = False
+        self._decomposing: list[Operator] = []
+        self._alive: list[FakeTensor] = []  # states hang on fakes; ids must stay valid
+
+    # -- tensors and their states ------------------------------------------------------------------
+
+    def add_input(self, fake: FakeTensor, name: str, index: int | None = None) -> Node:
+        """Make a placeholder for ``fake``."""
+        node = self.graph.placeholder(name)
+        node.meta["val"] = fake_like(fake)
+        self.set_state(fake, TensorState(Storage(node, input_index=index), node))
+        return node
+
+    def set_state(self, fake: FakeTensor, state: TensorState) -> None:
+        """Say what a fake tensor is in the graph."""
+        fake.trace_state = (self, state)  # type: ignore[attr-defined]
+
+    def state_of(self, tensor: torch.Tensor) -> TensorState:
+        """What a tensor is in the graph; a tensor never seen before is a constant."""
+        owner, state = getattr(tensor, "trace_state", (None, None))
+        if owner is self:
+            assert isinstance(state, TensorState)
+            return state
+        if isinstance(tensor, FakeTensor):
+            raise UnsupportedError(f"{tensor} comes from outside the traced program")
+        node = self._constant(tensor)
+        return TensorState(Storage(node), node)
+
+    def read(self, tensor: torch.Tensor) -> Node:
+        """The node of the tensor's present value."""
+        return self.state_of(tensor).read(self)
+
+    def _constant(self, tensor: torch.Tensor) -> Node:
+        known = self.constants.nodes.get(id(tensor))
+        if known is not None:
+            return known
+        name = self.graph.unique_name("constant")
+        first = next(iter(self.graph.nodes), None)
+        with self.graph.inserting_before(first):
+            node = self.graph.create_node("get_attr", name)
+        node.name = name
+        node.meta["val"] = FakeTensor(tensor.detach().to("meta"), tensor.device)
+        self.constants.nodes[id(tensor)] = node
+        self.constants.tensors[name] = tensor.detach()
+        return node
+
+    # -- recording ---------------------------------------------------------------------------------
+
+    def __torch_dispatch__(
+        self,
+        func: Operator,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        keywords = dict(kwargs or {})
+        decomposed = self._decompose(func, args, keywords)
+        if decomposed is not NotImplemented:
+            return decomposed
+        facts = alias_facts(func)
+        if facts.changes_metadata:
+            return self._change_metadata(func, args, keywords)
+        if facts.written:
+            return self._write(func, facts.written, args, keywords)
+        if facts.is_view:
+            return self._view(func, args, keywords)
+        return self._compute(func, args, keywords)
+
+    def emit(self, func: Operator, *args: Any, **kwargs: Any) -> Node:
+        """Record a functional operator whose tensor arguments are nodes; return its node."""
+        if is_composite(func):
+            return self._emit_composite(func, args, kwargs)
+        fakes = map_nodes((args, kwargs), lambda node: node.meta["val"])
+        return self._record(func, args, kwargs, run_fake(func, *fakes))
+
+    def _emit_composite(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
+        """Record what a composite operator consists of."""
+
+        def as_tensor(node: Node) -> FakeTensor:
+            fake = fake_like(node.meta["val"])
+            self.set_state(fake, TensorState(Storage(node), node))
+            return fake
+
+        fakes, keywords = map_nodes((args, kwargs), as_tensor)
+        with self:
+            return self.read(func(*fakes, **keywords))
+
+    def _decompose(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        rule = self.decompositions.get(func)
+        if rule is None:
+            if not is_composite(func):
+                return NotImplemented
+            rule = func.decompose
+        elif func in self._decomposing:
+            chain = " -> ".join(str(f) for f in [*self._decomposing, func])
+            raise LoweringError(f"decompositions form a cycle: {chain}", code="decomposition-cycle")
+        self._decomposing.append(func)
+        try:
+            with self:
+                return rule(*args, **kwargs)
+        finally:
+            self._decomposing.pop()
+
+    def _compute(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = run_fake(func, args, kwargs)
+        if func in _COPIES and _same_layout(args[0], result):
+            return self._fresh(result, self.read(args[0]))
+        node_args, node_kwargs = self._as_nodes(args), self._as_nodes(kwargs)
+        node = self._record(func, node_args, node_kwargs, result)
+        return self._wrap_results(node, result)
+
+    def _wrap_results(self, node: Node, result: Any) -> Any:
+        if isinstance(result, FakeTensor):
+            return self._fresh(result, node)
+        if not isinstance(result, (tuple, list)):
+            return result
+        return type(result)([self._item(node, index, item) for index, item in enumerate(result)])
+
+    def _item(self, node: Node, index: int, item: Any) -> Any:
+        if not isinstance(item, FakeTensor):
+            return item
+        return self._fresh(item, self._record(operator.getitem, (node, index), {}, item))
+
+    def _view(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FakeTensor:
+        base, *rest = args
+        result: FakeTensor = run_fake(func, (_as_fake(base), *rest), kwargs)
+        if not isinstance(result, FakeTensor):
+            raise UnsupportedError(f"{func} returns several views; it needs a decomposition")
+        state = self.state_of(base)
+        node = state.read(self)
+        if func not in _RENAMES and not (func in _RESHAPES and _same_layout(base, result)):
+            node = self._record(func, (node, *self._as_nodes(tuple(rest))), self._as_nodes(kwargs), result)
+        step = ViewStep(func, tuple(rest), kwargs)
+        self.set_state(result, state.child(step, node))
+        self._alive.append(result)
+        return result
+
+    def _write(
+        self, func: Operator, written: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        bound = bind_arguments(func, args, kwargs)
+        targets = [bound[name] for name in written if bound.get(name) is not None]
+        if func is aten.copy_.default:
+            values = [self._fitted(args[1], args[0])]
+        else:
+            form = functional_form(func)
+            plain = functional_arguments(func, form, bound)
+            with self:
+                result = form(**plain)
+            values = list(result) if isinstance(result, (tuple, list)) else [result]
+            values = values[len(values) - len(targets) :]
+        flat_targets, flat_values = _flat(targets), _flat(values)
+        for target, value in zip(flat_targets, flat_values, strict=True):
+            self._assign(target, value)
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def _assign(self, target: torch.Tensor, value: FakeTensor) -> None:
+        if not isinstance(target, FakeTensor):
+            raise UnsupportedError("the program writes to a tensor that is a constant of the graph")
+        fitted = self._fitted(value, target)
+        self.state_of(target).write(self, self.read(fitted))
+
+    def _fitted(self, value: Any, target: torch.Tensor) -> FakeTensor:
+        """``value`` with the shape, dtype, device and layout of ``target``, as ``copy_`` would store it."""
+        with self:
+            if value.shape != target.shape:
+                value = aten.expand.default(value, list(target.shape))
+            if value.dtype != target.dtype or value.device != target.device:
+                value = aten._to_copy.default(value, dtype=target.dtype, device=target.device)
+            if value.stride() != target.stride() and target.is_contiguous():
+                value = aten.clone.default(value, memory_format=torch.contiguous_format)
+        return _as_fake(value) if isinstance(value, FakeTensor) else value
+
+    def _change_metadata(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``x.t_()``: the same tensor object becomes a view of its storage."""
+        tensor = args[0]
+        state = self.state_of(tensor)
+        if state.storage.input_index is not None:
+            raise UnsupportedError(f"{func} changes the shape of an input of the graph")
+        with self:
+            viewed = functional_form(func)(*args, **kwargs)
+        self.set_state(tensor, self.state_of(viewed))
+        run_fake(func, args, kwargs)
+        return tensor
+
+    def _record(self, func: Any, args: Any, kwargs: Any, value: Any) -> Node:
+        node = self.graph.call_function(func, _as_exprs(tuple(args)), _as_exprs(dict(kwargs)))
+        node.meta["val"] = _plain_value(value)
+        if self.follows_autograd:
+            self._follow_autograd()
+        if self.source is not None:
+            node.meta["source"] = self.source
+        return node
+
+    def _follow_autograd(self) -> None:
+        """In backward, the line is that of the forward operator whose derivative is running.
+
+        Only the last autograd node of an operator carries the line; the ones behind it run next.
+        """
+        running = torch._C._current_autograd_node()
+        if running is not None:
+            self.source = running.metadata.get("source", self.source)
+
+    def _fresh(self, fake: FakeTensor, node: Node) -> FakeTensor:
+        self.set_state(fake, TensorState(Storage(node), node))
+        self._alive.append(fake)
+        return fake
+
+    def _as_nodes(self, value: Any) -> Argument:
+        if isinstance(value, torch.Tensor):
+            return self.read(value)
+        if isinstance(value, (tuple, list)):
+            return type(value)([self._as_nodes(item) for item in value])
+        if isinstance(value, dict):
+            return {key: self._as_nodes(item) for key, item in value.items()}
+        return value
+
+
+def _as_exprs(value: Any) -> Argument:
+    """Symbolic sizes as expressions: the graph holds no SymInts."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_as_exprs, value)) if type(value) is tuple else [_as_exprs(v) for v in value]
+    if isinstance(value, dict):
+        return {key: _as_exprs(item) for key, item in value.items()}
+    return expr_of(value) if isinstance(value, (torch.SymInt, torch.SymFloat)) else value
+
+
+def _plain_value(value: Any) -> Any:
+    """A value without autograd history, which would keep the whole tape alive."""
+    if isinstance(value, FakeTensor):
+        return fake_like(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(_plain_value(item) for item in value)
+    return value
+
+
+def _as_fake(tensor: torch.Tensor) -> FakeTensor:
+    if isinstance(tensor, FakeTensor):
+        return tensor
+    return FakeTensor(tensor.detach().to("meta"), tensor.device)
+
+
+def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return (
+        a.dtype == b.dtype and a.device == b.device and a.shape == b.shape and a.stride() == b.stride()
+        and a.storage_offset() == b.storage_offset()
+    )  # fmt: skip
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    return [leaf for value in values for leaf in (value if isinstance(value, (list, tuple)) else [value])]
+
