@@ -46,6 +46,9 @@ class Config:
         bool | None, "sizes: None = static until one changes, True = symbolic, False = static"
     ] = None
     recompile_limit: Annotated[int, "compiled entries per function; then it runs eagerly"] = 8
+    suppress_errors: Annotated[
+        bool, "an internal error while capturing is logged and the function runs in Python"
+    ] = True
     # Autograd
     activation_memory_budget: Annotated[
         float, "part of the activations that may be saved for backward, 0.0 to 1.0"
@@ -56,6 +59,12 @@ class Config:
         int, "a value that reads more buffers than this is stored instead of recomputed"
     ] = 4
     unroll_reductions_threshold: Annotated[int, "reductions of fewer elements are unrolled"] = 8
+    inline_pointwise: Annotated[
+        bool, "readers recompute cheap elementwise values instead of loading them"
+    ] = True
+    round_intermediates: Annotated[
+        bool, "float16 and bfloat16 values are rounded after each operator, as in eager PyTorch"
+    ] = False
     # Kernels
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
     max_autotune: Annotated[bool, "try templates and block sizes, keep the fastest"] = False

@@ -18,7 +18,14 @@ from functools import cached_property
 import sympy
 import torch
 
-from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, Origins, current_table
+from minitorch2.loopir.buffers import (
+    Buffer,
+    BufferView,
+    ComputedBuffer,
+    Origins,
+    ReinterpretedBuffer,
+    current_table,
+)
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbols, simplify, to_expr
 from minitorch2.loopir.layout import FixedLayout, FlexibleLayout, Size
 from minitorch2.loopir.loops import Index, InnerFn, Loops, Pointwise, Reduction
@@ -57,6 +64,11 @@ class StorageBox:
     def is_realized(self) -> bool:
         """Whether the elements have memory."""
         return isinstance(self.data, Buffer)
+
+    def holds(self, buffer: Buffer) -> bool:
+        """Whether the elements are in that buffer."""
+        data = self.data
+        return buffer is (data.base if isinstance(data, ReinterpretedBuffer) else data)
 
     def realize(self, reason: str) -> Buffer:
         """Give the elements memory, if they have none: the loops become a `ComputedBuffer`."""
@@ -165,7 +177,9 @@ class TensorBox:
         if layout is None:
             return self.copy().realize(f"{reason}, and no strides express the view")
         buffer = self.storage.realize(reason)
-        return BufferView(buffer, layout)
+        return BufferView(
+            buffer.base if isinstance(buffer, ReinterpretedBuffer) else buffer, layout
+        )
 
     def copy(self) -> TensorBox:
         """A new tensor with the same elements, row-major unless something asks otherwise."""

@@ -5,6 +5,7 @@
             |  ComputedBuffer(name, layout, loops)                generated code fills it
             |  ExternKernel(name, layout, target, args, kwargs)   a library call makes or fills it
             |  MultiOutput(name, layout, kernel, position)        one result of such a call
+            |  ReinterpretedBuffer(name, layout, base)            another layout on base's memory
     arg    ::= BufferView(buffer, layout) | expr | number | dtype | ... | tuple or list of arg
 
 `ComputedBuffer.layout` is the only field that is written after construction: from flexible to
@@ -23,7 +24,6 @@ import torch
 
 from minitorch2.graph.node import Node
 from minitorch2.logs import get_logger
-from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout, Layout, Size
 from minitorch2.loopir.loops import Index, Loops
 
@@ -86,6 +86,13 @@ class ComputedBuffer(Buffer):
     def run(self, index: Index, reduction_index: Index = ()) -> None:
         """Execute the loop body, with its store, once under the current ops handler."""
         self.loops.run(self.name, self.fixed_layout(), index, reduction_index)
+
+
+@dataclass(eq=False)
+class ReinterpretedBuffer(Buffer):
+    """Another layout on the memory of `base`, whose name it has: what `as_strided` gives."""
+
+    base: Buffer
 
 
 @dataclass(frozen=True)
@@ -160,13 +167,17 @@ class RealizeDecision:
 
 
 class BufferTable:
-    """The buffers of the graph being lowered, in the order in which they can be computed."""
+    """The buffers of the graph being lowered, in the order in which they can be computed.
+
+    While a node is lowered, `origins` are the nodes whose work is being done, and `result` is the
+    node's fake result: what size, dtype and device must come out.
+    """
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
         self.decisions: list[RealizeDecision] = []
         self.origins: Origins = ()
-        self.sizes: dict[Expr, None] = {}
+        self.result: Any = None
         self._computed = 0
 
     def next_name(self) -> str:

@@ -3,9 +3,10 @@
     Expr ::= int | SymPy integer expression over index symbols (>= 0) and size symbols (>= 1),
              with  FloorDiv(a, b) = a // b   and   ModularIndexing(a, d, m) = a // d % m
 
-Both functions assume b, d, m >= 1. Rules that always hold are applied when an expression is built
-(`eval`); rules that need the ranges of the indices are in `simplify`. A reshape of a contiguous
-tensor so becomes the plain index it was (PyTorch 2 paper, section 4.5).
+Both functions assume b, d, m >= 1, and no rule turns a dividend that is not negative into one
+that is, so a target language may round either way. Rules that always hold are applied when an
+expression is built (`eval`); rules that need the ranges of the indices are in `simplify`. A
+reshape of a contiguous tensor so becomes the plain index it was (PyTorch 2 paper, section 4.5).
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]  # SymPy has no types
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) // int(b))
         quotient, rest = _split_multiples(sympy.expand(a), b)
-        if quotient != 0:
+        if quotient != 0 and is_nonnegative(to_expr(rest)):
             return quotient + cls(rest, b)
         if isinstance(a, FloorDiv):
             return cls(a.args[0], a.args[1] * b)
@@ -144,7 +145,7 @@ class ModularIndexing(sympy.Function):  # type: ignore[misc]  # SymPy has no typ
         if a.is_Integer and d.is_Integer and m.is_Integer:
             return sympy.Integer(int(a) // int(d) % int(m))
         quotient, rest = _split_multiples(sympy.expand(a), sympy.expand(d * m))
-        if quotient != 0:
+        if quotient != 0 and is_nonnegative(to_expr(rest)):
             return cls(rest, d, m)
         if isinstance(a, FloorDiv):
             return cls(a.args[0], a.args[1] * d, m)

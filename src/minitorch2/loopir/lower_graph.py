@@ -38,9 +38,12 @@ from minitorch2.loopir.layout import FixedLayout, same_strides
 from minitorch2.loopir.loops import Pointwise
 from minitorch2.loopir.lowering import LOWERINGS
 from minitorch2.loopir.lowering.fallback import lower_by_fallback
+from minitorch2.loopir.lowering.registry import NoLoopForm
+from minitorch2.loopir.ops import LOOP_DTYPES
+from minitorch2.loopir.print_lowered import print_graph
 
 LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples of them
-OutputValue = BufferView | int | float | bool | sympy.Expr | None
+OutputValue: TypeAlias = BufferView | int | float | bool | sympy.Expr | None
 
 MAX_OPERATIONS = 64
 """A body of more operations gets memory, so that closures cannot grow without bound."""
@@ -57,8 +60,12 @@ class LoweredGraph:
     inputs: list[InputBuffer | Expr | float | None]
     buffers: list[Buffer]
     outputs: list[OutputValue]
-    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    constants: dict[str, ConstantBuffer] = field(default_factory=dict)
     decisions: list[RealizeDecision] = field(default_factory=list)
+
+    def print(self) -> str:
+        """The graph as text whose loop bodies are Python."""
+        return print_graph(self.inputs, self.buffers, self.outputs)
 
 
 def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> LoweredGraph:
@@ -114,10 +121,9 @@ class _GraphLowering:
         value = self.gm.lookup(str(node.target))
         if not isinstance(value, torch.Tensor):
             return value
-        self.result.constants[node.name] = value
-        return TensorBox.create(
-            ConstantBuffer(node.name, layout_of(value), value, origins=(node,))
-        )
+        buffer = ConstantBuffer(node.name, layout_of(value), value, origins=(node,))
+        self.result.constants[node.name] = buffer
+        return TensorBox.create(buffer)
 
     def _lower_call_function(self, node: Node) -> LoweredValue:
         args, kwargs = map_nodes((node.args, dict(node.kwargs)), self.values.__getitem__)
@@ -135,13 +141,17 @@ class _GraphLowering:
     def _lower_operator(
         self, node: Node, target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LoweredValue:
+        self.table.result = node.meta["val"]
         rule = LOWERINGS.get(target)
+        reason = "it has no lowering"
         if rule is not None:
-            args, kwargs = positional(target, args, kwargs)
-            result = rule(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
-        return lower_by_fallback(target, args, kwargs, node.meta["val"])
+            try:
+                check_dtypes((args, kwargs, node.meta["val"]))
+                args, kwargs = positional(target, args, kwargs)
+                return rule(*args, **kwargs)
+            except NoLoopForm as form:
+                reason = str(form)
+        return lower_by_fallback(target, args, kwargs, node.meta["val"], reason)
 
     def _settle(self, node: Node, result: LoweredValue) -> None:
         """Decide which of a node's results get memory now."""
@@ -187,7 +197,7 @@ class _GraphLowering:
     def _output(self, argument: Argument, fake: object) -> OutputValue:
         value = self.values[argument] if isinstance(argument, Node) else expr_of(argument)
         if not isinstance(value, TensorBox):
-            return value  # type: ignore[no-any-return]
+            return value
         assert isinstance(fake, torch.Tensor)
         stride = tuple(map(expr_of, fake.stride()))
         if isinstance(value.data, StorageBox) and not value.data.is_realized():
@@ -221,14 +231,27 @@ def to_exprs(argument: Any) -> Any:
 def positional(
     target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same call with as many arguments by position as the schema allows."""
+    """The same call with every argument by position that the schema allows, defaults filled in."""
     rest = dict(kwargs)
     result = list(args)
     for argument in target._schema.arguments[len(args) :]:
-        if argument.kwarg_only or not rest:
-            break
-        result.append(rest.pop(argument.name, argument.default_value))
+        if not argument.kwarg_only:
+            result.append(rest.pop(argument.name, argument.default_value))
     return tuple(result), rest
+
+
+def check_dtypes(values: Any) -> None:
+    """Loop bodies compute with `LOOP_DTYPES` only.
+
+    Raises:
+        NoLoopForm: a tensor has another dtype, such as a complex one.
+    """
+    if isinstance(values, (TensorBox, torch.Tensor)):
+        if values.dtype not in LOOP_DTYPES:
+            raise NoLoopForm(f"loops do not compute with {values.dtype}")
+    elif isinstance(values, (tuple, list, dict)):
+        for value in values.values() if isinstance(values, dict) else values:
+            check_dtypes(value)
 
 
 def _line(node: Node) -> object | None:

@@ -66,7 +66,11 @@ class OpsHandler(Protocol[V]):
         ...
 
     def reduction(
-        self, dtype: torch.dtype, src_dtype: torch.dtype, kind: ReductionKind, value: V | tuple[V, V]
+        self,
+        dtype: torch.dtype,
+        src_dtype: torch.dtype,
+        kind: ReductionKind,
+        value: V | tuple[V, V],
     ) -> V:
         """Combine `value` (of compute dtype `src_dtype`) along the node's reduction ranges.
 
@@ -137,11 +141,11 @@ class OpsHandler(Protocol[V]):
         return self.elementwise("truncdiv", x, y)
 
     def mod(self, x: V, y: V) -> V:
-        """`np.mod`: the remainder has the sign of the divisor, as in Python"""
+        """`np.mod`, of integers: the remainder has the sign of the divisor, as in Python"""
         return self.elementwise("mod", x, y)
 
     def fmod(self, x: V, y: V) -> V:
-        """`np.fmod`: the remainder has the sign of the dividend, as in C"""
+        """`np.fmod`, of integers or floats: the remainder has the sign of the dividend, as in C"""
         return self.elementwise("fmod", x, y)
 
     def neg(self, x: V) -> V:
@@ -401,6 +405,13 @@ PREDICATES = frozenset(
      "logical_and", "logical_or", "logical_xor", "logical_not")
 )  # fmt: skip
 """Elementwise primitives whose result is bool; every other one keeps its operands' dtype."""
+
+
+LOOP_DTYPES = frozenset(
+    (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+     torch.bfloat16, torch.float32, torch.float64)
+)  # fmt: skip
+"""The dtypes of buffers that loop bodies may read and write; others meet library calls only."""
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:

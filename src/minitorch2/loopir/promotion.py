@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import TypeAlias
 
 import sympy
 import torch
 
 from minitorch2.loopir.boxes import TensorBox
 
-Operand = TensorBox | bool | int | float | sympy.Expr
+Operand: TypeAlias = TensorBox | bool | int | float | sympy.Expr
 
 
 class Promotion(Enum):
@@ -59,9 +60,7 @@ def result_type(operands: Iterable[Operand]) -> torch.dtype:
     result: torch.dtype | None = None
     for dtypes in levels:
         for dtype in _common(dtypes):
-            if result is None:
-                result = dtype
-            elif category(dtype) > category(result):
+            if result is None or category(dtype) > category(result):
                 result = dtype
     return result or torch.get_default_dtype()
 

@@ -123,7 +123,8 @@ def squeeze(x: TensorBox, dims: Sequence[int] | None = None) -> TensorBox:
 def unsqueeze(x: TensorBox, dim: int) -> TensorBox:
     """Insert a dimension of size 1 before `dim`."""
     dim = dim % (x.ndim + 1)
-    return x.view((*x.size[:dim], 1, *x.size[dim:]), lambda index: (*index[:dim], *index[dim + 1 :]))
+    size = (*x.size[:dim], 1, *x.size[dim:])
+    return x.view(size, lambda index: (*index[:dim], *index[dim + 1 :]))
 
 
 def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
@@ -138,11 +139,9 @@ def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
     return x.view(x.size, reindex)
 
 
-def diagonal(x: TensorBox, offset: int, dim1: int, dim2: int) -> TensorBox:
+def diagonal(x: TensorBox, offset: int, dim1: int, dim2: int, length: Expr) -> TensorBox:
     """The elements with `index[dim2] - index[dim1] == offset`, as a new last dimension."""
     first, second = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
-    rows, columns = x.size[first] + min(offset, 0), x.size[second] - max(offset, 0)
-    length = to_expr(sympy.Max(0, sympy.Min(rows, columns)))
     others = [dim for dim in range(x.ndim) if dim not in (first, second)]
 
     def reindex(index: Index) -> Index:
@@ -154,6 +153,11 @@ def diagonal(x: TensorBox, offset: int, dim1: int, dim2: int) -> TensorBox:
         return tuple(inner)
 
     return x.view((*(x.size[dim] for dim in others), length), reindex)
+
+
+def maximum(a: Expr, b: Expr) -> Expr:
+    """The larger of two expressions."""
+    return to_expr(sympy.Max(a, b))
 
 
 def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
@@ -235,6 +239,8 @@ def _unflatten(flat: Expr, size: Size) -> list[Expr]:
         first = all(n == 1 for n in size[:dim])
         if extent == 1:
             result.append(0)
+        elif first:
+            result.append(floor_div(flat, below))
         else:
-            result.append(floor_div(flat, below) if first else modular_indexing(flat, below, extent))
+            result.append(modular_indexing(flat, below, extent))
     return result

@@ -66,7 +66,7 @@ class CountingHandler(OpsHandler[None]):
         dtype: torch.dtype,
         src_dtype: torch.dtype,
         kind: ReductionKind,
-        value: None | tuple[None, None],
+        value: tuple[None, None] | None,
     ) -> None:
         """One operation per element."""
         self._count(kind)

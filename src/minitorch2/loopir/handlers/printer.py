@@ -14,16 +14,20 @@ from collections.abc import Callable
 
 import torch
 
-from minitorch2.loopir.expressions import Expr, index_symbol
+from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
 from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind
 
 INDENT = "    "
 
 
 class PrintingHandler(OpsHandler[str]):
-    """A value is the name of a local variable, or the text of a constant."""
+    """A value is the name of a local variable, or the text of a constant.
 
-    def __init__(self) -> None:
+    `ranges` of the index variables, if given, simplify the printed addresses.
+    """
+
+    def __init__(self, ranges: Ranges = ()) -> None:
+        self.ranges = ranges
         self.lines: list[str] = []
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
@@ -40,15 +44,16 @@ class PrintingHandler(OpsHandler[str]):
 
     def load(self, name: str, index: Expr) -> str:
         """`tmp = ops.load('name', index)`"""
-        return self._assign(f"ops.load({name!r}, {index})")
+        return self._assign(f"ops.load({name!r}, {simplify(index, self.ranges)})")
 
     def store(self, name: str, index: Expr, value: str) -> None:
         """`ops.store('name', index, tmp)`"""
-        self.lines.append(f"ops.store({name!r}, {index}, {value})")
+        self.lines.append(f"ops.store({name!r}, {simplify(index, self.ranges)}, {value})")
 
     def store_reduction(self, name: str, index: Expr, value: str) -> None:
         """`ops.store_reduction('name', index, tmp)`"""
-        self.lines.append(f"ops.store_reduction({name!r}, {index}, {value})")
+        address = simplify(index, self.ranges)
+        self.lines.append(f"ops.store_reduction({name!r}, {address}, {value})")
 
     def reduction(
         self,
@@ -68,7 +73,7 @@ class PrintingHandler(OpsHandler[str]):
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> str:
         """`tmp = ops.index_expr(expr, dtype)`"""
-        return self._assign(f"ops.index_expr({expr}, {dtype})")
+        return self._assign(f"ops.index_expr({simplify(expr, self.ranges)}, {dtype})")
 
     def indirect_indexing(self, value: str, size: Expr, check: bool = True) -> Expr:
         """`indirect0 = ops.indirect_indexing(tmp, size)`"""

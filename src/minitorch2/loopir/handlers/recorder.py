@@ -37,7 +37,7 @@ class RecordingHandler(OpsHandler[None]):
         dtype: torch.dtype,
         src_dtype: torch.dtype,
         kind: ReductionKind,
-        value: None | tuple[None, None],
+        value: tuple[None, None] | None,
     ) -> None:
         """Accesses nothing."""
 

@@ -1,13 +1,29 @@
 """One small function per operator: aten -> loops. Importing this package fills `LOWERINGS`.
 
-    registry.py   the table and its decorators      pointwise.py  elementwise operators
-    reduction.py  sums, maxima, means, variances    view.py       views
-    creation.py   tensors from nothing              indexing.py   gather, index, embedding
-    combine.py    concatenation, padding            matmul.py     library calls
-    fallback.py   any operator without a lowering runs as eager PyTorch runs it
+    registry.py    the table and its decorators     pointwise.py   arithmetic, comparison, logic
+    mathematics.py functions of floats              activation.py  activations and their backward
+    conversion.py  copies and dtypes                view.py        views
+    creation.py    tensors from nothing             reduction.py   sums, maxima, variances
+    indexing.py    gather, index, embedding         combine.py     concatenation, padding
+    matmul.py      library calls by choice
+    fallback.py    any operator without a lowering runs as eager PyTorch runs it
 """
 
-from minitorch2.loopir.lowering import pointwise, reduction
+from minitorch2.loopir.lowering import (
+    activation,
+    combine,
+    conversion,
+    creation,
+    indexing,
+    mathematics,
+    matmul,
+    pointwise,
+    reduction,
+    view,
+)
 from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
-__all__ = ["LOWERINGS", "lowering", "pointwise", "reduction"]
+__all__ = [
+    "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "lowering",
+    "mathematics", "matmul", "pointwise", "reduction", "view",
+]  # fmt: skip

@@ -17,13 +17,13 @@ from minitorch2.graph.symbols import expr_of
 from minitorch2.logs import get_logger
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import ExternKernel, MultiOutput, current_table
-from minitorch2.loopir.layout import FixedLayout, FlexibleLayout, Layout
+from minitorch2.loopir.layout import FixedLayout, Layout
 
 _LOGGER = get_logger(__name__)
 
 
 def lower_by_fallback(
-    target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any
+    target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any, reason: str
 ) -> Any:
     """A call of the operator itself; `fake` is the node's fake result, one or a nest of tensors.
 
@@ -33,7 +33,7 @@ def lower_by_fallback(
     if target._schema.is_mutable:
         raise LoweringError(f"{target} mutates its arguments: functionalize the graph first")
     stages.count("fallbacks")
-    _LOGGER.info("no lowering for %s: it runs as in eager PyTorch", target)
+    _LOGGER.info("%s runs as in eager PyTorch: %s", target, reason)
     return extern_call(target, args, kwargs, fake, is_fallback=True)
 
 
@@ -50,12 +50,13 @@ def extern_call(
     first = fake if isinstance(fake, torch.Tensor) else next(_tensors_in(fake), None)
     if first is None:
         raise LoweringError(f"{target} returns no tensor")
+    args, kwargs = realize_arguments((args, kwargs), str(target))
     kernel = ExternKernel(
         table.next_name(),
         fixed_layout_of(first),
         target,
-        realize_arguments(args, str(target)),
-        realize_arguments(kwargs, str(target)),
+        args,
+        kwargs,
         out_variant_of(target) if isinstance(fake, torch.Tensor) else None,
         has_side_effects=torch.Tag.nondeterministic_seeded in target.tags,
         copies_result=any(result.alias_info is not None for result in target._schema.returns),
@@ -74,11 +75,11 @@ def out_variant_of(target: OpOverload) -> OpOverload | None:
     An operator whose result would alias its input has none: its result is copied anyway.
     """
     packet = target._overloadpacket
-    for name in packet.overloads():
+    for name in packet.overloads():  # type: ignore[no-untyped-call]
         candidate = getattr(packet, name)
-        if torch.Tag.out in candidate.tags and torch.Tag.generated not in candidate.tags:
-            if _same_arguments(target, candidate):
-                return candidate  # type: ignore[no-any-return]
+        is_real = torch.Tag.out in candidate.tags and torch.Tag.generated not in candidate.tags
+        if is_real and _same_arguments(target, candidate):
+            return candidate  # type: ignore[no-any-return]
     return None
 
 

@@ -1,42 +1,40 @@
-"""Elementwise operators: arithmetic, comparison, logic, mathematics, activations.
+"""Elementwise arithmetic, comparison, logic and bits.
 
-A body sees values of the compute dtype; see `registry.pointwise`.
+A body sees values of the compute dtype, already promoted and broadcast; see `registry.pointwise`.
+Integer and bool semantics are eager's; integer division by zero, which eager refuses, is undefined.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import sympy
 import torch
 
-from minitorch2.loopir.lowering.registry import number_value, pointwise
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.lowering.registry import (
+    lowering,
+    make_pointwise,
+    map_elements,
+    number_value,
+    pointwise,
+)
 from minitorch2.loopir.ops import Number, Value, ops
-from minitorch2.loopir.promotion import Promotion
+from minitorch2.loopir.promotion import Operand, Promotion, result_type
 
 aten = torch.ops.aten
 FLOAT = Promotion.INT_TO_FLOAT
 BOOL = Promotion.ALWAYS_BOOL
 
-UNARY_FLOAT = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp",
-    "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "sinh",
-    "sqrt", "tan", "tanh",
-)  # fmt: skip
-"""Operators that are one primitive of the same name, on floats."""
 
-
-def _register_unary(name: str) -> None:
-    @pointwise(getattr(aten, name), promote=FLOAT)
-    def body(dtype: torch.dtype, x: Value) -> Value:
-        primitive: Value = getattr(ops, name)(x)
-        return primitive
-
-
-for _name in UNARY_FLOAT:
-    _register_unary(_name)
+# -- arithmetic ---------------------------------------------------------------------------------
 
 
 @pointwise(aten.add)
 def add(dtype: torch.dtype, x: Value, y: Value, *, alpha: Number = 1) -> Value:
-    """`x + alpha * y`"""
+    """`x + alpha * y`; of bools, `x or y`."""
+    if dtype == torch.bool:
+        return ops.logical_or(x, _scaled(dtype, y, alpha))
     return ops.add(x, _scaled(dtype, y, alpha))
 
 
@@ -46,11 +44,261 @@ def sub(dtype: torch.dtype, x: Value, y: Value, *, alpha: Number = 1) -> Value:
     return ops.sub(x, _scaled(dtype, y, alpha))
 
 
-def _scaled(dtype: torch.dtype, y: Value, alpha: Number) -> Value:
-    return y if alpha == 1 else ops.mul(y, number_value(alpha, dtype))
+@lowering(aten.rsub)
+def rsub(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
+    """`y - alpha * x`"""
+    return make_pointwise(sub, (y, x), alpha=alpha)
+
+
+def _scaled(dtype: torch.dtype, y: Value, alpha: Number | sympy.Expr) -> Value:
+    if alpha == 1:
+        return y
+    factor = number_value(alpha, dtype)
+    return ops.logical_and(y, factor) if dtype == torch.bool else ops.mul(y, factor)
 
 
 @pointwise(aten.mul)
 def mul(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """`x * y`; of bools, `x and y`"""
+    """`x * y`; of bools, `x and y`."""
     return ops.logical_and(x, y) if dtype == torch.bool else ops.mul(x, y)
+
+
+def true_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """`x / y` of floats."""
+    return ops.truediv(x, y)
+
+
+@lowering(aten.div, aten.true_divide)
+def div(x: Operand, y: Operand, *, rounding_mode: str | None = None) -> TensorBox:
+    """Division: exact (of integers too, in floats), or rounded to an integer of the same dtype."""
+    if rounding_mode is None:
+        return make_pointwise(true_divide, (x, y), FLOAT)
+    return make_pointwise(floor_divide if rounding_mode == "floor" else trunc_divide, (x, y))
+
+
+def trunc_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """`x / y` rounded towards zero."""
+    return ops.trunc(ops.truediv(x, y)) if dtype.is_floating_point else ops.truncdiv(x, y)
+
+
+@pointwise(aten.floor_divide)
+def floor_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """`x / y` rounded towards minus infinity, consistent with `remainder` as in Python."""
+    return _floor_divide_floats(dtype, x, y) if dtype.is_floating_point else ops.floordiv(x, y)
+
+
+def _floor_divide_floats(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """Through the exact remainder, since `floor(x / y)` is off by one where `x / y` rounds up."""
+    quotient = ops.truediv(x, y)
+    exact = ops.truediv(ops.sub(x, remainder_of_floats(dtype, x, y)), y)
+    nearest = ops.round(exact)
+    is_zero = ops.eq(nearest, number_value(0, dtype))
+    signed = ops.where(is_zero, ops.copysign(number_value(0, dtype), quotient), nearest)
+    return ops.where(ops.eq(y, number_value(0, dtype)), quotient, signed)
+
+
+def remainder_of_floats(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """`x - y * floor(x / y)` exactly: the C remainder, moved to the sign of `y`."""
+    rest, zero = ops.fmod(x, y), number_value(0, dtype)
+    other_sign = ops.logical_xor(ops.lt(rest, zero), ops.lt(y, zero))
+    moved = ops.logical_and(ops.ne(rest, zero), other_sign)
+    return ops.where(moved, ops.add(rest, y), rest)
+
+
+@pointwise(aten.remainder)
+def remainder(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """The remainder with the sign of the divisor."""
+    return remainder_of_floats(dtype, x, y) if dtype.is_floating_point else ops.mod(x, y)
+
+
+@pointwise(aten.fmod)
+def fmod(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """The remainder with the sign of the dividend."""
+    return ops.fmod(x, y)
+
+
+@pointwise(aten.neg)
+def neg(dtype: torch.dtype, x: Value) -> Value:
+    """`-x`"""
+    return ops.neg(x)
+
+
+@pointwise(aten.abs)
+def abs_(dtype: torch.dtype, x: Value) -> Value:
+    """`|x|`"""
+    return ops.abs(x)
+
+
+@pointwise(aten.sign, aten.sgn)
+def sign(dtype: torch.dtype, x: Value) -> Value:
+    """-1, 0 or 1; 0 for NaN."""
+    return x if dtype == torch.bool else ops.sign(x)
+
+
+@pointwise(aten.maximum, aten.max.other)
+def maximum(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """The larger; NaN if either is NaN."""
+    return ops.maximum(x, y)
+
+
+@pointwise(aten.minimum, aten.min.other)
+def minimum(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """The smaller; NaN if either is NaN."""
+    return ops.minimum(x, y)
+
+
+@pointwise(aten.fmax)
+def fmax(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """The larger; the number if the other is NaN."""
+    if not dtype.is_floating_point:
+        return ops.maximum(x, y)
+    return ops.where(ops.isnan(y), x, ops.where(ops.isnan(x), y, ops.maximum(x, y)))
+
+
+@pointwise(aten.fmin)
+def fmin(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    """The smaller; the number if the other is NaN."""
+    if not dtype.is_floating_point:
+        return ops.minimum(x, y)
+    return ops.where(ops.isnan(y), x, ops.where(ops.isnan(x), y, ops.minimum(x, y)))
+
+
+@lowering(aten.clamp)
+def clamp(x: TensorBox, low: Operand | None = None, high: Operand | None = None) -> TensorBox:
+    """`min(max(x, low), high)`: the upper bound wins; NaN stays."""
+    if high is None:
+        return make_pointwise(clamp_min, (x, low))
+    if low is None:
+        return make_pointwise(clamp_max, (x, high))
+    return make_pointwise(clamp_both, (x, low, high))
+
+
+def clamp_both(dtype: torch.dtype, x: Value, low: Value, high: Value) -> Value:
+    """`min(max(x, low), high)`"""
+    return ops.minimum(ops.maximum(x, low), high)
+
+
+@pointwise(aten.clamp_min)
+def clamp_min(dtype: torch.dtype, x: Value, low: Value) -> Value:
+    """`max(x, low)`"""
+    return ops.maximum(x, low)
+
+
+@pointwise(aten.clamp_max)
+def clamp_max(dtype: torch.dtype, x: Value, high: Value) -> Value:
+    """`min(x, high)`"""
+    return ops.minimum(x, high)
+
+
+@pointwise(aten.addcmul)
+def addcmul(dtype: torch.dtype, x: Value, y: Value, z: Value, *, value: Number = 1) -> Value:
+    """`x + value * y * z`"""
+    return ops.add(x, ops.mul(_scaled(dtype, y, value), z))
+
+
+@pointwise(aten.addcdiv)
+def addcdiv(dtype: torch.dtype, x: Value, y: Value, z: Value, *, value: Number = 1) -> Value:
+    """`x + value * y / z`"""
+    return ops.add(x, ops.truediv(_scaled(dtype, y, value), z))
+
+
+@pointwise(aten.lerp)
+def lerp(dtype: torch.dtype, start: Value, end: Value, weight: Value) -> Value:
+    """`start + weight * (end - start)`, computed from the nearer end so that 1 gives `end`."""
+    distance = ops.sub(end, start)
+    from_start = ops.add(start, ops.mul(weight, distance))
+    back = ops.mul(distance, ops.sub(number_value(1, dtype), weight))
+    near_start = ops.lt(ops.abs(weight), number_value(0.5, dtype))
+    return ops.where(near_start, from_start, ops.sub(end, back))
+
+
+# -- comparison and choice ----------------------------------------------------------------------
+
+
+def _register_comparison(name: str) -> None:
+    @pointwise(getattr(aten, name), promote=BOOL)
+    def body(dtype: torch.dtype, x: Value, y: Value) -> Value:
+        result: Value = getattr(ops, name)(x, y)
+        return result
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _register_comparison(_name)
+
+
+@lowering(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
+def where(condition: TensorBox, x: Operand, y: Operand) -> TensorBox:
+    """`x` where the condition holds, else `y`; `x` and `y` promote, the condition does not."""
+    return choose(condition, x, y, result_type((x, y)))
+
+
+def choose(condition: TensorBox, x: Operand, y: Operand, dtype: torch.dtype) -> TensorBox:
+    """`where` in a given dtype."""
+
+    def body(_: torch.dtype, c: Value, a: Value, b: Value) -> Value:
+        return ops.where(c, a, b)
+
+    return map_elements(body, (condition, x, y), dtype, dtype, casts=(torch.bool, dtype, dtype))
+
+
+@lowering(aten.masked_fill)
+def masked_fill(x: TensorBox, mask: TensorBox, value: Operand) -> TensorBox:
+    """`value` where the mask holds, else `x`; the dtype is that of `x`."""
+    return choose(mask, value, x, x.dtype)
+
+
+# -- logic and bits -----------------------------------------------------------------------------
+
+
+def _register_logical(name: str) -> None:
+    @lowering(getattr(aten, name))
+    def logical(*args: Operand) -> TensorBox:
+        def body(dtype: torch.dtype, *values: Value) -> Value:
+            result: Value = getattr(ops, name)(*values)
+            return result
+
+        return map_elements(body, args, torch.bool, torch.bool)
+
+
+for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+    _register_logical(_name)
+
+
+def _register_bitwise(name: str, *targets: Any) -> None:
+    logical = name.replace("bitwise", "logical")
+
+    @pointwise(*targets)
+    def body(dtype: torch.dtype, *values: Value) -> Value:
+        primitive = getattr(ops, logical if dtype == torch.bool else name)
+        result: Value = primitive(*values)
+        return result
+
+
+_register_bitwise("bitwise_and", aten.bitwise_and, aten.__and__)
+_register_bitwise("bitwise_or", aten.bitwise_or, aten.__or__)
+_register_bitwise("bitwise_xor", aten.bitwise_xor, aten.__xor__)
+_register_bitwise("bitwise_not", aten.bitwise_not)
+
+
+def _in_word(dtype: torch.dtype, shift: Value) -> Value:
+    """Whether a shift count is less than the width, so that the primitive is defined."""
+    width = number_value(dtype.itemsize * 8, dtype)
+    return ops.logical_and(ops.ge(shift, number_value(0, dtype)), ops.lt(shift, width))
+
+
+@pointwise(aten.bitwise_left_shift, aten.__lshift__)
+def left_shift(dtype: torch.dtype, x: Value, shift: Value) -> Value:
+    """`x << shift`; 0 if all bits leave the word."""
+    zero, inside = number_value(0, dtype), _in_word(dtype, shift)
+    return ops.where(inside, ops.lshift(x, ops.where(inside, shift, zero)), zero)
+
+
+@pointwise(aten.bitwise_right_shift, aten.__rshift__)
+def right_shift(dtype: torch.dtype, x: Value, shift: Value) -> Value:
+    """`x >> shift` with the sign bit kept; a shift out of the word leaves only the sign."""
+    last = number_value(dtype.itemsize * 8 - 1, dtype)
+    inside = _in_word(dtype, shift)
+    shifted = ops.rshift(x, ops.where(inside, shift, last))
+    if dtype == torch.uint8:
+        return ops.where(inside, shifted, number_value(0, dtype))
+    return shifted

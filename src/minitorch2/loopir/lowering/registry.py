@@ -14,12 +14,13 @@ and broadcast.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
+from minitorch2 import config
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.loops import Index, Pointwise
@@ -27,8 +28,14 @@ from minitorch2.loopir.ops import Value, compute_dtype, ops
 from minitorch2.loopir.promotion import Operand, Promotion, computation_type
 from minitorch2.loopir.views import broadcast_sizes, expand
 
+class NoLoopForm(Exception):
+    """Raised by a lowering whose arguments have no loop form: the operator itself is called."""
+
+
 Lowering = Callable[..., Any]
 PointwiseBody = Callable[..., Value]
+Rule = TypeVar("Rule", bound=Lowering)
+
 LOWERINGS: dict[OpOverload, Lowering] = {}
 """Every operator overload that becomes loops or a planned library call."""
 
@@ -37,7 +44,7 @@ def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
     """The functional overloads of an operator: those that write into no argument."""
     if isinstance(target, OpOverload):
         return [target]
-    found = [getattr(target, name) for name in target.overloads()]
+    found = [getattr(target, name) for name in target.overloads()]  # type: ignore[no-untyped-call]
     return [o for o in found if not o._schema.is_mutable and _takes_tensors_only(o)]
 
 
@@ -46,10 +53,10 @@ def _takes_tensors_only(overload: OpOverload) -> bool:
     return any("Tensor" in str(result.type) for result in overload._schema.returns)
 
 
-def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Lowering], Lowering]:
+def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Rule], Rule]:
     """Register a function as the lowering of operators (all functional overloads of a packet)."""
 
-    def register(function: Lowering) -> Lowering:
+    def register(function: Rule) -> Rule:
         for target in targets:
             for overload in overloads_of(target):
                 LOWERINGS[overload] = function
@@ -60,51 +67,63 @@ def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Lowering], Lo
 
 def pointwise(
     *targets: OpOverload | OpOverloadPacket, promote: Promotion = Promotion.DEFAULT
-) -> Callable[[PointwiseBody], Lowering]:
-    """Register a body of one element as the lowering of elementwise operators."""
+) -> Callable[[PointwiseBody], PointwiseBody]:
+    """Register a body of one element as the lowering of elementwise operators; gives the body."""
 
-    def register(body: PointwiseBody) -> Lowering:
-        def lowered(*args: Operand | None, **kwargs: Any) -> TensorBox:
+    def register(body: PointwiseBody) -> PointwiseBody:
+        @lowering(*targets)
+        def lowered(*args: Operand, **kwargs: Any) -> TensorBox:
             return make_pointwise(body, args, promote, **kwargs)
 
-        return lowering(*targets)(lowered)
+        return body
 
     return register
 
 
 def make_pointwise(
     body: PointwiseBody,
-    args: Sequence[Operand | None],
+    args: Sequence[Operand],
     promote: Promotion = Promotion.DEFAULT,
     **options: Any,
 ) -> TensorBox:
     """`body(compute dtype, *values, **options)` over the broadcast of the tensors in `args`.
 
-    Numbers take part in promotion and become constants; None stays None.
+    Numbers take part in promotion and become constants.
     """
-    operands = [arg for arg in args if arg is not None]
-    dtype = computation_type(operands, promote)
+    dtype = computation_type(args, promote)
     result_dtype = torch.bool if promote is Promotion.ALWAYS_BOOL else dtype
     return map_elements(body, args, dtype, result_dtype, **options)
 
 
 def map_elements(
     body: PointwiseBody,
-    args: Sequence[Operand | None],
+    args: Sequence[Operand],
     dtype: torch.dtype,
     result_dtype: torch.dtype,
+    *,
+    casts: Sequence[torch.dtype] = (),
     **options: Any,
 ) -> TensorBox:
-    """Apply a body to values converted to `dtype`; the result is stored as `result_dtype`."""
+    """Apply a body to values converted to `dtype`; the result is stored as `result_dtype`.
+
+    `casts` gives each argument its own dtype instead.
+    """
     tensors = [arg for arg in args if isinstance(arg, TensorBox)]
     size = broadcast_sizes([tensor.size for tensor in tensors])
-    producers = [_producer(arg, dtype, size) for arg in args]
-    compute = compute_dtype(dtype)
+    dtypes = casts or [dtype] * len(args)
+    producers = [_producer(arg, cast, size) for arg, cast in zip(args, dtypes, strict=True)]
+    compute, rounds = compute_dtype(dtype), _rounds_to(result_dtype)
 
     def inner_fn(index: Index) -> Value:
-        return body(compute, *(produce(index) for produce in producers), **options)
+        value = body(compute, *(produce(index) for produce in producers), **options)
+        return ops.to_dtype(value, result_dtype) if rounds else value
 
     return TensorBox.create(Pointwise(device_of(tensors), result_dtype, size, inner_fn))
+
+
+def _rounds_to(dtype: torch.dtype) -> bool:
+    """Whether a 16-bit result is rounded although its readers go on in float32."""
+    return config.current().round_intermediates and dtype != compute_dtype(dtype)
 
 
 def device_of(tensors: Sequence[TensorBox]) -> torch.device:
@@ -114,10 +133,8 @@ def device_of(tensors: Sequence[TensorBox]) -> torch.device:
 
 
 def _producer(
-    arg: Operand | None, dtype: torch.dtype, size: tuple[Expr, ...]
-) -> Callable[[Index], Value | None]:
-    if arg is None:
-        return lambda index: None
+    arg: Operand, dtype: torch.dtype, size: tuple[Expr, ...]
+) -> Callable[[Index], Value]:
     if not isinstance(arg, TensorBox):
         number = arg
         return lambda index: number_value(number, compute_dtype(dtype))

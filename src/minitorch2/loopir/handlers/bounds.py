@@ -1,0 +1,130 @@
+"""The handler that finds the least and greatest address of every access.
+
+It serves two ends: a proof that no address leaves its buffer, and the choice of 32-bit indices
+("high/low watermarks", PyTorch 2 paper, section 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from minitorch2.loopir.buffers import Buffer, ComputedBuffer
+from minitorch2.loopir.expressions import (
+    Expr,
+    Ranges,
+    bounds,
+    index_symbol,
+    index_symbols,
+    is_less,
+    is_nonnegative,
+    simplify,
+)
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, use_handler
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access and the range of its address, if that can be told. `masked`: it may not happen."""
+
+    name: str
+    index: Expr
+    limits: tuple[Expr, Expr] | None
+    masked: bool
+
+    def is_within(self, storage_size: Expr) -> bool:
+        """Whether the address is certainly inside a buffer of that many elements."""
+        if self.limits is None:
+            return False
+        low, high = self.limits
+        return is_nonnegative(low) and is_less(high, storage_size)
+
+
+class BoundsHandler(OpsHandler[None]):
+    """Values are None; `accesses` lists every load and store."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
+        self.accesses: list[Access] = []
+        self._mask_depth = 0
+        self._indirect = 0
+
+    def _access(self, name: str, index: Expr) -> None:
+        index = simplify(index, self.ranges)
+        limits = bounds(index, self.ranges)
+        self.accesses.append(Access(name, index, limits, self._mask_depth > 0))
+
+    def load(self, name: str, index: Expr) -> None:
+        """Note the address."""
+        self._access(name, index)
+
+    def store(self, name: str, index: Expr, value: None) -> None:
+        """Note the address."""
+        self._access(name, index)
+
+    def store_reduction(self, name: str, index: Expr, value: None) -> None:
+        """Note the address."""
+        self._access(name, index)
+
+    def reduction(
+        self,
+        dtype: torch.dtype,
+        src_dtype: torch.dtype,
+        kind: ReductionKind,
+        value: tuple[None, None] | None,
+    ) -> None:
+        """No address."""
+
+    def constant(self, value: Number, dtype: torch.dtype) -> None:
+        """No address."""
+
+    def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
+        """No address."""
+
+    def indirect_indexing(self, value: None, size: Expr, check: bool = True) -> Expr:
+        """A symbol that ranges over `size`: generated code checks it, or it was proved."""
+        symbol = index_symbol(f"indirect{self._indirect}")
+        self._indirect += 1
+        self.ranges = (*self.ranges, (symbol, size))
+        return symbol
+
+    def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
+        """What the body accesses happens only where the mask is true."""
+        self._mask_depth += 1
+        body()
+        self._mask_depth -= 1
+
+    def to_dtype(self, x: None, dtype: torch.dtype) -> None:
+        """No address."""
+
+    def to_dtype_bitcast(self, x: None, dtype: torch.dtype, src_dtype: torch.dtype) -> None:
+        """No address."""
+
+    def elementwise(self, name: str, *args: None) -> None:
+        """No address."""
+
+
+def accesses_of(buffer: ComputedBuffer) -> list[Access]:
+    """Every access of a buffer's loop body with the range of its address."""
+    loops = buffer.loops
+    sizes = (*loops.ranges, *loops.reduction_ranges)
+    symbols = index_symbols("i", len(sizes))
+    handler = BoundsHandler(tuple(zip(symbols, sizes, strict=True)))
+    with use_handler(handler):
+        buffer.run(symbols[: len(loops.ranges)], symbols[len(loops.ranges) :])
+    return handler.accesses
+
+
+def unproved_accesses(buffers: list[Buffer]) -> list[Access]:
+    """Accesses without a mask whose address may leave its buffer, as far as can be proved."""
+    sizes = {buffer.name: buffer.fixed_layout().storage_size() for buffer in buffers}
+    computed = [buffer for buffer in buffers if isinstance(buffer, ComputedBuffer)]
+    return [
+        access
+        for buffer in computed
+        if not any(n == 0 for n in (*buffer.loops.ranges, *buffer.loops.reduction_ranges))
+        for access in accesses_of(buffer)
+        if not access.masked and not access.is_within(sizes[access.name])
+    ]

@@ -1,0 +1,140 @@
+"""Tensors side by side: concatenation, stacking, padding.
+
+Each element asks which part it lies in; `ops.masked` reads only that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import sympy
+import torch
+
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.buffers import current_table
+from minitorch2.loopir.expressions import Expr, to_expr
+from minitorch2.loopir.loops import Index, InnerFn, Pointwise
+from minitorch2.loopir.lowering.conversion import convert
+from minitorch2.loopir.lowering.fallback import extern_call
+from minitorch2.loopir.lowering.registry import lowering
+from minitorch2.loopir.ops import Number, Value, ops
+from minitorch2.loopir.promotion import result_type
+from minitorch2.loopir.views import normalize_dim, slice_, unsqueeze
+
+aten = torch.ops.aten
+
+MAX_MASKED_PARTS = 4
+"""Concatenations of more parts are a library call: a copy costs less than so many questions."""
+
+
+@lowering(aten.cat)
+def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
+    """Tensors in a row along a dimension. Empty vectors are skipped, as in eager."""
+    dtype = result_type(tensors)
+    parts = [part for part in tensors if part.size != (0,)]
+    if len(parts) < 2:
+        return convert((parts or list(tensors))[0], dtype)
+    if len(parts) > MAX_MASKED_PARTS:
+        # One operator of the overload that the graph names; the parts become memory.
+        return extern_call(aten.cat.default, (list(tensors), dim), {}, current_table().result)  # type: ignore[no-any-return]
+    dim = normalize_dim(dim, parts[0].ndim)
+    loaders = [_loader_as(part, dtype) for part in parts]
+    starts: list[Expr] = [0]
+    for part in parts:
+        starts.append(to_expr(starts[-1] + part.size[dim]))
+
+    def inner_fn(index: Index) -> Value:
+        return _choose(loaders, starts, index, dim)
+
+    size = (*parts[0].size[:dim], starts[-1], *parts[0].size[dim + 1 :])
+    return TensorBox.create(Pointwise(parts[0].device, dtype, size, inner_fn))
+
+
+def _loader_as(x: TensorBox, dtype: torch.dtype) -> InnerFn:
+    return (x if x.dtype == dtype else convert(x, dtype)).make_loader()
+
+
+def _choose(loaders: Sequence[InnerFn], starts: Sequence[Expr], index: Index, dim: int) -> Value:
+    """The element of the part in which `index[dim]` lies; the last part needs no question."""
+    position = ops.index_expr(index[dim], torch.int64)
+    parts = [
+        _part(load, position, start, end, index, dim, is_last=load is loaders[-1])
+        for load, start, end in zip(loaders, starts, starts[1:])
+    ]
+    result = parts[-1][1]
+    for mask, value in reversed(parts[:-1]):
+        result = ops.where(mask, value, result)
+    return result
+
+
+def _part(
+    load: InnerFn, position: Value, start: Expr, end: Expr, index: Index, dim: int, is_last: bool
+) -> tuple[Value, Value]:
+    """Whether `index[dim]` lies in `start..end` of the result, and the element if it does.
+
+    Parts are asked in order, so the last one needs no upper bound and the first no lower one.
+    """
+    inner = (*index[:dim], to_expr(index[dim] - start), *index[dim + 1 :])
+    before_end = ops.lt(position, ops.index_expr(end, torch.int64))
+    if start == 0:
+        mask = before_end
+    else:
+        after = ops.ge(position, ops.index_expr(start, torch.int64))
+        mask = after if is_last else ops.logical_and(after, before_end)
+    return mask, ops.masked(mask, lambda: load(inner), 0)
+
+
+@lowering(aten.stack)
+def stack(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
+    """Tensors in a row along a new dimension."""
+    dim = dim % (tensors[0].ndim + 1)
+    if len(tensors) > MAX_MASKED_PARTS:
+        return extern_call(aten.stack.default, (list(tensors), dim), {}, current_table().result)  # type: ignore[no-any-return]
+    return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
+
+
+@lowering(aten.constant_pad_nd)
+def constant_pad_nd(x: TensorBox, pad: Sequence[Expr], value: Number = 0) -> TensorBox:
+    """Elements of `value` before and after, from the last dimension on; negative pads crop."""
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    before_after: list[tuple[Expr, Expr]] = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+    for dim, (before, after) in enumerate(before_after):
+        x = _crop(x, dim, before, after)
+    padded = [(_positive(before), _positive(after)) for before, after in before_after]
+    size = tuple(to_expr(n + b + a) for n, (b, a) in zip(x.size, padded, strict=True))
+    load, inside_size = x.make_loader(), x.size
+
+    def inner_fn(index: Index) -> Value:
+        inner = tuple(to_expr(i - b) for i, (b, _) in zip(index, padded, strict=True))
+        conditions = [
+            condition
+            for dim, (before, after) in enumerate(padded)
+            for condition in _inside(inner[dim], inside_size[dim], before, after)
+        ]
+        if not conditions:
+            return load(inner)
+        return ops.masked(reduce(ops.logical_and, conditions), lambda: load(inner), value)
+
+    return TensorBox.create(Pointwise(x.device, x.dtype, size, inner_fn))
+
+
+def _inside(position: Expr, size: Expr, before: Expr, after: Expr) -> list[Value]:
+    """The conditions of `0 <= position < size` that are not certain."""
+    value = ops.index_expr(position, torch.int64)
+    low = [ops.ge(value, ops.constant(0, torch.int64))] if before != 0 else []
+    high = [ops.lt(value, ops.index_expr(size, torch.int64))] if after != 0 else []
+    return low + high
+
+
+def _positive(pad: Expr) -> Expr:
+    return max(pad, 0) if isinstance(pad, int) else to_expr(sympy.Max(pad, 0))
+
+
+def _crop(x: TensorBox, dim: int, before: Expr, after: Expr) -> TensorBox:
+    """Negative pads, which must be numbers, take elements away."""
+    front = -before if isinstance(before, int) and before < 0 else 0
+    back = -after if isinstance(after, int) and after < 0 else 0
+    if not front and not back:
+        return x
+    return slice_(x, dim, front, to_expr(x.size[dim] - front - back))

@@ -1,0 +1,77 @@
+"""Copies and conversions: the same elements in other memory, dtype or bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.lowering.creation import full
+from minitorch2.loopir.lowering.registry import NoLoopForm, lowering, map_elements
+from minitorch2.loopir.ops import Value, ops
+from minitorch2.loopir.promotion import Operand
+from minitorch2.loopir.views import expand
+
+aten = torch.ops.aten
+
+
+def identity(dtype: torch.dtype, x: Value) -> Value:
+    """The element itself."""
+    return x
+
+
+def convert(x: TensorBox, dtype: torch.dtype) -> TensorBox:
+    """A new tensor with the elements of `x` as `dtype`."""
+    return map_elements(identity, (x,), dtype, dtype)
+
+
+@lowering(aten._to_copy)
+def to_copy(
+    x: TensorBox, *, dtype: torch.dtype | None = None, device: object = None, **options: Any
+) -> TensorBox:
+    """`x.to(dtype)`; a change of device is left to PyTorch."""
+    if device is not None and torch.device(str(device)) != x.device:
+        raise NoLoopForm("another device")
+    return convert(x, dtype or x.dtype)
+
+
+@lowering(torch.ops.prims.convert_element_type)
+def convert_element_type(x: TensorBox, dtype: torch.dtype) -> TensorBox:
+    """`x.to(dtype)`, always a copy."""
+    return convert(x, dtype)
+
+
+@lowering(aten.clone, aten.contiguous)
+def clone(x: TensorBox, **options: Any) -> TensorBox:
+    """A copy; its strides are those that the graph's fake tensor has."""
+    return convert(x, x.dtype)
+
+
+@lowering(aten.copy)
+def copy(x: TensorBox, source: TensorBox, non_blocking: bool = False) -> TensorBox:
+    """The elements of `source`, broadcast and converted to the size and dtype of `x`."""
+    if source.device != x.device:
+        raise NoLoopForm("another device")
+    return convert(expand(source, x.size), x.dtype)
+
+
+@lowering(aten.fill)
+def fill(x: TensorBox, value: Operand) -> TensorBox:
+    """`value` everywhere, in the size and dtype of `x`."""
+    if isinstance(value, TensorBox):
+        return convert(expand(value, x.size), x.dtype)
+    return full(x.size, value, x.dtype, x.device)
+
+
+@lowering(aten.view.dtype)
+def view_dtype(x: TensorBox, dtype: torch.dtype) -> TensorBox:
+    """The same bits as another dtype of the same width."""
+    if dtype.itemsize != x.dtype.itemsize or torch.bool in (dtype, x.dtype):
+        raise NoLoopForm("another width")
+    source = x.dtype
+
+    def body(_: torch.dtype, v: Value) -> Value:
+        return ops.to_dtype_bitcast(v, dtype, source)
+
+    return map_elements(body, (x,), source, dtype)

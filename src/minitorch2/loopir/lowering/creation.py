@@ -1,0 +1,156 @@
+"""Tensors from nothing: constants and functions of the index alone. They are never stored unless
+somebody needs their memory: readers compute the element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import sympy
+import torch
+
+from minitorch2.graph.symbols import expr_of
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.buffers import current_table
+from minitorch2.loopir.expressions import Expr, to_expr
+from minitorch2.loopir.loops import Index, InnerFn, Pointwise
+from minitorch2.loopir.lowering.registry import lowering, map_elements, number_value
+from minitorch2.loopir.ops import Value, compute_dtype, ops
+
+aten = torch.ops.aten
+Scalar: TypeAlias = bool | int | float | sympy.Expr
+
+
+def full(
+    size: Sequence[Expr], value: Scalar, dtype: torch.dtype, device: torch.device
+) -> TensorBox:
+    """One number everywhere."""
+
+    def inner_fn(index: Index) -> Value:
+        return number_value(value, compute_dtype(dtype))
+
+    return TensorBox.create(Pointwise(device, dtype, tuple(size), inner_fn))
+
+
+def _filled(value: Scalar) -> TensorBox:
+    """A constant tensor in the size, dtype and device that the node's fake result has."""
+    fake = current_table().result
+    return full(tuple(map(expr_of, fake.shape)), value, fake.dtype, fake.device)
+
+
+@lowering(aten.full.default)
+def full_(size: Sequence[Expr], value: Scalar, **options: Any) -> TensorBox:
+    """`torch.full`"""
+    return _filled(value)
+
+
+@lowering(aten.full_like.default)
+def full_like(x: TensorBox, value: Scalar, **options: Any) -> TensorBox:
+    """`torch.full_like`"""
+    return _filled(value)
+
+
+@lowering(aten.new_full.default)
+def new_full(x: TensorBox, size: Sequence[Expr], value: Scalar, **options: Any) -> TensorBox:
+    """`x.new_full(size, value)`"""
+    return _filled(value)
+
+
+@lowering(
+    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten.empty.memory_format,
+    aten.empty_like.default, aten.new_empty.default, aten.empty_strided.default,
+    aten.new_empty_strided.default, aten.empty_permuted.default,
+)  # fmt: skip
+def zeros(*args: Any, **options: Any) -> TensorBox:
+    """Zeros; also what `empty` gives: any value would do, and a constant needs no memory."""
+    return _filled(0)
+
+
+@lowering(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
+def ones(*args: Any, **options: Any) -> TensorBox:
+    """Ones."""
+    return _filled(1)
+
+
+@lowering(aten.scalar_tensor)
+def scalar_tensor(value: Scalar, **options: Any) -> TensorBox:
+    """A 0-dim tensor."""
+    return _filled(value)
+
+
+def from_index(
+    size: Sequence[Expr], dtype: torch.dtype, device: torch.device, body: InnerFn
+) -> TensorBox:
+    """A tensor whose element is a function of its index."""
+    return TensorBox.create(Pointwise(device, dtype, tuple(size), body))
+
+
+@lowering(aten.arange.start_step)
+def arange_step(start: Scalar, end: Scalar, step: Scalar = 1, **options: Any) -> TensorBox:
+    """`start + i * step`; of floats computed in float64 as eager does."""
+    fake = current_table().result
+    dtype = fake.dtype
+    exact = all(isinstance(number, (int, sympy.Expr)) for number in (start, step))
+
+    def inner_fn(index: Index) -> Value:
+        if exact and not dtype.is_floating_point:
+            return ops.index_expr(to_expr(start + index[0] * step), dtype)
+        wide = torch.float64
+        offset = ops.mul(ops.index_expr(index[0], wide), number_value(step, wide))
+        return ops.to_dtype(ops.add(number_value(start, wide), offset), dtype)
+
+    return from_index(tuple(map(expr_of, fake.shape)), dtype, fake.device, inner_fn)
+
+
+@lowering(aten.arange.start)
+def arange_start(start: Scalar, end: Scalar, **options: Any) -> TensorBox:
+    """`start + i`"""
+    return arange_step(start, end, 1)
+
+
+@lowering(aten.arange.default)
+def arange(end: Scalar, **options: Any) -> TensorBox:
+    """`i`"""
+    return arange_step(0, end, 1)
+
+
+def _diagonal_distance(index: Index) -> Value:
+    """How far an element is above the main diagonal."""
+    return ops.index_expr(to_expr(index[-1] - index[-2]), torch.int64)
+
+
+@lowering(aten.eye)
+def eye(*args: Any, **options: Any) -> TensorBox:
+    """Ones on the main diagonal."""
+    fake = current_table().result
+
+    def inner_fn(index: Index) -> Value:
+        hit = ops.eq(_diagonal_distance(index), ops.constant(0, torch.int64))
+        return ops.to_dtype(hit, fake.dtype)
+
+    return from_index(tuple(map(expr_of, fake.shape)), fake.dtype, fake.device, inner_fn)
+
+
+@lowering(aten.tril)
+def tril(x: TensorBox, diagonal: int = 0) -> TensorBox:
+    """`x` on and below a diagonal, 0 above."""
+    return _keep_where(x, lambda index: ops.le(_diagonal_distance(index), _int(diagonal)))
+
+
+@lowering(aten.triu)
+def triu(x: TensorBox, diagonal: int = 0) -> TensorBox:
+    """`x` on and above a diagonal, 0 below."""
+    return _keep_where(x, lambda index: ops.ge(_diagonal_distance(index), _int(diagonal)))
+
+
+def _int(value: Scalar) -> Value:
+    return number_value(value, torch.int64)
+
+
+def _keep_where(x: TensorBox, condition: InnerFn) -> TensorBox:
+    kept = from_index(x.size, torch.bool, x.device, condition)
+
+    def body(dtype: torch.dtype, keep: Value, v: Value) -> Value:
+        return ops.where(keep, v, number_value(0, dtype))
+
+    return map_elements(body, (kept, x), x.dtype, x.dtype, casts=(torch.bool, x.dtype))

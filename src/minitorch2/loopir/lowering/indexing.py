@@ -1,0 +1,180 @@
+"""Reading at computed positions: index, gather, index_select, embedding; masked writes as reads.
+
+A computed position becomes an index through `ops.indirect_indexing`, which wraps negative ones
+and checks the range, as eager does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.expressions import Expr, floor_div, modular_indexing, to_expr
+from minitorch2.loopir.layout import Size
+from minitorch2.loopir.loops import Index, InnerFn, Pointwise
+from minitorch2.loopir.lowering.creation import full
+from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
+from minitorch2.loopir.lowering.view import first_position
+from minitorch2.loopir.ops import Value, ops
+from minitorch2.loopir.views import (
+    broadcast_sizes,
+    expand,
+    normalize_dim,
+    reshape,
+    unsqueeze,
+)
+
+aten = torch.ops.aten
+
+
+def like(x: TensorBox, size: Size, inner_fn: InnerFn) -> TensorBox:
+    """A new tensor of the dtype and device of `x`."""
+    return TensorBox.create(Pointwise(x.device, x.dtype, size, inner_fn))
+
+
+@lowering(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index_tensor(x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox:
+    """`x[indices]`: integer tensors broadcast together, None keeps a dimension.
+
+    The broadcast dimensions stand where the tensors stood if these are neighbours, else in front.
+    """
+    given = {dim: box for dim, box in enumerate(indices) if box is not None}
+    if any(box.dtype in (torch.bool, torch.uint8) for box in given.values()):
+        raise NoLoopForm("a mask as index")
+    common = broadcast_sizes([box.size for box in given.values()])
+    loaders = {dim: expand(box, common).make_loader() for dim, box in given.items()}
+    place = _place_of_indices(sorted(given))
+    kept = [dim for dim in range(x.ndim) if dim not in given]
+    load = x.make_loader()
+
+    def inner_fn(index: Index) -> Value:
+        selector = index[place : place + len(common)]
+        rest = iter((*index[:place], *index[place + len(common) :]))
+
+        def coordinate(dim: int) -> Expr:
+            if dim not in given:
+                return next(rest)
+            return ops.indirect_indexing(loaders[dim](selector), x.size[dim])
+
+        return load([coordinate(dim) for dim in range(x.ndim)])
+
+    outer = tuple(x.size[dim] for dim in kept)
+    return like(x, (*outer[:place], *common, *outer[place:]), inner_fn)
+
+
+def _place_of_indices(dims: list[int]) -> int:
+    """The dimension of the result at which the broadcast dimensions begin."""
+    neighbours = dims == list(range(dims[0], dims[0] + len(dims)))
+    return dims[0] if neighbours else 0
+
+
+@lowering(aten.gather)
+def gather(x: TensorBox, dim: int, index: TensorBox, sparse_grad: bool = False) -> TensorBox:
+    """`out[.., i, ..] = x[.., index[.., i, ..], ..]`"""
+    if x.ndim == 0 or index.ndim == 0:
+        raise NoLoopForm("a 0-dim tensor")
+    dim = normalize_dim(dim, x.ndim)
+    load, load_index = x.make_loader(), index.make_loader()
+
+    def inner_fn(position: Index) -> Value:
+        chosen = ops.indirect_indexing(load_index(position), x.size[dim])
+        return load((*position[:dim], chosen, *position[dim + 1 :]))
+
+    return like(x, index.size, inner_fn)
+
+
+@lowering(aten.index_select)
+def index_select(x: TensorBox, dim: int, index: TensorBox) -> TensorBox:
+    """Positions of one dimension, chosen by a vector."""
+    if x.ndim == 0:
+        raise NoLoopForm("a 0-dim tensor")
+    flat = index if index.ndim else unsqueeze(index, 0)
+    return index_tensor(x, [None] * normalize_dim(dim, x.ndim) + [flat])
+
+
+@lowering(aten.take)
+def take(x: TensorBox, index: TensorBox) -> TensorBox:
+    """Elements of the flattened tensor."""
+    return index_tensor(reshape(x, (-1,)), [index])
+
+
+@lowering(aten.embedding)
+def embedding(
+    weight: TensorBox,
+    indices: TensorBox,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> TensorBox:
+    """The rows of `weight` that `indices` name."""
+    return index_tensor(weight, [indices])
+
+
+# -- results that differ from a tensor in one region --------------------------------------------
+
+
+@lowering(aten.slice_scatter)
+def slice_scatter(
+    x: TensorBox,
+    source: TensorBox,
+    dim: int = 0,
+    start: Expr | None = None,
+    end: Expr | None = None,
+    step: int = 1,
+) -> TensorBox:
+    """`x` with `x[start:end:step]` of a dimension replaced by `source`."""
+    dim = normalize_dim(dim, x.ndim)
+    begin = first_position(start, x.size[dim])
+    load, load_source, count = x.make_loader(), source.make_loader(), source.size[dim]
+
+    def inner_fn(index: Index) -> Value:
+        inside = _in_slice(index[dim], begin, step, count)
+        step_index = floor_div(to_expr(index[dim] - begin), step)
+        position = (*index[:dim], step_index, *index[dim + 1 :])
+        return ops.where(inside, ops.masked(inside, lambda: load_source(position), 0), load(index))
+
+    return like(x, x.size, inner_fn)
+
+
+def _in_slice(position: Expr, begin: Expr, step: int, count: Expr) -> Value:
+    """Whether a position is one of `begin, begin + step, ...`, `count` of them."""
+    value = ops.index_expr(position, torch.int64)
+    end = to_expr(begin + (count - 1) * step + 1)
+    inside = ops.logical_and(
+        ops.ge(value, ops.index_expr(begin, torch.int64)),
+        ops.lt(value, ops.index_expr(end, torch.int64)),
+    )
+    if step == 1:
+        return inside
+    # Only positions past `begin` count, so a multiple of step may be added to stay positive.
+    rest = modular_indexing(to_expr(position + begin * (step - 1)), 1, step)
+    on_step = ops.eq(ops.index_expr(rest, torch.int64), ops.constant(0, torch.int64))
+    return ops.logical_and(inside, on_step)
+
+
+@lowering(aten.select_scatter)
+def select_scatter(x: TensorBox, source: TensorBox, dim: int, position: Expr) -> TensorBox:
+    """`x` with one position of a dimension replaced by `source`."""
+    dim = normalize_dim(dim, x.ndim)
+    begin = first_position(position, x.size[dim])
+    return slice_scatter(x, unsqueeze(source, dim), dim, begin, to_expr(begin + 1), 1)
+
+
+@lowering(aten.slice_backward)
+def slice_backward(
+    grad: TensorBox, input_sizes: Sequence[Expr], dim: int, start: Expr, end: Expr, step: int
+) -> TensorBox:
+    """Zeros with `grad` in the slice."""
+    zeros = full(tuple(input_sizes), 0, grad.dtype, grad.device)
+    return slice_scatter(zeros, grad, dim, start, end, step)
+
+
+@lowering(aten.select_backward)
+def select_backward(
+    grad: TensorBox, input_sizes: Sequence[Expr], dim: int, position: Expr
+) -> TensorBox:
+    """Zeros with `grad` at one position."""
+    zeros = full(tuple(input_sizes), 0, grad.dtype, grad.device)
+    return select_scatter(zeros, grad, dim, position)

@@ -1,0 +1,243 @@
+"""View operators: they cost nothing, since a view is a function on indices (see `loopir.views`).
+
+The `_copy` variants give new tensors; so do `flip` and `roll`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from minitorch2.errors import LoweringError
+from minitorch2.graph.symbols import expr_of
+from minitorch2.loopir import views
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.buffers import InputBuffer, ReinterpretedBuffer, current_table
+from minitorch2.loopir.expressions import (
+    Expr,
+    is_less,
+    is_nonnegative,
+    modular_indexing,
+    to_expr,
+)
+from minitorch2.loopir.layout import FixedLayout
+from minitorch2.loopir.loops import Index
+from minitorch2.loopir.lowering.registry import NoLoopForm, LOWERINGS, lowering
+
+aten = torch.ops.aten
+
+
+@lowering(aten.alias, aten.detach, aten.lift_fresh, aten.positive)
+def alias(x: TensorBox) -> TensorBox:
+    """`x` itself."""
+    return x
+
+
+@lowering(aten.view.default, aten._unsafe_view, aten.reshape)
+def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
+    """The same elements in row-major order in another size."""
+    return views.reshape(x, size)
+
+
+@lowering(aten._reshape_alias)
+def reshape_alias(x: TensorBox, size: Sequence[Expr], stride: Sequence[Expr]) -> TensorBox:
+    """`reshape`; the strides follow from it."""
+    return views.reshape(x, size)
+
+
+@lowering(aten.permute)
+def permute(x: TensorBox, dims: Sequence[int]) -> TensorBox:
+    """Dimensions in another order."""
+    return views.permute(x, dims)
+
+
+@lowering(aten.transpose.int)
+def transpose(x: TensorBox, dim0: int, dim1: int) -> TensorBox:
+    """Two dimensions swapped."""
+    order = list(range(x.ndim))
+    a, b = views.normalize_dim(dim0, x.ndim), views.normalize_dim(dim1, x.ndim)
+    if x.ndim:
+        order[a], order[b] = order[b], order[a]
+    return views.permute(x, order)
+
+
+@lowering(aten.t)
+def t(x: TensorBox) -> TensorBox:
+    """The transposed matrix; vectors stay."""
+    return views.permute(x, tuple(reversed(range(x.ndim))))
+
+
+@lowering(aten.expand)
+def expand(x: TensorBox, size: Sequence[Expr], implicit: bool = False) -> TensorBox:
+    """Dimensions of size 1 repeated."""
+    return views.expand(x, size)
+
+
+@lowering(aten.unsqueeze)
+def unsqueeze(x: TensorBox, dim: int) -> TensorBox:
+    """A new dimension of size 1."""
+    return views.unsqueeze(x, dim)
+
+
+@lowering(aten.squeeze.default)
+def squeeze(x: TensorBox) -> TensorBox:
+    """Without dimensions of size 1."""
+    return views.squeeze(x)
+
+
+@lowering(aten.squeeze.dim, aten.squeeze.dims)
+def squeeze_dims(x: TensorBox, dims: int | Sequence[int]) -> TensorBox:
+    """Without those of the given dimensions that have size 1."""
+    return views.squeeze(x, [dims] if isinstance(dims, int) else dims)
+
+
+@lowering(aten.select.int)
+def select(x: TensorBox, dim: int, position: Expr) -> TensorBox:
+    """One position of a dimension."""
+    return views.select(x, dim, position)
+
+
+@lowering(aten.slice.Tensor)
+def slice_(
+    x: TensorBox, dim: int = 0, start: Expr | None = None, end: Expr | None = None, step: int = 1
+) -> TensorBox:
+    """A range of a dimension. Its length is the fake result's, so bounds need no clamping here."""
+    dim = views.normalize_dim(dim, x.ndim)
+    length = expr_of(current_table().result.shape[dim])
+    return views.slice_(x, dim, first_position(start, x.size[dim]), length, step)
+
+
+def first_position(start: Expr | None, size: Expr) -> Expr:
+    """Where a slice begins, counted from the front; a start beyond the end selects nothing."""
+    if start is None:
+        return 0
+    if is_nonnegative(start):
+        return start
+    return positive_or_zero(to_expr(start + size))
+
+
+def positive_or_zero(value: Expr) -> Expr:
+    """`max(value, 0)`"""
+    if is_nonnegative(value):
+        return value
+    return 0 if isinstance(value, int) else views.maximum(value, 0)
+
+
+@lowering(aten.split.Tensor, aten.split_with_sizes, aten.split.sizes)
+def split(x: TensorBox, sizes: Any, dim: int = 0) -> tuple[TensorBox, ...]:
+    """Consecutive pieces along a dimension; their sizes are those of the fake results."""
+    dim = views.normalize_dim(dim, x.ndim)
+    pieces, start = [], 0
+    for fake in current_table().result:
+        length = expr_of(fake.shape[dim])
+        pieces.append(views.slice_(x, dim, start, length))
+        start = to_expr(start + length)
+    return tuple(pieces)
+
+
+@lowering(aten.unbind)
+def unbind(x: TensorBox, dim: int = 0) -> tuple[TensorBox, ...]:
+    """Every position of a dimension."""
+    return tuple(views.select(x, dim, i) for i in range(len(current_table().result)))
+
+
+@lowering(aten.diagonal)
+def diagonal(x: TensorBox, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorBox:
+    """A diagonal as a new last dimension."""
+    length = expr_of(current_table().result.shape[-1])
+    return views.diagonal(x, offset, dim1, dim2, length)
+
+
+@lowering(aten.unfold)
+def unfold(x: TensorBox, dim: int, size: int, step: int) -> TensorBox:
+    """Windows of a dimension: element (.., i, .., j) is x[.., i * step + j, ..]."""
+    if x.ndim == 0:
+        raise NoLoopForm("a 0-dim tensor")
+    dim = views.normalize_dim(dim, x.ndim)
+    shape = tuple(map(expr_of, current_table().result.shape))
+
+    def reindex(index: Index) -> Index:
+        return (*index[:dim], to_expr(index[dim] * step + index[-1]), *index[dim + 1 : -1])
+
+    return x.view(shape, reindex)
+
+
+@lowering(aten.as_strided)
+def as_strided(
+    x: TensorBox, size: Sequence[Expr], stride: Sequence[Expr], offset: Expr | None = None
+) -> TensorBox:
+    """Any window on the storage of `x`, which must be laid out as in eager PyTorch.
+
+    Raises:
+        LoweringError: the window is not certain to lie inside the memory that the graph knows.
+    """
+    view = x.realize("as_strided addresses memory")
+    if not x.storage.holds(view.buffer):
+        raise LoweringError("as_strided of a view that eager PyTorch would have copied")
+    base = view.buffer.fixed_layout()
+    start = view.layout.offset if offset is None else _from_first_element(view.buffer, offset)
+    window = FixedLayout(x.device, x.dtype, tuple(size), tuple(stride), start)
+    if not is_nonnegative(start) or is_less(base.storage_size(), window.storage_size()):
+        raise LoweringError("as_strided leaves the memory of its tensor")
+    return TensorBox.create(ReinterpretedBuffer(view.name, window, view.buffer))
+
+
+def _from_first_element(buffer: object, offset: Expr) -> Expr:
+    """An offset in PyTorch's storage as one from the first element, where our memory starts."""
+    if not isinstance(buffer, InputBuffer):
+        return offset
+    fake = buffer.origins[0].meta["val"]
+    return to_expr(offset - expr_of(fake.storage_offset()))
+
+
+@lowering(aten.flip)
+def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
+    """Dimensions reversed; a copy."""
+    return views.flip(x, dims).copy()
+
+
+@lowering(aten.roll)
+def roll(x: TensorBox, shifts: Sequence[int], dims: Sequence[int] = ()) -> TensorBox:
+    """Elements moved along dimensions, around the end; a copy."""
+    if not dims:
+        flat = views.reshape(x, (-1,))
+        return views.reshape(roll(flat, shifts, (0,)), x.size)
+    by_dim = dict.fromkeys(range(x.ndim), 0)
+    for shift, dim in zip(shifts, dims, strict=True):
+        by_dim[views.normalize_dim(dim, x.ndim)] += shift
+
+    def reindex(index: Index) -> Index:
+        return tuple(_rolled(index[d], by_dim[d], x.size[d]) for d in range(x.ndim))
+
+    return x.view(x.size, reindex).copy()
+
+
+def _rolled(position: Expr, shift: int, size: Expr) -> Expr:
+    """`(position - shift) % size` with a dividend that is not negative."""
+    if shift == 0 or size == 0:
+        return position
+    if isinstance(size, int):
+        return modular_indexing(to_expr(position + -shift % size), 1, size)
+    return modular_indexing(to_expr(position - shift + size * abs(shift)), 1, size)
+
+
+def _register_copy(name: str, overload: str) -> None:
+    """`aten.<name>_copy` is the view `aten.<name>` and a copy."""
+    rule = LOWERINGS[getattr(getattr(aten, name), overload)]
+
+    @lowering(getattr(getattr(aten, f"{name}_copy"), overload))
+    def copied(*args: Any) -> Any:
+        result = rule(*args)
+        return tuple(box.copy() for box in result) if isinstance(result, tuple) else result.copy()
+
+
+for _name, _overload in (
+    ("view", "default"), ("permute", "default"), ("transpose", "int"), ("t", "default"),
+    ("expand", "default"), ("unsqueeze", "default"), ("squeeze", "default"), ("squeeze", "dim"),
+    ("squeeze", "dims"), ("select", "int"), ("slice", "Tensor"), ("split", "Tensor"),
+    ("split_with_sizes", "default"), ("unbind", "int"), ("diagonal", "default"),
+    ("unfold", "default"), ("alias", "default"), ("detach", "default"),
+):  # fmt: skip
+    _register_copy(_name, _overload)
