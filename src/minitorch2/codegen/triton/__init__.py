@@ -1,0 +1,21 @@
+"""Triton kernels: the loop bodies' handler that answers with Triton source.
+
+It takes scheduled loop nests and gives GPU kernels as readable text, and what launches them
+(PyTorch 2 paper, section 4.5). Read in this order:
+
+    values.py      what a value is while a kernel is printed: a name, a dtype, dimensions
+    functions.py   elementwise primitive -> Triton expression, one table
+    indexing.py    SymPy addresses -> text; the variables x0, r1, ... that they are made of
+    body.py        the lines of a kernel, common subexpressions, and what lies inside its loop
+    arguments.py   in_ptr0, out_ptr0, ks0: names that do not depend on the graph
+    passes.py      a fused group with reductions -> passes over the reduction's elements
+    blocks.py      block sizes and warps, from sizes alone
+    handler.py     `TritonHandler`: loads, stores, reductions, masks
+    kernel.py      `print_kernel`: everything above, put together
+    library.py     device functions that kernels call (the only files here that import triton:
+    launch.py      load a kernel's file, compile it, launch it with little overhead  these two,
+    libdevice_on_cpu.py  and the stand-in for CUDA's math library in the interpreter)
+    availability.py  can kernels run here? if not, one sentence that says why
+
+Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU tensors, in Python.
+"""

@@ -1,0 +1,42 @@
+"""Can Triton kernels run here? If not, one sentence that says what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+
+import torch
+
+INTERPRETER_VARIABLE = "TRITON_INTERPRET"
+
+
+def is_interpreting() -> bool:
+    """Whether kernels run in Triton's interpreter, in Python, on CPU tensors.
+
+    Triton reads the variable when it is imported, so it has to be set before.
+    """
+    return os.environ.get(INTERPRETER_VARIABLE, "0").lower() in ("1", "true", "on", "yes", "y")
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def why_unavailable(device: torch.device) -> str | None:
+    """Why Triton kernels cannot run on tensors of `device`, or None if they can."""
+    if not _has_triton():
+        return "Triton is not installed (pip install 'minitorch2[triton]', Linux only)"
+    if is_interpreting():
+        return None
+    if device.type != "cuda":
+        return (
+            f"Triton kernels need a CUDA device, and these tensors are on {device.type} "
+            f"({INTERPRETER_VARIABLE}=1 interprets the kernels in Python, slowly)"
+        )
+    if not torch.cuda.is_available():
+        return "there is no CUDA device here, or this PyTorch was built without CUDA"
+    if torch.cuda.get_device_capability(device) < (7, 0):
+        return "Triton needs a GPU of compute capability 7.0 or later"
+    return None

@@ -1,0 +1,389 @@
+"""The handler of loop bodies that answers with Triton text (PyTorch 2 paper, section 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from minitorch2.codegen.triton.arguments import KernelArguments
+from minitorch2.codegen.triton.blocks import Blocks
+from minitorch2.codegen.triton.body import KernelBody
+from minitorch2.codegen.triton.functions import FUNCTIONS
+from minitorch2.codegen.triton.indexing import IndexPrinter, index_ranges, split_index
+from minitorch2.codegen.triton.reductions import POSITIONED, ReductionPrinter
+from minitorch2.codegen.triton.values import (
+    EVERYWHERE,
+    Dimensions,
+    R,
+    Value,
+    X,
+    constant,
+    join,
+    number_text,
+    triton_dtype,
+)
+from minitorch2.errors import VerificationError
+from minitorch2.loopir.expressions import Expr, equal, simplify
+from minitorch2.loopir.ops import (
+    PREDICATES,
+    Number,
+    OpsHandler,
+    ReductionKind,
+    compute_dtype,
+    use_handler,
+)
+from minitorch2.loopir.schedule import SchedulerNode
+
+LAST_POSITION = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class KernelDomain:
+    """What a kernel iterates over, and in which blocks. `rnumel` is None without a reduction."""
+
+    xnumel: Expr
+    rnumel: Expr | None
+    blocks: Blocks
+
+    @property
+    def looped(self) -> bool:
+        """Whether the reduced elements are visited block by block."""
+        return self.rnumel is not None and not self.blocks.persistent
+
+    @property
+    def needs_xmask(self) -> bool:
+        """Whether the last block may be cut off."""
+        return not (isinstance(self.xnumel, int) and self.xnumel % self.blocks.x == 0)
+
+    @property
+    def needs_rmask(self) -> bool:
+        """The same along the reduction."""
+        if self.rnumel is None or self.blocks.r is None:
+            return False
+        whole = isinstance(self.rnumel, int) and self.rnumel and self.rnumel % self.blocks.r == 0
+        return not whole
+
+    def shape(self, dims: Dimensions) -> str:
+        """The shape of a block that varies along `dims`."""
+        if self.rnumel is None:
+            return "[XBLOCK]"
+        x, r = ("XBLOCK" if "x" in dims else "1"), ("RBLOCK" if "r" in dims else "1")
+        return f"[{x}, {r}]"
+
+
+class TritonHandler(OpsHandler[Value]):
+    """Prints loop nests into one kernel body.
+
+    Values that one nest stores and another loads stay in registers, rounded as memory would
+    round them, so fusion never changes a number.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, SchedulerNode],
+        dtypes: Mapping[str, torch.dtype],
+        domain: KernelDomain,
+        arguments: KernelArguments,
+        removed: frozenset[str],
+    ) -> None:
+        self.nodes = nodes
+        self.dtypes = dtypes
+        self.domain = domain
+        self.arguments = arguments
+        self.removed = removed
+        self.body = KernelBody()
+        self.ranges = index_ranges(domain.xnumel, domain.rnumel)
+        self.index = IndexPrinter(self.body, arguments, self.ranges)
+        self.checks_indices = False
+        self.eviction_policy: str | None = None
+        self._masks: list[Value] = []
+        self._written: dict[str, tuple[Expr, Value]] = {}
+        self._written_in_loop: dict[str, tuple[Expr, Value]] = {}
+        self._reductions: dict[tuple[ReductionPrinter, str], str] = {}
+        self._recomputing = False
+        self._node_dims: Dimensions = X
+
+    # -- one nest after the other ---------------------------------------------------------------
+
+    def run(self, node: SchedulerNode) -> None:
+        """Print a nest at the current place."""
+        index, rindex = split_index(node.ranges, node.reduction_ranges, self.ranges)
+        outer_dims, self._node_dims = self._node_dims, self._domain_of(node)
+        with use_handler(self):
+            node.run(index, rindex)
+        self._node_dims = outer_dims
+
+    def _domain_of(self, node: SchedulerNode) -> Dimensions:
+        """Along which dimensions the nest stores its result."""
+        reduces = self.domain.rnumel is not None
+        return X | R if reduces and node.covers_reduction and not node.is_reduction else X
+
+    def forget_loop_values(self) -> None:
+        """What varied along the reduction is gone with its loop."""
+        self._written_in_loop = {}
+        self._reductions = {}
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def load(self, name: str, index: Expr) -> Value:
+        """From a register if this kernel has written it, from memory otherwise."""
+        index = simplify(index, self.ranges)
+        if name in self.nodes:
+            return self._forward(name, index)
+        text = f"tl.load({self.arguments.input(name)} + ({self._address(index)})"
+        dims = self.index.dims(index) | join(*self._masks)
+        dtype = self.dtypes[name]
+        text += self._load_options(dims, dtype) + ")"
+        if compute_dtype(dtype) != dtype:
+            text += f".to({triton_dtype(compute_dtype(dtype))})"
+        return Value(self.body.assign(text, dims), compute_dtype(dtype), dims)
+
+    def _address(self, index: Expr) -> str:
+        """The address as a block wide enough for the masks in force."""
+        dims, text = self.index.dims(index), self.index.text(index)
+        if not self._masks or (dims and join(*self._masks) <= dims):
+            return text
+        return f"{text} + tl.full({self.domain.shape(dims | join(*self._masks))}, 0, tl.int32)"
+
+    def _load_options(self, dims: Dimensions, dtype: torch.dtype) -> str:
+        options = ""
+        mask = self._mask(dims)
+        if mask:
+            options += f", {mask}, other={number_text(0, dtype)}"
+        if self.eviction_policy and "r" in dims:
+            options += f", eviction_policy='{self.eviction_policy}'"
+        return options
+
+    def _mask(self, dims: Dimensions) -> str:
+        """Which lanes count, for an access that varies along `dims`; empty if all do."""
+        masks = ["rmask"] if "r" in dims and self.domain.needs_rmask else []
+        masks += ["xmask"] if "x" in dims and self.domain.needs_xmask else []
+        return " & ".join([*masks, *(mask.text for mask in self._masks)])
+
+    def _forward(self, name: str, index: Expr) -> Value:
+        written = self._written.get(name) or self._written_in_loop.get(name)
+        if written is None:
+            written = self._recompute(name)
+        if not equal(written[0], index):
+            raise VerificationError(f"{name} is written at {written[0]} and read at {index}")
+        value, dtype = written[1], self.dtypes[name]
+        return value if compute_dtype(dtype) == dtype else self.to_dtype(value, dtype)
+
+    def _recompute(self, name: str) -> tuple[Expr, Value]:
+        """Print a nest again in this pass, without its store to memory."""
+        outer, self._recomputing = self._recomputing, True
+        masks, self._masks = self._masks, []
+        self.run(self.nodes[name])
+        self._recomputing, self._masks = outer, masks
+        return self._written.get(name) or self._written_in_loop[name]
+
+    def store(self, name: str, index: Expr, value: Value) -> None:
+        """To memory, unless the buffer lives in this kernel only; and to a register."""
+        index = simplify(index, self.ranges)
+        in_loop = self.body.in_loop and "r" in (value.dims | self._node_dims)
+        (self._written_in_loop if in_loop else self._written)[name] = (index, value)
+        if not self._recomputing and name not in self.removed:
+            self.body.line(self._store_text(name, index, value), self._node_dims)
+
+    def store_reduction(self, name: str, index: Expr, value: Value) -> None:
+        """Like `store`, after the pass."""
+        index = simplify(index, self.ranges)
+        self._written[name] = (index, value)
+        if name not in self.removed:
+            self.body.after_loop(self._store_text(name, index, value))
+
+    def _store_text(self, name: str, index: Expr, value: Value) -> str:
+        dims, address = self._node_dims, self.index.text(index)
+        if not self.index.dims(index) >= dims:
+            address += f" + tl.full({self.domain.shape(dims)}, 0, tl.int32)"
+        mask = self._mask(dims)
+        pointer = self.arguments.output(name)
+        tail = f", {mask}" if mask else ""
+        return f"tl.store({pointer} + ({address}), {value.text}{tail})"
+
+    # -- reductions -----------------------------------------------------------------------------
+
+    def reduction(
+        self,
+        dtype: torch.dtype,
+        src_dtype: torch.dtype,
+        kind: ReductionKind,
+        value: Value | tuple[Value, Value],
+    ) -> Value:
+        """Collapse the block now, or accumulate in this pass and collapse after it."""
+        if isinstance(value, tuple):
+            return self._positioned(dtype, kind, value)
+        if kind == "any" and value.dtype != torch.bool:
+            value = self.to_dtype(value, torch.bool)
+        is_bool = value.dtype == torch.bool
+        if is_bool:
+            value = self.to_dtype(value, torch.int32)
+        printer = ReductionPrinter(kind, value.dtype)
+        block = self._block(value)
+        if self.domain.looped:
+            name = self._looped(printer, block, is_bool)
+        else:
+            column = printer.collapse(self._padded(block, printer.neutral()))
+            name = self.body.assign(f"{column}{' != 0' if is_bool else ''}", X)
+        return self._of_dtype(Value(name, torch.bool if is_bool else value.dtype, X), dtype)
+
+    def _looped(self, printer: ReductionPrinter, block: str, is_bool: bool) -> str:
+        """Accumulate in this pass; the same reduction of the same values only once."""
+        known = self._reductions.get((printer, block))
+        if known is None:
+            known = self._reductions[printer, block] = self.body.fresh()
+            combined = printer.combine(f"_{known}", block)
+            self._accumulate({f"_{known}": printer.accumulator()}, combined)
+            column = printer.collapse(f"_{known}")
+            self.body.after_loop(f"{known} = {column}{' != 0' if is_bool else ''}")
+        return known
+
+    def _positioned(
+        self, dtype: torch.dtype, kind: ReductionKind, pair: tuple[Value, Value]
+    ) -> Value:
+        candidate, position = pair
+        assert kind in POSITIONED
+        if candidate.dtype == torch.bool:
+            candidate = self.to_dtype(candidate, torch.int32)
+        printer = ReductionPrinter(kind, candidate.dtype)
+        blocks = [self._block(candidate), self._block(position)]
+        name = self.body.fresh()
+        if self.domain.looped:
+            last = f"tl.full([XBLOCK, RBLOCK], {LAST_POSITION}, {triton_dtype(position.dtype)})"
+            accumulators = {f"_{name}": printer.accumulator(), f"_{name}_at": last}
+            arguments = ", ".join([*accumulators, *blocks])
+            self._accumulate(accumulators, f"lib.{kind}({arguments})")
+            blocks = list(accumulators)
+        else:
+            blocks = [
+                self._padded(blocks[0], printer.neutral()),
+                self._padded(blocks[1], str(LAST_POSITION)),
+            ]
+        self.body.after_loop(f"_, {name} = tl.reduce(({', '.join(blocks)}), 1, lib.{kind})")
+        self.body.after_loop(f"{name} = {name}[:, None]")
+        return Value(name, dtype, X)
+
+    def _block(self, value: Value) -> str:
+        """The value as a whole block."""
+        if value.dims == X | R:
+            return value.text
+        return self.body.assign(f"tl.broadcast_to({value.text}, [XBLOCK, RBLOCK])", X | R)
+
+    def _padded(self, block: str, neutral: str) -> str:
+        if not self.domain.needs_rmask:
+            return block
+        return self.body.assign(f"tl.where(rmask, {block}, {neutral})", X | R)
+
+    def _accumulate(self, accumulators: dict[str, str], combined: str) -> None:
+        """`_tmp = tl.where(rmask, combined, _tmp)` in the loop, for one accumulator or several."""
+        for name, start in accumulators.items():
+            self.body.line(f"{name} = {start}", X)
+        targets = list(accumulators)
+        if not self.domain.needs_rmask:
+            self.body.line(f"{', '.join(targets)} = {combined}", X | R)
+            return
+        new = [self.body.fresh() for _ in targets]
+        self.body.line(f"{', '.join(new)} = {combined}", X | R)
+        for target, result in zip(targets, new, strict=True):
+            self.body.line(f"{target} = tl.where(rmask, {result}, {target})", X | R)
+
+    def _of_dtype(self, value: Value, dtype: torch.dtype) -> Value:
+        """A finished reduction in the dtype that is asked for."""
+        if value.dtype == dtype:
+            return value
+        raise VerificationError(f"a reduction of {value.dtype} cannot give {dtype}")
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def constant(self, value: Number, dtype: torch.dtype) -> Value:
+        """A literal where an operator types it, `tl.full` elsewhere."""
+        if dtype in (torch.float16, torch.bfloat16):
+            value = torch.tensor(value, dtype=dtype).item()
+        return constant(value, compute_dtype(dtype))
+
+    def index_expr(self, expr: Expr, dtype: torch.dtype) -> Value:
+        """In 32 bits if the value certainly fits, else in 64."""
+        expr = simplify(expr, self.ranges)
+        if isinstance(expr, int):
+            return self.constant(expr, dtype)
+        dims, text = self.index.dims(expr), self.index.text(expr)
+        if not self.index.fits_int32(expr):
+            text = self._widened(expr)
+        return self._assign(f"({text}).to({triton_dtype(compute_dtype(dtype))})", dtype, dims)
+
+    def _widened(self, expr: Expr) -> str:
+        """The same text with every variable in 64 bits."""
+        widened = IndexPrinter(self.body, self.arguments, self.ranges, widen=True)
+        widened.indirect = self.index.indirect
+        return widened.text(expr)
+
+    def indirect_indexing(self, value: Value, size: Expr, check: bool = True) -> Expr:
+        """`where(v < 0, v + size, v)`, checked on the device as eager does."""
+        if value.dtype not in (torch.int32, torch.int64):
+            value = self.to_dtype(value, torch.int32)
+        value = self._named(value)
+        limit = self.index.text(simplify(size, self.ranges))
+        text = f"tl.where({value.text} < 0, {value.text} + {limit}, {value.text})"
+        wrapped = self._assign(text, value.dtype, value.dims)
+        if check:
+            self._check(wrapped, limit)
+        return self.index.bind(wrapped)
+
+    def _check(self, value: Value, limit: str) -> None:
+        dims = value.dims | join(*self._masks)
+        mask = self._mask(dims) or "tl.full([1], True, tl.int1)"
+        self.checks_indices = True
+        self.body.statement(f"lib.check_index({value.text}, {limit}, {mask})", dims)
+
+    def masked(self, mask: Value, body: Callable[[], Value], other: Number) -> Value:
+        """Loads of the body get the mask; its result is replaced where the mask is false."""
+        mask = self._named(mask)
+        self._masks.append(mask)
+        value = body()
+        self._masks.pop()
+        instead = constant(other, value.dtype)
+        return self._assign(
+            f"tl.where({mask.text}, {value.text}, {instead.operand})",
+            value.dtype,
+            join(mask, value),
+        )
+
+    def to_dtype(self, x: Value, dtype: torch.dtype) -> Value:
+        """16-bit floats are rounded to, but go on as float32."""
+        target = compute_dtype(dtype)
+        if x.number is not None and not (x.dtype.is_floating_point and not dtype.is_floating_point):
+            return self.constant(x.number, dtype)
+        if dtype == torch.bool:
+            return x if x.dtype == torch.bool else self._assign(f"{x.text} != 0", dtype, x.dims)
+        text = x.text
+        if x.dtype != target:
+            text = f"{text}.to({triton_dtype(target)})"
+        if target != dtype:
+            text = f"{text}.to({triton_dtype(dtype)}).to({triton_dtype(target)})"
+        return x if text == x.text else self._assign(text, target, x.dims)
+
+    def to_dtype_bitcast(self, x: Value, dtype: torch.dtype, src_dtype: torch.dtype) -> Value:
+        """The bits of the dtype in memory."""
+        text = x.text
+        if x.dtype != src_dtype:
+            text += f".to({triton_dtype(src_dtype)})"
+        text += f".to({triton_dtype(dtype)}, bitcast=True)"
+        if compute_dtype(dtype) != dtype:
+            text += f".to({triton_dtype(compute_dtype(dtype))})"
+        return self._assign(text, compute_dtype(dtype), x.dims)
+
+    def elementwise(self, name: str, *args: Value) -> Value:
+        """One line from the table."""
+        dtype = torch.bool if name in PREDICATES else args[-1].dtype
+        return self._assign(FUNCTIONS[name](*args), dtype, join(*args))
+
+    def _assign(self, text: str, dtype: torch.dtype, dims: Dimensions) -> Value:
+        return Value(self.body.assign(text, dims), compute_dtype(dtype), dims)
+
+    def _named(self, value: Value) -> Value:
+        """A value that is a variable, so that its text can be repeated."""
+        if value.number is None:
+            return value
+        return self._assign(value.text, value.dtype, EVERYWHERE)

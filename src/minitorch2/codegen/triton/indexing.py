@@ -1,0 +1,176 @@
+"""Addresses as text.
+
+An address is an expression of `xindex` and `rindex`, simplified for their ranges, so a tensor that
+is read in the order of the loop needs no division however many dimensions it has. What is left of
+`//` and `%` becomes variables x0, x1, r2, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sympy
+
+from minitorch2.codegen.triton.arguments import KernelArguments
+from minitorch2.codegen.triton.body import KernelBody
+from minitorch2.codegen.triton.values import EVERYWHERE, Dimensions, R, Value, X
+from minitorch2.errors import LoweringError
+from minitorch2.loopir.expressions import (
+    Expr,
+    FloorDiv,
+    ModularIndexing,
+    Ranges,
+    bounds,
+    floor_div,
+    index_symbol,
+    is_nonnegative,
+    modular_indexing,
+    product,
+    simplify,
+)
+
+XINDEX, RINDEX = index_symbol("xindex"), index_symbol("rindex")
+INT32_MAX = 2**31 - 1
+
+
+def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, ...]:
+    """The index of the element number `flat`, in row-major order."""
+    index: list[Expr] = []
+    for position, size in enumerate(sizes):
+        step = product(sizes[position + 1 :])
+        part = floor_div(flat, step) if position == 0 else modular_indexing(flat, step, size)
+        index.append(simplify(part, ranges))
+    return tuple(index)
+
+
+def split_index(
+    ranges: Sequence[Expr], reduction_ranges: Sequence[Expr], limits: Ranges
+) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The index and the reduction index of a loop nest, as expressions of xindex and rindex."""
+    return unflatten(XINDEX, ranges, limits), unflatten(RINDEX, reduction_ranges, limits)
+
+
+def index_ranges(xnumel: Expr, rnumel: Expr | None) -> Ranges:
+    """The ranges of xindex and rindex."""
+    return ((XINDEX, xnumel),) + (() if rnumel is None else ((RINDEX, rnumel),))
+
+
+class IndexPrinter:
+    """Prints addresses into a kernel's body; `indirect` holds the symbols bound to values.
+
+    With `widen`, every variable is converted to 64 bits before any arithmetic.
+    """
+
+    def __init__(
+        self,
+        body: KernelBody,
+        arguments: KernelArguments,
+        ranges: Ranges,
+        *,
+        widen: bool = False,
+    ) -> None:
+        self.body = body
+        self.widen = widen
+        self.arguments = arguments
+        self.ranges = ranges
+        self.indirect: dict[sympy.Symbol, Value] = {}
+
+    def dims(self, expr: Expr) -> Dimensions:
+        """Along which dimensions of the block the address varies."""
+        if isinstance(expr, int):
+            return EVERYWHERE
+        return EVERYWHERE.union(*(self._symbol_dims(symbol) for symbol in expr.free_symbols))
+
+    def _symbol_dims(self, symbol: sympy.Symbol) -> Dimensions:
+        known: Mapping[sympy.Symbol, Dimensions] = {XINDEX: X, RINDEX: R}
+        if symbol in self.indirect:
+            return self.indirect[symbol].dims
+        return known.get(symbol, EVERYWHERE)
+
+    def bind(self, value: Value) -> sympy.Symbol:
+        """A computed integer as a symbol of addresses."""
+        symbol = sympy.Symbol(f"indirect_{value.text}", integer=True)
+        self.indirect[symbol] = value
+        return symbol
+
+    def fits_int32(self, expr: Expr) -> bool:
+        """Whether the value is certainly within 32 bits."""
+        limits = bounds(expr, self.ranges)
+        return limits is not None and all(
+            isinstance(limit, int) and abs(limit) <= INT32_MAX for limit in limits
+        )
+
+    def text(self, expr: Expr) -> str:
+        """The address, naming what it needs on the way."""
+        if isinstance(expr, int):
+            return str(expr)
+        if expr.is_Integer:
+            return str(int(expr))
+        if expr.is_Symbol:
+            return self._symbol(expr)
+        if expr.is_Add:
+            return self._sum(expr)
+        if expr.is_Mul:
+            return "*".join(self._factor(factor) for factor in expr.args)
+        if isinstance(expr, (FloorDiv, ModularIndexing)):
+            return self._division(expr)
+        if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
+            return "*".join([self._factor(expr.base)] * int(expr.exp))
+        raise LoweringError(f"no Triton text for the index {expr}", code="triton-index")
+
+    def _symbol(self, symbol: sympy.Symbol) -> str:
+        text = self._symbol_name(symbol)
+        return f"{text}.to(tl.int64)" if self.widen else text
+
+    def _symbol_name(self, symbol: sympy.Symbol) -> str:
+        if symbol in (XINDEX, RINDEX):
+            return self._variable(str(symbol), self.dims(symbol))
+        if symbol in self.indirect:
+            return self.indirect[symbol].text
+        return self.arguments.size(symbol)
+
+    def _variable(self, text: str, dims: Dimensions) -> str:
+        kind = {X: "x", R: "r"}.get(dims, "i")
+        return self.body.assign(text, dims, kind)
+
+    def _sum(self, expr: sympy.Expr) -> str:
+        """Terms of the fastest index first: `r1 + 1024*x0`."""
+        terms = sorted(expr.args, key=lambda t: (not t.has(RINDEX), not t.has(XINDEX), str(t)))
+        text = " + ".join(self.text(term) for term in terms)
+        return text.replace("+ -", "- ")
+
+    def _factor(self, expr: sympy.Expr) -> str:
+        text = self.text(expr)
+        return f"({text})" if expr.is_Add else text
+
+    def _division(self, expr: sympy.Expr) -> str:
+        dims = self.dims(expr)
+        numerator, divisor = expr.args[0], expr.args[1]
+        quotient = self._quotient(numerator, divisor)
+        if isinstance(expr, FloorDiv):
+            return self._variable(quotient, dims)
+        modulus = self._divisor(expr.args[2])
+        if self._is_nonnegative(numerator):
+            return self._variable(f"{quotient} % {modulus}", dims)
+        return self._variable(f"lib.mod({quotient}, {self.text(expr.args[2])})", dims)
+
+    def _quotient(self, numerator: sympy.Expr, divisor: sympy.Expr) -> str:
+        plain = numerator in (XINDEX, RINDEX) and not self.widen
+        base = str(numerator) if plain else self._factor(numerator)
+        if divisor == 1:
+            return base
+        if self._is_nonnegative(numerator):
+            return f"{base} // {self._divisor(divisor)}"
+        return f"lib.floordiv({base}, {self.text(divisor)})"
+
+    def _divisor(self, expr: sympy.Expr) -> str:
+        text = self.text(expr)
+        return text if expr.is_Integer or expr.is_Symbol else f"({text})"
+
+    def _is_nonnegative(self, expr: sympy.Expr) -> bool:
+        """C's division, which Triton has, agrees with Python's only where nothing is negative."""
+        limits = bounds(expr, self.ranges)
+        return limits is not None and is_nonnegative(limits[0]) and not self._is_indirect(expr)
+
+    def _is_indirect(self, expr: sympy.Expr) -> bool:
+        return bool(expr.free_symbols & set(self.indirect))

@@ -1,0 +1,104 @@
+"""Device functions that generated kernels call, written in Triton.
+
+Blocks have no types, so everything is `Any`. They run as they are on the GPU and in Triton's interpreter. `libdevice` is CUDA's math library,
+or, in the interpreter, its stand-in on the CPU.
+"""
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from minitorch2.codegen.triton.availability import is_interpreting
+
+if is_interpreting():
+    from minitorch2.codegen.triton import libdevice_on_cpu as libdevice
+    from minitorch2.codegen.triton.libdevice_on_cpu import check_index
+else:
+    from triton.language.extra import libdevice  # type: ignore[no-redef]
+
+    @triton.jit
+    def check_index(index: Any, size: Any, mask: Any) -> Any:
+        """Stop the kernel if an index that counts is not in `0 <= index < size`, as eager does."""
+        tl.device_assert((index >= 0) & (index < size), "index out of bounds", mask)
+
+
+__all__ = [
+    "argmax", "argmin", "check_index", "floordiv", "libdevice", "maximum", "minimum", "mod",
+    "product", "sigmoid", "sign", "xor",
+]  # fmt: skip
+
+
+@triton.jit
+def maximum(x: Any, y: Any) -> Any:
+    """The larger one; NaN if either is NaN."""
+    return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller one; NaN if either is NaN."""
+    return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def product(x: Any, y: Any) -> Any:
+    """What `prod` combines with."""
+    return x * y
+
+
+@triton.jit
+def xor(x: Any, y: Any) -> Any:
+    """What `xor_sum` combines with."""
+    return x ^ y
+
+
+@triton.jit
+def _pick(better: Any, equal: Any, x: Any, i: Any, y: Any, j: Any) -> Any:
+    """Of (x, i) and (y, j): the better value, and of equal ones the smaller position."""
+    first = better | (equal & (i < j))
+    return tl.where(first, x, y), tl.where(first, i, j)
+
+
+@triton.jit
+def argmax(x: Any, i: Any, y: Any, j: Any) -> Any:
+    """Of two candidates with positions, the larger; NaN is larger than every number."""
+    better = (x > y) | ((x != x) & (y == y))
+    return _pick(better, (x == y) | ((x != x) & (y != y)), x, i, y, j)
+
+
+@triton.jit
+def argmin(x: Any, i: Any, y: Any, j: Any) -> Any:
+    """Of two candidates with positions, the smaller; NaN is smaller than every number."""
+    better = (x < y) | ((x != x) & (y == y))
+    return _pick(better, (x == y) | ((x != x) & (y != y)), x, i, y, j)
+
+
+@triton.jit
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; 0 for NaN."""
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
+@triton.jit
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)); exp may overflow, and then the result is 0 as it should be."""
+    return 1 / (1 + libdevice.exp(-x))
+
+
+@triton.jit
+def mod(x: Any, y: Any) -> Any:
+    """The remainder that has the sign of the divisor, as in Python."""
+    if x.dtype.is_floating():
+        r = libdevice.fmod(x, y)
+    else:
+        r = x % y
+    return tl.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
+
+
+@triton.jit
+def floordiv(x: Any, y: Any) -> Any:
+    """Integer division that rounds towards minus infinity, as in Python."""
+    q = x // y
+    r = x - q * y
+    return tl.where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)

@@ -1,0 +1,63 @@
+"""Kinds of reduction as Triton text: neutral element, how two blocks combine, how one collapses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from minitorch2.codegen.triton.values import number_text, triton_dtype
+from minitorch2.loopir.ops import Number, ReductionKind
+
+POSITIONED = ("argmax", "argmin")
+"""Kinds whose elements are pairs (candidate, position)."""
+
+
+@dataclass(frozen=True)
+class ReductionPrinter:
+    """Prints one kind for elements of one dtype. Bools are reduced as int32, which `tl.max` has."""
+
+    kind: ReductionKind
+    dtype: torch.dtype
+
+    def neutral(self) -> str:
+        """The element that changes nothing."""
+        return number_text(_neutral(self.kind, self.dtype), self.dtype)
+
+    def accumulator(self) -> str:
+        """A block of neutral elements."""
+        return f"tl.full([XBLOCK, RBLOCK], {self.neutral()}, {triton_dtype(self.dtype)})"
+
+    def combine(self, x: str, y: str) -> str:
+        """Two blocks, element by element."""
+        if self.kind == "sum":
+            return f"{x} + {y}"
+        if self.kind in ("prod", "xor_sum"):
+            return f"{x} {'*' if self.kind == 'prod' else '^'} {y}"
+        return f"lib.{'minimum' if self.kind == 'min' else 'maximum'}({x}, {y})"
+
+    def collapse(self, block: str) -> str:
+        """A block along its second dimension: a column of results."""
+        if self.kind == "sum":
+            text = f"tl.sum({block}, 1)"
+        elif self.kind in ("prod", "xor_sum"):
+            text = f"tl.reduce({block}, 1, lib.{'product' if self.kind == 'prod' else 'xor'})"
+        else:
+            text = self._extremum(block)
+        # tl.sum and tl.max widen small integers to 32 bits
+        narrow = f".to({triton_dtype(self.dtype)})" if self.dtype.itemsize < 4 else ""
+        return f"{text}[:, None]{narrow}"
+
+    def _extremum(self, block: str) -> str:
+        name = "min" if self.kind == "min" else "max"
+        if self.dtype.is_floating_point:  # tl.max would lose NaN
+            return f"tl.reduce({block}, 1, lib.{name}imum)"
+        return f"tl.{name}({block}, 1)"
+
+
+def _neutral(kind: ReductionKind, dtype: torch.dtype) -> Number:
+    if kind in ("max", "argmax"):
+        return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min
+    if kind in ("min", "argmin"):
+        return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
+    return 1 if kind == "prod" else 0

@@ -1,0 +1,88 @@
+"""What a value is while a Triton kernel is printed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from minitorch2.errors import LoweringError
+from minitorch2.loopir.ops import Number
+
+Dimension = Literal["x", "r"]
+Dimensions = frozenset[Dimension]
+"""Along which dimensions of the block a value varies: `x` (elements), `r` (what is reduced)."""
+
+EVERYWHERE: Dimensions = frozenset()
+X: Dimensions = frozenset(("x",))
+R: Dimensions = frozenset(("r",))
+
+_TRITON_DTYPES = {
+    torch.bool: "tl.int1",
+    torch.uint8: "tl.uint8",
+    torch.int8: "tl.int8",
+    torch.int16: "tl.int16",
+    torch.int32: "tl.int32",
+    torch.int64: "tl.int64",
+    torch.float16: "tl.float16",
+    torch.bfloat16: "tl.bfloat16",
+    torch.float32: "tl.float32",
+    torch.float64: "tl.float64",
+}
+_LITERAL_DTYPES = (torch.float32, torch.int32, torch.int64)
+
+
+def triton_dtype(dtype: torch.dtype) -> str:
+    """The name of a dtype in Triton.
+
+    Raises:
+        LoweringError: Triton has no such dtype.
+    """
+    if dtype not in _TRITON_DTYPES:
+        raise LoweringError(f"Triton kernels have no {dtype}", code="triton-dtype")
+    return _TRITON_DTYPES[dtype]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A local variable of the kernel, or a constant, of compute dtype `dtype`."""
+
+    text: str
+    dtype: torch.dtype
+    dims: Dimensions = EVERYWHERE
+    number: Number | None = None
+
+    @property
+    def operand(self) -> str:
+        """The text next to an operator whose other operand has the dtype already."""
+        if self.number is not None and self.dtype in _LITERAL_DTYPES and is_plain(self.number):
+            return number_text(self.number, self.dtype)
+        return self.text
+
+
+def is_plain(number: Number) -> bool:
+    """Whether Python's literal says the number exactly, whatever the operator does with it."""
+    return -(2**31) <= number < 2**31 if isinstance(number, int) else math.isfinite(number)
+
+
+def number_text(number: Number, dtype: torch.dtype) -> str:
+    """A Python literal, of the kind of `dtype`."""
+    if dtype == torch.bool:
+        return str(bool(number))
+    if not dtype.is_floating_point:
+        return str(int(number))
+    text = repr(float(number))
+    return text if math.isfinite(number) else f"float('{text}')"
+
+
+def constant(number: Number, dtype: torch.dtype) -> Value:
+    """A constant: typed where it stands alone, a literal beside an operator."""
+    text = f"tl.full([1], {number_text(number, dtype)}, {triton_dtype(dtype)})"
+    return Value(text, dtype, EVERYWHERE, number)
+
+
+def join(*values: Value) -> Dimensions:
+    """The dimensions along which something computed from `values` varies."""
+    return frozenset[Dimension]().union(*(value.dims for value in values))
