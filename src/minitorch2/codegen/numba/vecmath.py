@@ -180,18 +180,21 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
 
 @library_function(float32(float32))
 def erf(x):  # type: ignore[no-untyped-def]
-    """x * P(x**2) near zero; 1 - exp(-a * Q(a)) with a = |x| elsewhere."""
-    a = absolute(x)
-    near = fma(x, polynomial(
-        x * x, (0.1283791665, -0.3761263229, 0.1128367255, -0.02685810427, 0.00519779712,
-                -0.0008105964656, 8.215421993e-05)
-    ), x)  # fmt: skip
-    b = f32(4.0) if a > f32(4.0) else a
-    far = f32(1.0) - exp(-b * polynomial(
-        b, (1.128544901, 0.6356565195, 0.1052029195, -0.02261201786, 0.002892305921,
-            -3.606665616e-05, -4.820184909e-05, 5.150848586e-06)
-    ))  # fmt: skip
-    return near if a < f32(0.9) else copysign(far, x)
+    """x * P(x**2) / Q(x**2), a minimax quotient; beyond 3.95 it is 1 in float32."""
+    x = f32(3.95) if x > f32(3.95) else x
+    x = f32(-3.95) if x < f32(-3.95) else x
+    s = x * x
+    p = polynomial(
+        s, (1.12837916971, 0.192617990858, 0.0556404735065, 0.00420592611118, 0.000407595535785,
+            6.65636096948e-06)
+    )  # fmt: skip
+    q = polynomial(
+        s, (1.0, 0.504036674826, 0.117321715246, 0.0162420219672, 0.00141224867168,
+            7.15948316351e-05, 2.52861618477e-07)
+    )  # fmt: skip
+    value = x * p / q
+    value = f32(1.0) if value > f32(1.0) else value
+    return f32(-1.0) if value < f32(-1.0) else value
 
 
 @library_function(float32(float32, float64))

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from minitorch2 import config, stages
 from minitorch2.codegen import cache as disk
-from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.codegen.triton.kernel import KernelSource
+from minitorch2.codegen.triton.values import triton_dtype
 
 ALIGNMENT = 16
 """Compiled code may assume that addresses are multiples of so many bytes."""
@@ -67,6 +70,21 @@ class Launcher:
         else:
             self._first_launch(key, arguments, addresses)
 
+    def compile_for(self, dtypes: Sequence[torch.dtype], target: GPUTarget) -> Any:
+        """Compile without launching, also where there is no GPU: Triton's `CompiledKernel`.
+
+        Args:
+            dtypes: of the elements behind each pointer, in order.
+            target: for example `GPUTarget("cuda", 90, 32)`, a Hopper GPU.
+        """
+        names = self.function.arg_names
+        signature = dict.fromkeys(names, "i64")
+        signature |= {n: pointer_type(dtype) for n, dtype in zip(names, dtypes)}
+        signature |= dict.fromkeys(self.blocks, "constexpr")
+        aligned = {(i,): [["tt.divisibility", ALIGNMENT]] for i in range(len(dtypes))}
+        source = ASTSource(self.function, signature, dict(self.blocks), aligned)
+        return triton.compile(source, target=target, options=dict(self._options))
+
     def programs(self, arguments: tuple[Any, ...]) -> int:
         """How many blocks the elements are divided into."""
         xnumel = self.xnumel if self._xnumel_at is None else arguments[self._xnumel_at]
@@ -97,6 +115,11 @@ class Launcher:
                    *addresses, *tail)  # fmt: skip
 
         return prepared
+
+
+def pointer_type(dtype: torch.dtype) -> str:
+    """Triton's name of a pointer to elements of `dtype`: `*fp32`, `*i64`, `*i1`."""
+    return "*" + str(getattr(tl, triton_dtype(dtype).removeprefix("tl.")))
 
 
 def _all_aligned(addresses: list[int]) -> bool:
@@ -181,7 +204,3 @@ def _write(name: str, text: str) -> Path:
 def _temporary_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="minitorch2-kernels-"))
 
-
-def interpreting() -> bool:
-    """Whether launches run in Triton's interpreter."""
-    return is_interpreting()

@@ -1,7 +1,7 @@
 """Device functions that generated kernels call, written in Triton.
 
-Blocks have no types, so everything is `Any`. They run as they are on the GPU and in Triton's interpreter. `libdevice` is CUDA's math library,
-or, in the interpreter, its stand-in on the CPU.
+They run as they are on the GPU and in Triton's interpreter. `libdevice` is CUDA's math library, or,
+in the interpreter, its stand-in on the CPU. Blocks have no Python types, so everything is `Any`.
 """
 
 from typing import Any

@@ -1,0 +1,133 @@
+"""The order of loops: before fusion to make two nodes agree, after it to walk memory well."""
+
+from __future__ import annotations
+
+from minitorch2.errors import VerificationError
+from minitorch2.loopir.fusion import has_reduction
+from minitorch2.loopir.iteration import Access, Sizes, can_merge, vote_order
+from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
+
+
+def match_order(first: KernelNode, second: KernelNode) -> bool:
+    """Permute the loops of one pointwise kernel so that both walk a shared buffer alike.
+
+    For example `x.t() + 1` after `x * 2`, or a sum over rows after a pointwise kernel over rows
+    and columns. True if loops were permuted; whether fusion is legal now is for `can_fuse` to say.
+    """
+    for moved, fixed in ((second, first), (first, second)):
+        if has_reduction(moved):
+            continue
+        order = _order_like(moved, fixed)
+        if order is not None and order != list(range(len(order))):
+            for body in bodies(moved):
+                body.permute(order)
+            return True
+    return False
+
+
+def _order_like(moved: KernelNode, fixed: KernelNode) -> list[int] | None:
+    for own in _accesses(moved):
+        for other_sizes, other in _sized_accesses(fixed):
+            if own.name == other.name and own.name:
+                order = _sorted_into(moved.ranges, own, other_sizes, other)
+                if order is not None:
+                    return order
+    return None
+
+
+def _accesses(node: KernelNode) -> list[Access]:
+    return [access for body in bodies(node) for access in (*body.writes_of, *body.reads_of)]
+
+
+def _sized_accesses(node: KernelNode) -> list[tuple[Sizes, Access]]:
+    return [
+        (body.sizes, access)
+        for body in bodies(node)
+        for access in (*body.writes_of, *body.reads_of)
+        if len(access.strides) == len(body.sizes)
+    ]
+
+
+def _sorted_into(
+    own_sizes: Sizes, own: Access, sizes: Sizes, other: Access
+) -> list[int] | None:
+    """The own loops in the order of another access to the same buffer.
+
+    A loop of the other access with stride s and size n covers the own loops with strides in
+    s..s*n, in decreasing order. None if any loop has no such place.
+    """
+    order: list[int] = []
+    for stride, size in zip(other.strides, sizes, strict=True):
+        if not isinstance(stride, int) or not isinstance(size, int):
+            return None
+        inside = [
+            i
+            for i, s in enumerate(own.strides)
+            if isinstance(s, int) and stride and stride <= s < stride * size and i not in order
+        ]
+        order += sorted(inside, key=lambda i: -_integer(own.strides[i]))
+    return order if len(order) == len(own_sizes) else None
+
+
+def _integer(stride: object) -> int:
+    assert isinstance(stride, int)
+    return stride
+
+
+def settle_loops(node: KernelNode) -> None:
+    """Order the loops of a finished kernel by vote, and merge those that walk memory as one.
+
+    Kept loops stay outside of reduction loops: a code generator may still exchange the two sides.
+    """
+    wide = max(bodies(node), key=lambda body: len(body.sizes))
+    kept = len(node.ranges)
+    accesses = _wide_accesses(node, len(wide.sizes), kept)
+    order = [
+        *vote_order(range(kept), wide.sizes, accesses),
+        *vote_order(range(kept, len(wide.sizes)), wide.sizes, accesses),
+    ]
+    _permute(node, order, kept)
+    _merge_all(node, kept)
+
+
+def _wide_accesses(node: KernelNode, loops: int, kept: int) -> list[Access]:
+    """All accesses over all loops of the kernel: 0 where a body has no such loop."""
+    result = []
+    for body in bodies(node):
+        for access in (*body.reads_of, *body.writes_of, *body.writes_of):
+            missing = (0,) * (loops - len(access.strides))
+            result.append(Access(access.name, (*access.strides, *missing), access.offset))
+    return result
+
+
+def _permute(node: KernelNode, order: list[int], kept: int) -> None:
+    if order == list(range(len(order))):
+        return
+    for body in bodies(node):
+        body.permute(order if len(body.sizes) == len(order) else order[:kept])
+
+
+def _merge_all(node: KernelNode, kept: int) -> None:
+    """Merge neighbouring loops from the inside out, each side of a reduction by itself."""
+    sizes = max((body.sizes for body in bodies(node)), key=len)
+    merged = False
+    for outer in reversed(range(len(sizes) - 1)):
+        if outer == kept - 1:
+            continue
+        inside = [body for body in bodies(node) if len(body.sizes) > outer + 1]
+        if all(
+            can_merge(outer, outer + 1, b.sizes, (*b.reads_of, *b.writes_of)) for b in inside
+        ):
+            for body in inside:
+                body.merge(outer)
+            merged = True
+    if merged:
+        for body in bodies(node):
+            _verify(body)
+
+
+def _verify(body: SchedulerNode) -> None:
+    """The merged body, run again, must touch what the strides say."""
+    reads, writes = body.record_accesses()
+    if set(reads) != set(body.reads_of) or set(writes) != set(body.writes_of):
+        raise VerificationError(f"merging the loops of {body.name} changed its addresses")

@@ -1,0 +1,146 @@
+"""The life of buffers: which vanish, when each dies, who takes over whose memory.
+
+A buffer whose readers are all in the kernel that computes it never needs memory (buffer removal,
+PyTorch 2 paper, section 4.4), unless a later pass over a long row reads it back. A dying buffer of
+equal size is reused in place where each iteration reads it only at the address it then writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel
+from minitorch2.loopir.expressions import equal, product
+from minitorch2.loopir.iteration import Access
+from minitorch2.loopir.schedule import (
+    Capabilities,
+    FusedSchedulerNode,
+    KernelNode,
+    Schedule,
+    SchedulerNode,
+    bodies,
+    buffers_of,
+)
+
+
+def plan_memory(
+    schedule: Schedule, outputs: Iterable[str], capabilities: Capabilities
+) -> Schedule:
+    """Fill `removed`, `last_use` and `inplace` of a schedule whose nodes are in order."""
+    kept = set(outputs)
+    schedule.removed = _find_removed(schedule, kept, capabilities)
+    schedule.last_use = _find_last_uses(schedule)
+    schedule.inplace = _find_inplace(schedule, kept)
+    return schedule
+
+
+# -- removal ----------------------------------------------------------------------------------------
+
+
+def _find_removed(schedule: Schedule, outputs: set[str], capabilities: Capabilities) -> set[str]:
+    readers: dict[str, set[int]] = {}
+    for position, node in enumerate(schedule.nodes):
+        for name in node.read_names:
+            readers.setdefault(name, set()).add(position)
+    removed: set[str] = set()
+    for position, node in enumerate(schedule.nodes):
+        if not isinstance(node, FusedSchedulerNode):
+            continue
+        for body in node.nodes:
+            is_inner = readers.get(body.name, set()) <= {position}
+            if is_inner and body.name not in outputs and _fits(body, node, capabilities):
+                removed.add(body.name)
+    return removed
+
+
+def _fits(body: SchedulerNode, node: FusedSchedulerNode, capabilities: Capabilities) -> bool:
+    """Whether the value of a body can live in the kernel until its last reader."""
+    if body.is_reduction or not body.covers_reduction:
+        return True
+    levels = passes(node)
+    last = max((levels[b.name] for b in node.nodes if body.name in b.read_names), default=0)
+    if last == levels[body.name]:
+        return True
+    length = product(node.reduction_ranges)
+    return isinstance(length, int) and length <= capabilities.row_scratch
+
+
+def passes(node: KernelNode) -> dict[str, int]:
+    """In which pass over the reduction loops each body runs.
+
+    A body that covers the loops and needs a reduction's result runs in a later pass than that
+    reduction; one that does not cover them runs once, after the pass that it has (-1: before all).
+    """
+    level: dict[str, int] = {}
+    by_name = {body.name: body for body in bodies(node)}
+    for body in bodies(node):
+        producers = [by_name[name] for name in body.read_names if name in level]
+        first = 0 if body.covers_reduction else -1  # -1: before the first pass
+        level[body.name] = max([first, *(_after(p, body, level) for p in producers)])
+    return level
+
+
+def _after(producer: SchedulerNode, consumer: SchedulerNode, level: dict[str, int]) -> int:
+    """The first pass in which the consumer finds the producer's value."""
+    waits = producer.is_reduction or not producer.covers_reduction
+    return level[producer.name] + (1 if waits and consumer.covers_reduction else 0)
+
+
+# -- lives ------------------------------------------------------------------------------------------
+
+
+def _find_last_uses(schedule: Schedule) -> dict[str, int]:
+    last: dict[str, int] = {}
+    for position, node in enumerate(schedule.nodes):
+        for name in (*node.read_names, *node.written_names):
+            last[name] = position
+    return last
+
+
+def _find_inplace(schedule: Schedule, outputs: set[str]) -> dict[str, str]:
+    """For each new buffer, a buffer that dies in the same kernel and has the same shape of memory."""
+    buffers = buffers_of(schedule.nodes)
+    inplace: dict[str, str] = {}
+    taken: set[str] = set()
+    for position, node in enumerate(schedule.nodes):
+        if not isinstance(node, (SchedulerNode, FusedSchedulerNode)):
+            continue
+        for body in bodies(node):
+            if body.name in schedule.removed:
+                continue
+            for name in sorted(node.read_names - node.written_names - taken - outputs):
+                dies = schedule.last_use[name] == position and _is_owned(buffers.get(name))
+                if dies and _can_take_over(body, node, buffers[name]):
+                    inplace[body.name] = name
+                    taken.add(name)
+                    break
+    return inplace
+
+
+def _is_owned(buffer: Buffer | None) -> bool:
+    """Whether the graph allocates the memory itself: inputs belong to the caller."""
+    if isinstance(buffer, ExternKernel):
+        return not (buffer.outputs or buffer.is_fallback or buffer.copies_result)
+    return isinstance(buffer, ComputedBuffer)
+
+
+def _can_take_over(body: SchedulerNode, node: KernelNode, dying: Buffer) -> bool:
+    own, other = body.buffer.fixed_layout(), dying.fixed_layout()
+    if own.dtype != other.dtype or not equal(own.storage_size(), other.storage_size()):
+        return False
+    if own.device != other.device or body.is_reduction or not body.covers_reduction:
+        return False
+    write = body.writes_of[0]
+    return all(
+        _same_address(access, write)
+        for reader in bodies(node)
+        for access in reader.reads_of
+        if access.name == dying.name
+    ) and passes(node)[body.name] >= max(
+        passes(node)[b.name] for b in bodies(node) if dying.name in b.read_names
+    )
+
+
+def _same_address(read: Access, write: Access) -> bool:
+    return read.strides == write.strides and read.offset == write.offset
+

@@ -1,0 +1,409 @@
+"""What scheduling gives to code generation: nodes in execution order, and where buffers live.
+
+    schedule ::= Schedule(nodes, removed, last_use, inplace, log)
+    node     ::= SchedulerNode(buffer)                          one loop body: a kernel
+              |  FusedSchedulerNode(nodes)                      several loop bodies in one kernel
+              |  ExternKernelSchedulerNode(kernel)              a library call
+              |  NopKernelSchedulerNode(buffer)                 no code: part of another's result
+
+The class names are those of the PyTorch 2 paper, section 4.4. A `SchedulerNode` has an iteration
+domain (`ranges`, `reduction_ranges`) that starts as its buffer's loops without those of size 1; it
+may be split, permuted and merged, and `run` translates back. Inside a fused node all domains agree:
+each member covers all loops (`covers_reduction`), or the kept ones only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, MultiOutput, Origins
+from minitorch2.loopir.dependencies import MemoryDep, extract_reads_writes
+from minitorch2.loopir.expressions import Expr, index_symbols, product, simplify
+from minitorch2.loopir.handlers.recorder import RecordingHandler
+from minitorch2.loopir.iteration import (
+    Access,
+    Sizes,
+    linear_access,
+    split_counts,
+    split_strides,
+)
+from minitorch2.loopir.loops import Index, Reduction
+from minitorch2.loopir.ops import use_handler
+
+Translate = Callable[[Index], list[Expr]]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why two nodes are not fused."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class FusionDecision:
+    """One line of the fusion log: two nodes, their score, and the refusal if there was one."""
+
+    first: str
+    second: str
+    score: tuple[bool, bool, int, int] | None
+    refusal: Refusal | None
+
+    def __str__(self) -> str:
+        verdict = self.refusal.reason if self.refusal else f"fused, score {self.score}"
+        return f"{self.first} + {self.second}: {verdict}"
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a code generator can do with fused nodes.
+
+    `row_scratch` is how many elements of a row a kernel can keep between its passes over that
+    row; a value of a longer row needs memory if a later pass reads it.
+    """
+
+    fuses_reduction_broadcast_reduction: bool = True
+    fuses_horizontally: bool = True
+    reorders_loops: bool = True
+    max_fusion_size: int = 64
+    row_scratch: int = 0
+
+
+class BaseSchedulerNode:
+    """One buffer of the graph in the schedule; `order` is its place in the graph."""
+
+    def __init__(self, name: str, order: int, origins: Origins) -> None:
+        self.name = name
+        self.order = order
+        self.origins = origins
+
+    @property
+    def members(self) -> list[BaseSchedulerNode]:
+        """The nodes of single buffers inside this one; itself if it is not fused."""
+        return [self]
+
+    @property
+    def read_names(self) -> frozenset[str]:
+        """The buffers that are read."""
+        raise NotImplementedError
+
+    @property
+    def written_names(self) -> frozenset[str]:
+        """The buffers that are written."""
+        return frozenset((self.name,))
+
+
+class ExternKernelSchedulerNode(BaseSchedulerNode):
+    """A library call, or an operator that runs as in eager PyTorch."""
+
+    def __init__(self, kernel: ExternKernel, order: int) -> None:
+        super().__init__(kernel.name, order, kernel.origins)
+        self.kernel = kernel
+
+    @property
+    def read_names(self) -> frozenset[str]:
+        """The buffers that the call gets."""
+        return frozenset(view.name for view in self.kernel.views())
+
+
+class NopKernelSchedulerNode(BaseSchedulerNode):
+    """A buffer that another node's work fills: it only orders what reads it after that node."""
+
+    def __init__(self, buffer: MultiOutput, order: int) -> None:
+        super().__init__(buffer.name, order, buffer.origins)
+        self.buffer = buffer
+
+    @property
+    def read_names(self) -> frozenset[str]:
+        """The call whose result this is."""
+        return frozenset((self.buffer.kernel.name,))
+
+
+class _AccessRecorder(RecordingHandler):
+    """Also records `index_expr`, as a read of the buffer without a name."""
+
+    def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
+        self.reads["", expr] = None
+
+
+class SchedulerNode(BaseSchedulerNode):
+    """A loop body with its iteration domain."""
+
+    def __init__(self, buffer: ComputedBuffer, order: int) -> None:
+        super().__init__(buffer.name, order, buffer.origins)
+        self.buffer = buffer
+        self.is_reduction = isinstance(buffer.loops, Reduction)
+        self.covers_reduction = True
+        self.ranges, self._to_index = _without_ones(buffer.loops.ranges)
+        self.reduction_ranges, self._to_reduction = _without_ones(buffer.loops.reduction_ranges)
+        self.reads_of: tuple[Access, ...]
+        self.writes_of: tuple[Access, ...]
+        self.reads_of, self.writes_of = self.record_accesses()
+
+    def record_accesses(self) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+        """(reads, writes) of the body over its domain, found by running it."""
+        symbols = index_symbols("c", len(self.sizes))
+        limits = tuple(zip(symbols, self.sizes, strict=True))
+        recorder = _AccessRecorder()
+        kept = len(self.ranges)
+        with use_handler(recorder):
+            self.run(symbols[:kept], symbols[kept:])
+
+        def accesses(found: dict[tuple[str, Expr], None]) -> tuple[Access, ...]:
+            return tuple(linear_access(n, simplify(i, limits), symbols) for n, i in found)
+
+        return accesses(recorder.reads), accesses(recorder.writes)
+
+    # -- what code generation uses --------------------------------------------------------------
+
+    def run(self, index: Index, reduction_index: Index = ()) -> None:
+        """Execute the body, with its store, once under the current ops handler.
+
+        The indices are those of this node's domain; a member of a fused reduction that covers the
+        kept loops only ignores `reduction_index`, one that is pointwise and covers all loops gets
+        its index in two parts.
+        """
+        if self.is_reduction:
+            self.buffer.run(self._to_index(index), self._to_reduction(reduction_index))
+        else:
+            self.buffer.run(self._to_index((*index, *reduction_index)))
+
+    @property
+    def sizes(self) -> Sizes:
+        """All loops of the domain."""
+        return (*self.ranges, *self.reduction_ranges)
+
+    @property
+    def group(self) -> tuple[Expr, Expr]:
+        """(number of outputs, number of elements reduced into each)."""
+        return product(self.ranges), product(self.reduction_ranges)
+
+    @property
+    def read_names(self) -> frozenset[str]:
+        """The buffers that the body loads from."""
+        return frozenset(access.name for access in self.reads_of if access.name)
+
+    @cached_property
+    def _dependencies(self) -> tuple[frozenset[MemoryDep], frozenset[MemoryDep]]:
+        loops = self.buffer.loops
+        found = extract_reads_writes(self.buffer.run, loops.ranges, loops.reduction_ranges)
+        return found.reads, found.writes
+
+    @property
+    def reads(self) -> frozenset[MemoryDep]:
+        """The addresses read, in the loops of the buffer."""
+        return self._dependencies[0]
+
+    @property
+    def writes(self) -> frozenset[MemoryDep]:
+        """The addresses written, in the loops of the buffer."""
+        return self._dependencies[1]
+
+    # -- changes of the domain --------------------------------------------------------------------
+
+    def set_domain(self, ranges: Sizes, reduction_ranges: Sizes, covers_reduction: bool) -> None:
+        """Split the loops so that they are those of a group; all sizes must be refinements.
+
+        A pointwise node that covers the reduction gets `(*ranges, *reduction_ranges)`.
+        """
+        own = (*ranges, *reduction_ranges) if covers_reduction else ranges
+        if self.is_reduction:
+            self._split(self.ranges, ranges, is_reduction_side=False)
+            self._split(self.reduction_ranges, reduction_ranges, is_reduction_side=True)
+        else:
+            self._split(self.sizes, own, is_reduction_side=False)
+        self.covers_reduction = covers_reduction
+        self.ranges = ranges
+        self.reduction_ranges = reduction_ranges if covers_reduction else ()
+
+    def _split(self, coarse: Sizes, fine: Sizes, *, is_reduction_side: bool) -> None:
+        if coarse == fine:
+            return
+        counts = split_counts(coarse, fine)
+        if is_reduction_side:
+            kept = (1,) * len(self.ranges)
+            self._restride((*kept, *counts), (*self.ranges, *fine))
+            self._to_reduction = _after_split(self._to_reduction, counts, fine)
+        else:
+            rest = self.reduction_ranges if self.is_reduction else ()
+            self._restride((*counts, *(1,) * len(rest)), (*fine, *rest))
+            self._to_index = _after_split(self._to_index, counts, fine)
+        if is_reduction_side:
+            self.reduction_ranges = fine
+        else:
+            self.ranges = fine
+
+    def _restride(self, counts: Sequence[int], fine: Sizes) -> None:
+        def split(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+            return tuple(
+                Access(a.name, split_strides(a.strides, counts, fine), a.offset) for a in accesses
+            )
+
+        self.reads_of, self.writes_of = split(self.reads_of), split(self.writes_of)
+
+    def permute(self, order: Sequence[int]) -> None:
+        """Reorder all loops: new loop i is the old loop `order[i]`; reduction loops stay last."""
+        kept = len(self.ranges)
+        sizes = self.sizes
+
+        def reordered(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+            return tuple(
+                Access(a.name, tuple(a.strides[i] for i in order), a.offset) for a in accesses
+            )
+
+        self.reads_of, self.writes_of = reordered(self.reads_of), reordered(self.writes_of)
+        self.ranges = tuple(sizes[i] for i in order[:kept])
+        self.reduction_ranges = tuple(sizes[i] for i in order[kept:])
+        if self.is_reduction:
+            self._to_index = _after_permutation(self._to_index, order[:kept])
+            inner = [i - kept for i in order[kept:]]
+            self._to_reduction = _after_permutation(self._to_reduction, inner)
+        else:
+            self._to_index = _after_permutation(self._to_index, order)
+
+    def merge(self, outer: int) -> None:
+        """Make loops `outer` and `outer + 1` one, which `iteration.can_merge` must allow."""
+
+        def without(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+            return tuple(
+                Access(a.name, a.strides[:outer] + a.strides[outer + 1 :], a.offset)
+                for a in accesses
+            )
+
+        kept = len(self.ranges)
+        self.reads_of, self.writes_of = without(self.reads_of), without(self.writes_of)
+        if outer < kept:
+            self.ranges = _merged(self.ranges, outer)
+        else:
+            self.reduction_ranges = _merged(self.reduction_ranges, outer - kept)
+        if self.is_reduction and outer >= kept:
+            self._to_reduction = _after_merge(self._to_reduction, outer - kept)
+        else:
+            self._to_index = _after_merge(self._to_index, outer)
+
+
+def _merged(sizes: Sizes, outer: int) -> Sizes:
+    return (*sizes[:outer], product(sizes[outer : outer + 2]), *sizes[outer + 2 :])
+
+
+def _without_ones(ranges: Sizes) -> tuple[Sizes, Translate]:
+    kept = [i for i, size in enumerate(ranges) if size != 1]
+
+    def translate(index: Index) -> list[Expr]:
+        full: list[Expr] = [0] * len(ranges)
+        for position, value in zip(kept, index, strict=True):
+            full[position] = value
+        return full
+
+    return tuple(ranges[i] for i in kept), translate
+
+
+def _after_split(translate: Translate, counts: Sequence[int], fine: Sizes) -> Translate:
+    def joined(index: Index) -> list[Expr]:
+        coarse: list[Expr] = []
+        position = 0
+        for count in counts:
+            value: Expr = 0
+            for part in range(position, position + count):
+                value = value * fine[part] + index[part]
+            coarse.append(value)
+            position += count
+        return translate(coarse)
+
+    return joined
+
+
+def _after_permutation(translate: Translate, order: Sequence[int]) -> Translate:
+    places = {old: new for new, old in enumerate(order)}
+    return lambda index: translate([index[places[old]] for old in range(len(order))])
+
+
+def _after_merge(translate: Translate, outer: int) -> Translate:
+    return lambda index: translate([*index[:outer], 0, *index[outer:]])
+
+
+class FusedSchedulerNode(BaseSchedulerNode):
+    """Loop bodies over one domain, in an order in which they can run, as one kernel."""
+
+    def __init__(self, nodes: Sequence[SchedulerNode]) -> None:
+        self.nodes = sorted(nodes, key=lambda node: node.order)
+        origins = tuple(dict.fromkeys(origin for node in self.nodes for origin in node.origins))
+        super().__init__("_".join(node.name for node in self.nodes), self.nodes[-1].order, origins)
+
+    @property
+    def members(self) -> list[BaseSchedulerNode]:
+        """The nodes of single buffers."""
+        return list(self.nodes)
+
+    @property
+    def ranges(self) -> Sizes:
+        """The kept loops."""
+        return self._widest.ranges
+
+    @property
+    def reduction_ranges(self) -> Sizes:
+        """The reduction loops."""
+        return self._widest.reduction_ranges
+
+    @property
+    def _widest(self) -> SchedulerNode:
+        return next((n for n in self.nodes if n.is_reduction), self.nodes[0])
+
+    @property
+    def group(self) -> tuple[Expr, Expr]:
+        """(number of outputs, number of elements reduced into each)."""
+        return self._widest.group
+
+    @property
+    def read_names(self) -> frozenset[str]:
+        """The buffers that any body reads, those of the other bodies included."""
+        return frozenset().union(*(node.read_names for node in self.nodes))
+
+    @property
+    def written_names(self) -> frozenset[str]:
+        """The buffers that the bodies write."""
+        return frozenset(node.name for node in self.nodes)
+
+
+KernelNode = SchedulerNode | FusedSchedulerNode
+
+
+def bodies(node: KernelNode) -> list[SchedulerNode]:
+    """The loop bodies of a kernel, in order."""
+    return node.nodes if isinstance(node, FusedSchedulerNode) else [node]
+
+
+@dataclass
+class Schedule:
+    """The order of work and the life of buffers.
+
+    `removed` are buffers that live inside one kernel and need no memory. `last_use` gives for each
+    buffer the index in `nodes` of the last node that reads or writes it. `inplace` maps a buffer to
+    the dying buffer whose memory it may take over.
+    """
+
+    nodes: list[BaseSchedulerNode]
+    removed: set[str] = field(default_factory=set)
+    last_use: dict[str, int] = field(default_factory=dict)
+    inplace: dict[str, str] = field(default_factory=dict)
+    log: list[FusionDecision] = field(default_factory=list)
+
+    def kernels(self) -> list[KernelNode]:
+        """The nodes for which code is generated."""
+        return [n for n in self.nodes if isinstance(n, (SchedulerNode, FusedSchedulerNode))]
+
+
+def buffers_of(nodes: Sequence[BaseSchedulerNode]) -> dict[str, Buffer]:
+    """The buffer of each member of the nodes, by name."""
+    result: dict[str, Buffer] = {}
+    for node in nodes:
+        for member in node.members:
+            if isinstance(member, (SchedulerNode, NopKernelSchedulerNode)):
+                result[member.name] = member.buffer
+            elif isinstance(member, ExternKernelSchedulerNode):
+                result[member.name] = member.kernel
+    return result
