@@ -164,6 +164,8 @@ def _put_select(emitter: Emitter, base: Node, part: Node, dim: int, index: Any) 
 
 @inverse_of(aten.slice.Tensor)
 def _put_slice(emitter: Emitter, base: Node, part: Node, *args: Any) -> Node:
+    if _size(part) == _size(base):
+        return part
     return emitter.emit(aten.slice_scatter.default, base, part, *args)
 
 
@@ -188,11 +190,9 @@ def _put_dtype(emitter: Emitter, base: Node, part: Node, dtype: torch.dtype) -> 
 
 @inverse_of(aten.expand.default)
 def _put_expand(emitter: Emitter, base: Node, part: Node, *args: Any, **kwargs: Any) -> Node:
-    # Eager refuses to write where one memory cell stands for several elements, unless nothing expands.
-    if _size(base) != _size(part)[len(_size(part)) - len(_size(base)) :] or _size(part).count(1) == 0:
-        numel = part.meta["val"].numel()
-        if numel != base.meta["val"].numel():
-            raise UnsupportedError("a write to an expanded tensor")
+    # Eager refuses to write where one memory cell stands for several elements.
+    if part.meta["val"].numel() != base.meta["val"].numel():
+        raise UnsupportedError("the program writes to an expanded tensor")
     return emitter.emit(aten.reshape.default, part, _size(base))
 
 

@@ -135,7 +135,7 @@ class _PythonPrinter:
             for symbol, text in _symbol_bindings(node):
                 if symbol in missing:
                     missing.discard(symbol)
-                    self.lines.append(f"{symbol} = {text}")
+                    self.lines.extend([f"{symbol} = {text}"] if text != str(symbol) else [])
 
     def _statement(self, node: Node) -> None:
         if node.op == "placeholder":

@@ -89,7 +89,9 @@ def select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) ->
 def slice_backward(
     grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> Tensor:
-    """Zeros with the gradient in a slice."""
+    """Zeros with the gradient in a slice; the gradient itself where the slice is the whole dimension."""
+    if list(grad.shape) == list(sizes):
+        return aten.alias.default(grad)
     return aten.slice_scatter.default(grad.new_zeros(sizes), grad, dim, start, end, step)
 
 

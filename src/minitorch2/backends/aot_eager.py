@@ -1,0 +1,38 @@
+"""Run the aten graphs of forward and backward eagerly: checks the autograd layer without code generation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitorch2.autograd import DECOMPOSITIONS, aot_autograd, default_partition, min_cut_partition
+from minitorch2.graph.graph_module import GraphModule
+
+
+def run_boxed(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
+    """A compiler in the boxed convention that runs the graph's printed code."""
+
+    def call(arguments: list[Any]) -> list[Any]:
+        values = tuple(arguments)
+        arguments.clear()
+        return list(gm(*values))
+
+    return call
+
+
+def aot_eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Functional forward and backward graphs, without decompositions, split the default way."""
+    return aot_autograd(
+        gm, example_inputs, forward_compiler=run_boxed, partition=default_partition, decompositions={}
+    )
+
+
+def aot_eager_decomp_partition(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """As the code-generating backends see it: decomposed and split by a minimum cut."""
+    return aot_autograd(
+        gm,
+        example_inputs,
+        forward_compiler=run_boxed,
+        partition=min_cut_partition,
+        decompositions=DECOMPOSITIONS,
+    )

@@ -1,0 +1,26 @@
+"""Run the captured graph as it is: capture without any optimization (the paper's Table 3 baseline)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitorch2.errors import BackendError
+from minitorch2.graph.graph_module import GraphModule
+
+
+def eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """The graph itself."""
+    return gm
+
+
+def eager_noexcept(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """The graph; an error in it is a BackendError, so that a wrong capture cannot pass as the user's error."""
+
+    def run(*inputs: Any) -> Any:
+        try:
+            return gm(*inputs)
+        except Exception as error:
+            raise BackendError(f"the captured graph failed when run eagerly: {error}") from error
+
+    return run

@@ -1,0 +1,132 @@
+"""The registry of backends: built-in ones, the user's own, and those of installed packages.
+
+Built-in backends and entry points (group ``torch_dynamo_backends``) are imported on first use, so
+that listing them is free and ``triton`` need not be installed to use ``numba``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, TypeAlias, TypeVar, overload
+
+import torch
+
+from minitorch2.backends.fx_interop import adapt_fx_backend, wants_torch_fx
+from minitorch2.errors import BackendError
+from minitorch2.graph.graph_module import GraphModule
+
+Backend: TypeAlias = Callable[[GraphModule, list[Any]], Callable[..., Any]]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ENTRY_POINT_GROUP: Final = "torch_dynamo_backends"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered backend: itself, or the module and attribute to import it from."""
+
+    backend: Callable[..., Any] | str
+    tags: tuple[str, ...] = ()
+
+    def load(self) -> Callable[..., Any]:
+        """The backend, imported if it has to be."""
+        if not isinstance(self.backend, str):
+            return self.backend
+        module, _, attribute = self.backend.partition(":")
+        # Deferred on purpose: a backend's own dependencies may not be installed.
+        backend: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        return backend
+
+
+_HERE: Final = "minitorch2.backends"
+BACKENDS: Final[dict[str, Entry]] = {
+    "eager": Entry(f"{_HERE}.eager:eager", ("debug",)),
+    "eager_noexcept": Entry(f"{_HERE}.eager:eager_noexcept", ("debug",)),
+    "aot_eager": Entry(f"{_HERE}.aot_eager:aot_eager", ("debug",)),
+    "aot_eager_decomp_partition": Entry(f"{_HERE}.aot_eager:aot_eager_decomp_partition", ("debug",)),
+    "numba": Entry(f"{_HERE}.numba:numba"),
+    "triton": Entry(f"{_HERE}.triton:triton"),
+}
+
+
+@overload
+def register_backend(name: Function) -> Function: ...
+@overload
+def register_backend(
+    name: str | None = None, tags: Sequence[str] = ()
+) -> Callable[[Function], Function]: ...
+def register_backend(name: Any = None, tags: Sequence[str] = ()) -> Any:
+    """Register a backend under its function's name or another one; a decorator, with or without arguments.
+
+    Raises BackendError when the name is taken by another function.
+    """
+    if callable(name):
+        return register_backend()(name)
+
+    def register(backend: Function) -> Function:
+        key = name or backend.__name__
+        known = BACKENDS.get(key)
+        if known is not None and known.backend is not backend:
+            raise BackendError(f"there is already a backend called {key!r}", code="backend-name-taken")
+        BACKENDS[key] = Entry(backend, tuple(tags))
+        return backend
+
+    return register
+
+
+def list_backends(exclude_tags: Iterable[str] = ("debug", "experimental")) -> list[str]:
+    """The names of all backends without any of these tags, sorted."""
+    excluded = set(exclude_tags)
+    own = [name for name, entry in BACKENDS.items() if not excluded & set(entry.tags)]
+    return sorted({*own, *_entry_points()})
+
+
+def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
+    """The backend of this name, or a callable made into one. Raises BackendError for an unknown name."""
+    if not isinstance(backend, str):
+        return as_backend(backend)
+    if backend in BACKENDS:
+        return as_backend(_load(backend, BACKENDS[backend].load))
+    if backend in _entry_points():
+        return adapt_fx_backend(_load(backend, _entry_points()[backend].load))
+    names = list_backends(())
+    near = difflib.get_close_matches(backend, names, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise BackendError(
+        f"there is no backend called {backend!r}{hint}",
+        code="unknown-backend",
+        fix=f"choose one of {', '.join(names)}, or pass a callable",
+    )
+
+
+def as_backend(backend: Callable[..., Any]) -> Backend:
+    """A callable as a backend: one that wants a ``torch.fx.GraphModule`` gets it converted."""
+    return adapt_fx_backend(backend) if wants_torch_fx(backend) else backend
+
+
+def default_backend(example_inputs: Sequence[Any]) -> str:
+    """``triton`` where any tensor is on a GPU, else ``numba``."""
+    on_gpu = any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in example_inputs)
+    return "triton" if on_gpu else "numba"
+
+
+def _load(name: str, load: Callable[[], Any]) -> Callable[..., Any]:
+    try:
+        loaded: Callable[..., Any] = load()
+    except ImportError as error:
+        raise BackendError(
+            f"the backend {name!r} cannot be imported: {error}", code="backend-not-available"
+        ) from error
+    return loaded
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    """The backends of other installed packages, by name (ours is for ``torch.compile`` itself)."""
+    found = entry_points(group=ENTRY_POINT_GROUP)
+    return {point.name: point for point in found if not point.value.startswith("minitorch2.")}
