@@ -6,6 +6,7 @@ anything). `pytest docs --update-docs` writes the present output into the pages.
 
 import doctest
 import io
+import textwrap
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
+collect_ignore = ["conf.py", "generated_tables.py"]  # Sphinx's, not tests
 UPDATES = pytest.StashKey[dict[Path, list[tuple[int, int, str]]]]()
 CHECKER = doctest.OutputChecker()
 
@@ -50,15 +52,17 @@ class Blocks:
 
     def check(self, example: Example) -> None:
         printed = without_trailing_spaces(example.namespace["__printed__"])
-        if CHECKER.check_output(example.parsed, printed, doctest.ELLIPSIS):
+        dedented = textwrap.dedent(printed)  # as Sybil does with what it reads from the page
+        if CHECKER.check_output(example.parsed, dedented, doctest.ELLIPSIS):
             return
         if not self.config.getoption("--update-docs"):
             difference = CHECKER.output_difference(
-                doctest.Example("", example.parsed), printed, doctest.REPORT_NDIFF
+                doctest.Example("", example.parsed), dedented, doctest.REPORT_NDIFF
             )
             raise AssertionError(difference)
         start = example.start + example.parsed.offset
-        update = (start, start + len(example.parsed), printed)
+        end = example.document.text.index("```", start)
+        update = (start, end, printed)
         self.config.stash[UPDATES].setdefault(Path(example.path), []).append(update)
 
 

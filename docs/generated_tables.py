@@ -79,10 +79,11 @@ def signature(name: str, member: object) -> str:
     prefix = "class " if inspect.isclass(member) else ""
     if not callable(member):
         return name
-    parameters = str(inspect.signature(member))
+    # Annotations that are strings print with quotes, which nobody wrote.
+    parameters = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(member)))
     if len(prefix + name + parameters) > 88:
         parameters = re.sub(r"(, |\()(?=\*?\*?\w+(:|=|,|\)))", r"\1\n    ", parameters)
-    return prefix + name + parameters.replace("'", "")
+    return prefix + name + parameters
 
 
 def docstring_lines(text: str) -> Iterator[str]:

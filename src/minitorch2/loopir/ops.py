@@ -426,6 +426,8 @@ class _CurrentHandler:
     """`ops.add(...)` calls `add` of the handler that `use_handler` has put in force."""
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
+        if name.startswith("__"):  # asked by `inspect` and the like, when no handler is in force
+            raise AttributeError(name)
         return cast(Callable[..., Value], getattr(_HANDLER.get(), name))
 
 

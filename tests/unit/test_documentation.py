@@ -1,0 +1,99 @@
+"""The machinery of the documentation: a page that lies must fail."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = """# A page
+
+```python
+total = 1 + 1
+print("two", total)
+```
+
+```output
+{first}
+```
+
+```python
+print(total + 1)
+print("anything 42")
+```
+
+```output
+{second}
+anything ...
+```
+"""
+
+
+@pytest.fixture
+def run_page(tmp_path):
+    pytest.importorskip("sybil")
+    shutil.copy(DOCS / "conftest.py", tmp_path)
+
+    def run(first: str, second: str, *options: str) -> tuple[int, str]:
+        page = tmp_path / "page.md"
+        page.write_text(PAGE.format(first=first, second=second))
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+        done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True)
+        return done.returncode, page.read_text()
+
+    return run
+
+
+def test_a_true_page_passes(run_page):
+    assert run_page("two 2", "3")[0] == 0
+
+
+@pytest.mark.parametrize(("first", "second"), [("two 3", "3"), ("two 2", "4")])
+def test_a_wrong_output_fails(run_page, first, second):
+    assert run_page(first, second)[0] == 1
+
+
+def test_update_writes_what_was_printed(run_page):
+    status, page = run_page("wrong\nby far", "", "--update-docs")
+    assert status == 0
+    assert page == PAGE.format(first="two 2", second="3").replace("...", "42")
+
+
+def test_options_table_has_every_option():
+    pytest.importorskip("sphinx")
+    from docs.generated_tables import OptionsTable
+    from minitorch2 import config
+
+    rows = list(OptionsTable.markdown(None))
+    assert len(rows) == 2 + len(config.list_options())
+    assert any("`recompile_limit` | int | `8` | `MINITORCH2_RECOMPILE_LIMIT`" in r for r in rows)
+
+
+def test_docstring_sections_become_lists():
+    pytest.importorskip("sphinx")
+    from docs.generated_tables import docstring_lines
+
+    text = "Sum.\n\nArgs:\n    x: a number,\n        not too large\n\nMore."
+    assert list(docstring_lines(text)) == [
+        "Sum.", "", "", "**Args**", "", "- `x`: a number,", "  not too large", "", "More.",
+    ]  # fmt: skip
+
+
+def test_long_signatures_are_broken():
+    pytest.importorskip("sphinx")
+    from docs.generated_tables import signature
+
+    def function(
+        first: int, *, second: "list[dict[str, int]] | None" = None, third: "str" = ""
+    ) -> "int":
+        return 0
+
+    lines = signature("function", function).splitlines()
+    assert [line.strip() for line in lines] == [
+        "function(",
+        "first: int, *,",
+        "second: list[dict[str, int]] | None = None,",
+        "third: str = '') -> int",
+    ]
