@@ -55,7 +55,7 @@ def assemble(
         instructions: a whole body, prologue (MAKE_CELL, COPY_FREE_VARS, RESUME) included.
         like: gives file, first line, flags, constants and everything that is not said otherwise.
         name: the function's name.
-        argnames: positional parameters that replace the signature of `like`.
+        argnames: positional parameters that replace the signature of `like`; the first of `varnames`.
         varnames: plain locals, parameters first.
         cellvars: variables with a cell made by this function.
         freevars: variables whose cells come with the function's closure.
@@ -70,7 +70,9 @@ def assemble(
     )
     encoder = encode(instructions, like, slots)
     starts, units = lay_out(encoder.units, encoder.labels)
-    code = like.replace(
+    model = like if argnames is None else _without_parameters(like)
+    return model.replace(
+        co_argcount=model.co_argcount if argnames is None else len(argnames),
         co_code=b"".join(map(_unit_bytes, units)),
         co_consts=tuple(encoder.constants),
         co_names=tuple(encoder.names),
@@ -81,17 +83,14 @@ def assemble(
         co_stacksize=stack_size(units, encoder.labels),
         co_linetable=print_line_table(like.co_firstlineno, _line_entries(units, starts)),
         co_exceptiontable=print_exception_table(_handler_entries(units, starts, encoder.labels)),
+        co_name=name or like.co_name,
+        co_qualname=name or like.co_qualname,
     )
-    if argnames is not None:
-        code = _with_parameters(code, argnames)
-    return code if name is None else code.replace(co_name=name, co_qualname=name)
 
 
-def _with_parameters(code: CodeType, argnames: Sequence[str]) -> CodeType:
-    if code.co_varnames[: len(argnames)] != tuple(argnames):
-        raise BytecodeError("parameters must be the first local variables")
+def _without_parameters(code: CodeType) -> CodeType:
     return code.replace(
-        co_argcount=len(argnames),
+        co_argcount=0,
         co_posonlyargcount=0,
         co_kwonlyargcount=0,
         co_flags=code.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS),
@@ -105,28 +104,29 @@ def encode(instructions: Sequence[Instruction], like: CodeType, slots: Slots) ->
     """Picks real opcodes; loops get the landing place that this version's FOR_ITER wants."""
     version = current_version()
     order = {instruction: index for index, instruction in enumerate(instructions)}
-    exits = {i.target for i in instructions if i.opname == "FOR_ITER"} if version.loop_exit else ()
+    loops = {i.target: i for i in instructions if i.opname == "FOR_ITER" and version.loop_exit}
     encoder = Encoder(like, slots, order)
     falls_through = True
     for instruction in instructions:
-        encoder.start(instruction)
-        if instruction in exits:
-            _encode_loop_exit(encoder, instruction, version.loop_exit, falls_through)
+        encoder.start(instruction, instruction)
+        if instruction in loops:
+            _encode_loop_exit(encoder, loops[instruction], version.loop_exit, falls_through)
+            encoder.start(instruction, instruction)
         version.encode.get(instruction.opname, encode_by_family)(encoder, instruction)
         falls_through = instruction.falls_through
     return encoder
 
 
 def _encode_loop_exit(
-    encoder: Encoder, target: Instruction, opnames: tuple[str, ...], reachable: bool
+    encoder: Encoder, loop: Instruction, opnames: tuple[str, ...], reachable: bool
 ) -> None:
-    """Puts the landing place of exhausted loops before their target, out of the way of others."""
+    """Puts the landing place of an exhausted loop before its target, out of the way of others."""
+    assert loop.target is not None
     if reachable:
-        encoder.emit_jump("JUMP_FORWARD", target)
-    encoder.labels[LoopExit(target)] = len(encoder.units)
+        encoder.emit_jump("JUMP_FORWARD", loop.target)
+    encoder.start(LoopExit(loop.target), loop)
     for opname in opnames:
         encoder.emit(opname)
-    encoder.start(target)
 
 
 # Units to bytes.
@@ -196,7 +196,12 @@ def _handler_entries(
 
 
 def stack_size(units: list[Unit], labels: dict[JumpTarget, int]) -> int:
-    """The deepest the value stack can get, by following every path once."""
+    """The deepest the value stack can get."""
+    return max(1, *stack_depths(units, labels).values())
+
+
+def stack_depths(units: list[Unit], labels: dict[JumpTarget, int]) -> dict[int, int]:
+    """The depth of the value stack before each unit that can be reached, by following every path."""
     depths: dict[int, int] = {}
     waiting = [(0, 0)]
     while waiting:
@@ -205,7 +210,7 @@ def stack_size(units: list[Unit], labels: dict[JumpTarget, int]) -> int:
             continue
         depths[index] = depth
         waiting += _successors(units[index], index, depth, labels)
-    return max(1, *depths.values())
+    return depths
 
 
 def _successors(

@@ -45,6 +45,7 @@ def make_continuation(
     Live cells become free variables: `co_freevars` lists the live cells, then the free variables of
     `code`, and the caller makes a function with the cells themselves as closure, so that other
     functions that captured them keep seeing each assignment. Own cells that are not live are made anew.
+    (Reading an empty cell then raises NameError, not its subclass UnboundLocalError.)
 
     A region of the exception table that covers the instruction covers it in the continuation, too.
 

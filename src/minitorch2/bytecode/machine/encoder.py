@@ -59,10 +59,10 @@ class Encoder:
         self._constant_index = {id(value): i for i, value in enumerate(self.constants)}
         self._name_index = {name: i for i, name in enumerate(self.names)}
 
-    def start(self, instruction: Instruction) -> None:
-        """Marks where an instruction begins and makes it the origin of the units that follow."""
-        self.labels[instruction] = len(self.units)
-        self._origin = instruction
+    def start(self, label: JumpTarget, origin: Instruction) -> None:
+        """Marks where a jump target begins and which instruction the units that follow belong to."""
+        self.labels[label] = len(self.units)
+        self._origin = origin
 
     def emit(self, opname: str, arg: int = 0) -> None:
         """Appends a real instruction."""

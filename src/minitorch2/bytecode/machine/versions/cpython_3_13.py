@@ -18,8 +18,8 @@ def decode_load_fast(decoder: Decoder, raw: RawInstruction) -> None:
 
 
 def encode_load_closure(encoder: Encoder, instruction: Instruction) -> None:
-    """LOAD_CLOSURE: LOAD_FAST of the slot that holds the cell."""
-    encoder.emit("LOAD_FAST", encoder.slots.deref(instruction.argval))
+    """LOAD_CLOSURE: a load of the slot that holds the cell."""
+    encoder.emit("LOAD_FAST_CHECK", encoder.slots.deref(instruction.argval))
 
 
 def decode_function_attribute(decoder: Decoder, raw: RawInstruction) -> None:
@@ -68,7 +68,7 @@ def encode_unary_not(encoder: Encoder, instruction: Instruction) -> None:
 
 DECODE = {
     "LOAD_FAST": decode_load_fast,
-    "LOAD_FAST_CHECK": rules.local("LOAD_FAST"),
+    "LOAD_FAST_CHECK": decode_load_fast,
     "LOAD_FAST_LOAD_FAST": rules.local_pair("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": rules.local_pair("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": rules.local_pair("STORE_FAST", "STORE_FAST"),
