@@ -28,7 +28,11 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbols import free_symbols
-from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
+from minitorch2.graph.passes import (
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
+    simplify_views,
+)
 
 aten = torch.ops.aten
 
@@ -123,6 +127,7 @@ class _ProgramTracer:
     def _finished(self) -> GraphModule:
         joint = GraphModule(self.tracer.graph, self.tracer.constants.tensors)
         eliminate_dead_code(joint)
+        simplify_views(joint)
         eliminate_common_subexpressions(joint)
         return joint
 

@@ -20,7 +20,7 @@ import sympy
 import torch
 
 from minitorch2.autograd.joint import TracedProgram
-from minitorch2.autograd.recompute import is_recomputable, saved_bytes
+from minitorch2.autograd.recompute import is_recomputable, price
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
@@ -121,13 +121,12 @@ _SINK: Final = "sink"
 def _minimum_saved(roles: _Roles) -> list[Node]:
     """The cut of least capacity between what must be known (inputs, values not recomputable) and backward.
 
-    Each forward node is split in two, ``in -> out``, with its bytes as capacity: cutting it means
-    saving it. An edge ``source -> in`` forbids recomputation, ``out -> sink`` says backward reads it.
+    Each forward node is split in two, ``in -> out``, with the price of saving it as capacity. An edge ``source -> in`` forbids recomputation, ``out -> sink`` says backward reads it.
     """
     relevant = _ancestors_of_backward(roles)
     network = networkx.DiGraph()
     for node in relevant:
-        network.add_edge((node, "in"), (node, "out"), capacity=saved_bytes(node))
+        network.add_edge((node, "in"), (node, "out"), capacity=price(node))
         if not is_recomputable(node):
             network.add_edge(_SOURCE, (node, "in"), capacity=math.inf)
         if node in roles.read:

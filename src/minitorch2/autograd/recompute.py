@@ -31,9 +31,26 @@ def is_recomputable(node: Node) -> bool:
         return False
     if node.target is operator.getitem or node.target in _CREATIONS:
         return True
+    if node.target is aten.clone.default and node.args[0].op == "placeholder":
+        return False  # the input may be written to before backward runs
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
     return torch.Tag.pointwise in node.target.tags or alias_facts(node.target).is_view
+
+
+def price(node: Node) -> float:
+    """What saving the node's value costs, in bytes of memory traffic and memory held.
+
+    Inputs and results of matrix products, reductions and other kernels are in memory anyway:
+    saving them holds them longer. A pointwise value would live in registers of a fused kernel only:
+    saving it writes it as well, so it counts twice.
+    """
+    stored_anyway = not is_recomputable(node) or node.target is operator.getitem
+    return saved_bytes(node) * (1 if stored_anyway or _is_view(node) else 2)
+
+
+def _is_view(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and alias_facts(node.target).is_view
 
 
 def saved_bytes(node: Node) -> float:
