@@ -10,11 +10,8 @@ paper, section 4.5).
 
 from __future__ import annotations
 
-from collections import Counter
-
+from minitorch2.codegen.common import INDENT, Namer
 from minitorch2.codegen.triton.values import Dimensions
-
-INDENT = "    "
 
 
 class KernelBody:
@@ -26,13 +23,11 @@ class KernelBody:
         self._after: list[str] = []
         self._names: dict[str, str] = {}
         self._loop_names: dict[str, str] = {}
-        self._counts: Counter[str] = Counter()
+        self._namer = Namer()
 
     def fresh(self, kind: str = "tmp") -> str:
         """A new name. The variables x0, r1, i2 share one count, as in the slides."""
-        counter = kind if kind.strip("_") == "tmp" else "index"
-        self._counts[counter.strip("_")] += 1
-        return f"{kind}{self._counts[counter.strip('_')] - 1}"
+        return self._namer.fresh(kind) if kind == "tmp" else kind + self._namer.fresh("")
 
     def assign(self, text: str, dims: Dimensions, kind: str = "tmp") -> str:
         """The name of the variable that holds `text`, computed at most once where it is visible."""

@@ -87,12 +87,15 @@ class TritonHandler(OpsHandler[Value]):
         domain: KernelDomain,
         arguments: KernelArguments,
         removed: frozenset[str],
+        inplace: frozenset[str],
     ) -> None:
         self.nodes = nodes
         self.dtypes = dtypes
         self.domain = domain
         self.arguments = arguments
         self.removed = removed
+        self.inplace = inplace
+        self.final_stores: list[str] = []
         self.body = KernelBody()
         self.ranges = index_ranges(domain.xnumel, domain.rnumel)
         self.index = IndexPrinter(self.body, arguments, self.ranges)
@@ -184,8 +187,13 @@ class TritonHandler(OpsHandler[Value]):
         index = simplify(index, self.ranges)
         in_loop = self.body.in_loop and "r" in (value.dims | self._node_dims)
         (self._written_in_loop if in_loop else self._written)[name] = (index, value)
-        if not self._recomputing and name not in self.removed:
-            self.body.line(self._store_text(name, index, value), self._node_dims)
+        if self._recomputing or name in self.removed:
+            return
+        text = self._store_text(name, index, value)
+        if name in self.inplace:  # after every load of what it overwrites
+            self.final_stores.append(text)
+        else:
+            self.body.line(text, self._node_dims)
 
     def store_reduction(self, name: str, index: Expr, value: Value) -> None:
         """Like `store`, after the pass."""

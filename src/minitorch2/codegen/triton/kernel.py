@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import sympy
 
 from minitorch2.codegen import cache
+from minitorch2.codegen.common import INDENT, user_lines
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks, pointwise_blocks, reduction_blocks
-from minitorch2.codegen.triton.body import INDENT
 from minitorch2.codegen.triton.handler import KernelDomain, TritonHandler
 from minitorch2.codegen.triton.indexing import (
     INT32_MAX,
@@ -75,12 +75,12 @@ def print_kernel(
     return _KernelPrinter(kernel, buffers, frozenset(removed), inplace or {}).run(name)
 
 
-def reads_after_writing(kernel: KernelNode, removed: Iterable[str] = ()) -> bool:
-    """Whether the kernel may read an input again after it has begun to write: then no output may
-    take over the memory of an input."""
-    printer_domain = _domain(kernel, 4)
-    passes = split_into_passes(bodies(kernel), frozenset(removed), printer_domain.looped)
-    return printer_domain.looped and len(passes) > 1
+def can_write_in_place(kernel: KernelNode) -> bool:
+    """Whether an output may take over the memory of an input.
+
+    Not if the kernel loops: a later pass would read what an earlier one has overwritten.
+    """
+    return not _domain(kernel, 4).looped
 
 
 class _KernelPrinter:
@@ -91,6 +91,7 @@ class _KernelPrinter:
         removed: frozenset[str],
         inplace: Mapping[str, str],
     ) -> None:
+        self.kernel = kernel
         self.nodes = bodies(kernel)
         self.buffers = buffers
         self.removed = removed
@@ -103,6 +104,7 @@ class _KernelPrinter:
             self.domain,
             self.arguments,
             removed,
+            frozenset(inplace),
         )
 
     def run(self, name: str) -> KernelSource:
@@ -111,10 +113,10 @@ class _KernelPrinter:
         pointers = self.arguments.pointers()
         sizes = [*self.arguments.sizes(), *self._extents()]
         parameters = [argument.name for argument in (*pointers, *sizes)]
-        lines = [*head, *self.handler.body.outer]
+        lines = [*head, *self.handler.body.outer, *self.handler.final_stores]
         decorator, code = self._decorator(), _function(parameters, self.domain.blocks, lines)
         imports = _IMPORTS.format(decorator=decorator.partition("(")[0].removeprefix("@"))
-        comments = "".join(f"# {line}\n" for line in user_lines(self.nodes))
+        comments = "".join(f"{line}\n" for line in user_lines(self.kernel))
         text = f"{imports}\n\n{comments}{decorator}\n@triton.jit\ndef {name}{code}"
         dtypes = ", ".join(str(self.buffers[str(p.value)].dtype) for p in pointers)
         return KernelSource(
@@ -153,7 +155,8 @@ class _KernelPrinter:
         self.handler.body.open_loop(self._loop_head())
         for node in nodes:
             self.handler.run(node)
-        self.handler.body.close_loop("for roffset in range(0, rnumel, RBLOCK):")
+        rnumel = self.domain.rnumel if isinstance(self.domain.rnumel, int) else "rnumel"
+        self.handler.body.close_loop(f"for roffset in range(0, {rnumel}, RBLOCK):")
         self.handler.forget_loop_values()
 
     def _loop_head(self) -> list[str]:
@@ -187,7 +190,7 @@ class _KernelPrinter:
         lines = []
         if isinstance(self.domain.xnumel, int) and self.domain.needs_xmask:
             lines.append(f"xnumel = {self.domain.xnumel}")
-        if isinstance(self.domain.rnumel, int) and (self.domain.looped or self.domain.needs_rmask):
+        if isinstance(self.domain.rnumel, int) and self.domain.needs_rmask:
             lines.append(f"rnumel = {self.domain.rnumel}")
         return lines
 
@@ -261,10 +264,3 @@ def _step(index: Expr, limits: Ranges) -> Expr:
         return 0
     step = sympy.expand(index.subs(RINDEX, 1) - index.subs(RINDEX, 0))
     return 1 if step == 1 else step
-
-
-def user_lines(nodes: Sequence[SchedulerNode]) -> list[str]:
-    """The lines of the user's program that the kernel computes, each once."""
-    lines = (node.meta.get("source") for nest in nodes for node in nest.origins)
-    return list(dict.fromkeys(str(line) for line in lines if line is not None))
-

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 import triton
-import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -119,7 +118,11 @@ class Launcher:
 
 def pointer_type(dtype: torch.dtype) -> str:
     """Triton's name of a pointer to elements of `dtype`: `*fp32`, `*i64`, `*i1`."""
-    return "*" + str(getattr(tl, triton_dtype(dtype).removeprefix("tl.")))
+    name = triton_dtype(dtype).removeprefix("tl.")
+    for long, short in (("uint", "u"), ("int", "i"), ("bfloat", "bf"), ("float", "fp")):
+        if name.startswith(long):
+            return f"*{short}{name.removeprefix(long)}"
+    raise AssertionError(name)
 
 
 def _all_aligned(addresses: list[int]) -> bool:

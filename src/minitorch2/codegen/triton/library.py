@@ -1,10 +1,11 @@
 """Device functions that generated kernels call, written in Triton.
 
 They run as they are on the GPU and in Triton's interpreter. `libdevice` is CUDA's math library, or,
-in the interpreter, its stand-in on the CPU. Blocks have no Python types, so everything is `Any`.
+in the interpreter, its stand-in on the CPU.
 """
 
-from typing import Any
+# Triton reads annotations as its own types, so device functions have none.
+# mypy: disable-error-code="no-untyped-def"
 
 import triton
 import triton.language as tl
@@ -18,7 +19,7 @@ else:
     from triton.language.extra import libdevice  # type: ignore[no-redef]
 
     @triton.jit
-    def check_index(index: Any, size: Any, mask: Any) -> Any:
+    def check_index(index, size, mask):
         """Stop the kernel if an index that counts is not in `0 <= index < size`, as eager does."""
         tl.device_assert((index >= 0) & (index < size), "index out of bounds", mask)
 
@@ -30,64 +31,64 @@ __all__ = [
 
 
 @triton.jit
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x, y):
     """The larger one; NaN if either is NaN."""
     return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x, y):
     """The smaller one; NaN if either is NaN."""
     return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
-def product(x: Any, y: Any) -> Any:
+def product(x, y):
     """What `prod` combines with."""
     return x * y
 
 
 @triton.jit
-def xor(x: Any, y: Any) -> Any:
+def xor(x, y):
     """What `xor_sum` combines with."""
     return x ^ y
 
 
 @triton.jit
-def _pick(better: Any, equal: Any, x: Any, i: Any, y: Any, j: Any) -> Any:
+def _pick(better, equal, x, i, y, j):
     """Of (x, i) and (y, j): the better value, and of equal ones the smaller position."""
     first = better | (equal & (i < j))
     return tl.where(first, x, y), tl.where(first, i, j)
 
 
 @triton.jit
-def argmax(x: Any, i: Any, y: Any, j: Any) -> Any:
+def argmax(x, i, y, j):
     """Of two candidates with positions, the larger; NaN is larger than every number."""
     better = (x > y) | ((x != x) & (y == y))
     return _pick(better, (x == y) | ((x != x) & (y != y)), x, i, y, j)
 
 
 @triton.jit
-def argmin(x: Any, i: Any, y: Any, j: Any) -> Any:
+def argmin(x, i, y, j):
     """Of two candidates with positions, the smaller; NaN is smaller than every number."""
     better = (x < y) | ((x != x) & (y == y))
     return _pick(better, (x == y) | ((x != x) & (y != y)), x, i, y, j)
 
 
 @triton.jit
-def sign(x: Any) -> Any:
+def sign(x):
     """-1, 0 or 1; 0 for NaN."""
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
 
 
 @triton.jit
-def sigmoid(x: Any) -> Any:
+def sigmoid(x):
     """1 / (1 + exp(-x)); exp may overflow, and then the result is 0 as it should be."""
     return 1 / (1 + libdevice.exp(-x))
 
 
 @triton.jit
-def mod(x: Any, y: Any) -> Any:
+def mod(x, y):
     """The remainder that has the sign of the divisor, as in Python."""
     if x.dtype.is_floating():
         r = libdevice.fmod(x, y)
@@ -97,7 +98,7 @@ def mod(x: Any, y: Any) -> Any:
 
 
 @triton.jit
-def floordiv(x: Any, y: Any) -> Any:
+def floordiv(x, y):
     """Integer division that rounds towards minus infinity, as in Python."""
     q = x // y
     r = x - q * y
