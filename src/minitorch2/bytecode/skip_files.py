@@ -21,6 +21,7 @@ NUMPY = str(Path(numpy.__file__).resolve().parent) + "/"
 STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
 SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
 
+POLYFILLS = PACKAGE + "bytecode/polyfills.py"
 INLINED_TORCH = ("nn/modules/", "utils/_contextlib.py", "nn/parallel/data_parallel.py")
 INLINED_STANDARD = (
     "abc.py",
@@ -44,7 +45,7 @@ def is_skipped_file(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    if not is_skipped_file(file):
+    if not is_skipped_file(file) or file == POLYFILLS:
         return None
     for folder, inlined in ((TORCH, INLINED_TORCH), (STANDARD_LIBRARY, INLINED_STANDARD)):
         if file.startswith(folder) and file.removeprefix(folder).startswith(inlined):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.constants import ConstantVariable
+from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.containers import TupleVariable
 
 if TYPE_CHECKING:

@@ -1,0 +1,234 @@
+"""One Python function out of a set of guards.
+
+    {TENSOR_MATCH a, FUNCTION_MATCH torch}  -->  def guard(a, b):
+                                                     if not (type(a) is _Tensor): return False
+                                                     ...
+                                                     return True
+
+The function is straight-line. It takes the parameters of the guarded function, reads that function's
+globals and cells, and loads each access path once: ``a.b.c`` and ``a.b.d`` share a temporary for
+``a.b``, so guards along a chain of n objects cost O(n). A second function, made from the same
+checks, is slow and says which guard fails first and why.
+PyTorch 2 paper, section 3.3.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import CellType, CodeType, FunctionType
+from typing import cast
+
+from minitorch2.bytecode.guards import Check, Guard
+from minitorch2.bytecode.sources import LocalSource, Source, StepSource
+
+GuardFunction = Callable[..., bool]
+
+# What following a path may raise when the world has changed: that is a failed guard, not an error.
+_PATH_ERRORS = "(AttributeError, LookupError, NameError, TypeError, ValueError)"
+
+
+@dataclass(frozen=True)
+class GuardFailure:
+    """The first guard that does not hold.
+
+    Attributes:
+        guard: the guard.
+        what: the property that changed, such as ``"sizes"``.
+        expected: the property while capturing.
+        actual: the property now, or the error that reading it gave.
+    """
+
+    guard: Guard
+    what: str
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        where = f" (needed by {self.guard.user_line})" if self.guard.user_line else ""
+        return f"{self.guard}: {self.what} was {self.expected}, now {self.actual}{where}"
+
+
+@dataclass(frozen=True)
+class CompiledGuards:
+    """The guards of one compiled entry.
+
+    Attributes:
+        guards: the set, in the order in which they are checked.
+        check: takes the guarded function's arguments; true when the entry may be used.
+        source: the text of `check`.
+    """
+
+    guards: tuple[Guard, ...]
+    check: GuardFunction
+    source: str
+    _explain: Callable[..., tuple[int, object] | None]
+    _checks: tuple[tuple[Guard, Check], ...]
+
+    def explain(self, *args: object, **kwargs: object) -> GuardFailure | None:
+        """The first guard that fails for these arguments; None if all hold."""
+        failed = self._explain(*args, **kwargs)
+        if failed is None:
+            return None
+        guard, check = self._checks[failed[0]]
+        return GuardFailure(guard, check.what, check.expected, str(failed[1]))
+
+    def watched(self) -> list[object]:
+        """The objects known only by their `id`: when one dies, the entry must be dropped."""
+        objects = (guard.watched() for guard in self.guards)
+        return [value for value in objects if value is not None]
+
+    def bind(self, function: FunctionType) -> CompiledGuards:
+        """The same guards reading the globals, cells and defaults of another function object."""
+        return replace(
+            self,
+            check=cast(GuardFunction, _rebind(cast(FunctionType, self.check), function)),
+            _explain=_rebind(cast(FunctionType, self._explain), function),
+        )
+
+
+def compile_guards(
+    guards: Iterable[Guard],
+    function: FunctionType,
+    references: Mapping[str, object] | None = None,
+) -> CompiledGuards:
+    """Compile guards into one function with the parameters of `function`.
+
+    Args:
+        guards: in order of discovery, so that a value's own guards come before those of its parts.
+        function: whose parameters, globals and cells the guards' sources speak of.
+        references: the objects behind the names of `ReferenceSource`.
+    """
+    unique = tuple(dict.fromkeys(guards))
+    body = _Body(references or {})
+    for guard in unique:
+        body.add(guard)
+    header = f"def guard({_parameters(function)}):"
+    source = "\n".join([header, *body.fast_lines()])
+    explanation = "\n".join([header, *body.explaining_lines()])
+    make = _factory(function, body.constants)
+    return CompiledGuards(unique, make(source), source, make(explanation), tuple(body.checks))
+
+
+class _Body:
+    """Collects the lines of the function: paths first loaded where they are first needed."""
+
+    def __init__(self, references: Mapping[str, object]) -> None:
+        self.constants: dict[str, object] = dict(references)
+        self.checks: list[tuple[Guard, Check]] = []
+        self._lines: list[str | Check] = []
+        self._temporaries: dict[Source, str] = {}
+        self._names: dict[int, str] = {}
+
+    def add(self, guard: Guard) -> None:
+        paths = [self.path(source) for source in guard.sources()]
+        for check in guard.checks(paths, self.name):
+            self._lines.append(check)
+            self.checks.append((guard, check))
+
+    def path(self, source: Source) -> str:
+        """The expression of a source, one temporary a step."""
+        if source in self._temporaries:
+            return self._temporaries[source]
+        if isinstance(source, LocalSource):
+            return source.name
+        if isinstance(source, StepSource):
+            text = source.step(self.path(source.of))
+        else:
+            text = source.expression()
+        temporary = f"__t{len(self._temporaries)}"
+        self._lines.append(f"{temporary} = {text}")
+        self._temporaries[source] = temporary
+        return temporary
+
+    def name(self, value: object) -> str:
+        """How the function names an object: a literal if it has one, else a private constant."""
+        if type(value) in (int, str, bytes, bool, type(None)) or value is Ellipsis:
+            return repr(value)
+        if id(value) not in self._names:
+            hint = re.sub(r"\W+", "_", getattr(value, "__name__", type(value).__name__))
+            name = f"_{hint}_{len(self._names)}"
+            self._names[id(value)] = name
+            self.constants[name] = value
+        return self._names[id(value)]
+
+    def fast_lines(self) -> list[str]:
+        yes_or_no = [
+            line if isinstance(line, str) else f"if not ({line.condition}): return False"
+            for line in self._lines
+        ]
+        return _tried(yes_or_no or ["pass"], "return False", "return True")
+
+    def explaining_lines(self) -> list[str]:
+        lines, number = ["_at = 0"], 0
+        for line in self._lines:
+            if isinstance(line, str):
+                lines += [f"_at = {number}", line]
+            else:
+                lines += [f"_at = {number}"]
+                lines += [f"if not ({line.condition}): return {number}, {line.actual}"]
+                number += 1
+        return _tried(lines, "return _at, _error", "return None")
+
+
+def _tried(lines: Sequence[str], failure: str, success: str) -> list[str]:
+    body = [f"        {line}" for line in [*lines, success]]
+    return ["    try:", *body, f"    except {_PATH_ERRORS} as _error:", f"        {failure}"]
+
+
+def _parameters(function: FunctionType) -> str:
+    """The parameter list of a function, without defaults: those are bound later."""
+    code = function.__code__
+    names = code.co_varnames
+    end = code.co_argcount + code.co_kwonlyargcount
+    plain = list(names[: code.co_argcount])
+    if code.co_posonlyargcount:
+        plain.insert(code.co_posonlyargcount, "/")
+    rest = iter(names[end:])
+    star = ["*" + next(rest)] if code.co_flags & inspect.CO_VARARGS else []
+    if not star and code.co_kwonlyargcount:
+        star = ["*"]
+    double = ["**" + next(rest)] if code.co_flags & inspect.CO_VARKEYWORDS else []
+    return ", ".join([*plain, *star, *names[code.co_argcount : end], *double])
+
+
+def _factory(
+    function: FunctionType, constants: Mapping[str, object]
+) -> Callable[[str], FunctionType]:
+    """Compiles a function's text so that constants are closure cells and globals are the user's."""
+
+    def make(source: str) -> FunctionType:
+        free = [*constants, *function.__code__.co_freevars]
+        indented = source.replace("\n", "\n    ")
+        text = f"def make({', '.join(free)}):\n    {indented}\n    return guard"
+        module = compile(text, "<guards>", "exec")
+        code = _inner_code(_inner_code(module))
+        cells = _cells(function) | {n: CellType(value) for n, value in constants.items()}
+        closure = tuple(cells[n] for n in code.co_freevars)
+        made = FunctionType(code, function.__globals__, "guard", function.__defaults__, closure)
+        made.__kwdefaults__ = function.__kwdefaults__
+        return made
+
+    return make
+
+
+def _inner_code(code: CodeType) -> CodeType:
+    return next(c for c in code.co_consts if isinstance(c, CodeType))
+
+
+def _cells(function: FunctionType) -> dict[str, CellType]:
+    names = function.__code__.co_freevars
+    return dict(zip(names, function.__closure__ or (), strict=True))
+
+
+def _rebind(made: FunctionType, function: FunctionType) -> FunctionType:
+    """The same code with the cells, globals and defaults of `function`; constants stay."""
+    own = _cells(function)
+    cells = tuple(own.get(name, cell) for name, cell in _cells(made).items())
+    bound = FunctionType(
+        made.__code__, function.__globals__, made.__name__, function.__defaults__, cells
+    )
+    bound.__kwdefaults__ = function.__kwdefaults__
+    return bound

@@ -1,0 +1,495 @@
+"""Guards: what must still be true of the world for a captured graph to be used again.
+
+Grammar::
+
+    guard ::= TensorMatch(source, metadata)        class, dtype, device, requires_grad, dispatch keys,
+                                                   ndim, sizes, strides: the eight checks
+            | IdMatch(source, object)              the very same object (functions, classes, modules)
+            | ParameterMatch(source, tensor)       the very same tensor, with the same metadata
+            | TypeMatch(source, class)             exactly this class
+            | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0, NaN is NaN
+            | NoneMatch(source)
+            | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
+            | AttributeAbsent(source, name) | AttributePresent(source, name) | KeyAbsent(source, key)
+            | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
+            | ShapeCondition(expression, symbols)
+            | GradMode(enabled) | GlobalState(state)
+
+A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
+guards do not otherwise interact. Each knows the checks it stands for, as text over the path that
+loads its value; `guard_function` joins the checks of all guards into one Python function.
+PyTorch 2 paper, section 3.3; the kinds' capital names are those of its author's slides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, ModuleType
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+
+from minitorch2.bytecode.sources import Source
+
+if TYPE_CHECKING:
+    from minitorch2.graph.node import SourceLine
+
+Name = Callable[[object], str]
+"""Gives an object that a check compares with a name that the guard function can read."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition of a guard.
+
+    Attributes:
+        what: the property in a reader's words, such as ``"dtype"``.
+        condition: Python expression, true when the property is as it was while capturing.
+        actual: Python expression of the property's present value, for explanations.
+        expected: the value while capturing, for explanations.
+    """
+
+    what: str
+    condition: str
+    actual: str
+    expected: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """Base of all guards.
+
+    Attributes:
+        user_line: the line of the user's program that made the guard necessary.
+        layer: which part of the compiler asked for it.
+    """
+
+    KIND: ClassVar[str] = "GUARD"
+
+    user_line: SourceLine | None = field(default=None, compare=False)
+    layer: str = field(default="capture", compare=False)
+
+    @property
+    def kind(self) -> str:
+        """The name that the paper's slides and PyTorch use for this sort of guard."""
+        return self.KIND
+
+    def sources(self) -> tuple[Source, ...]:
+        """The values it reads."""
+        return ()
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        """Its conditions, given an expression for each of its sources."""
+        raise NotImplementedError
+
+    def watched(self) -> object | None:
+        """An object known only by its `id`: when it dies, the compiled entry must be dropped."""
+        return None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {', '.join(map(str, self.sources()))}".rstrip()
+
+
+@dataclass(frozen=True)
+class SourceGuard(Guard):
+    """A guard on one value."""
+
+    source: Source
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        return self.checks_of(paths[0], name)
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        """Its conditions on the value that `path` loads."""
+        raise NotImplementedError
+
+
+# Tensors ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TensorMetadata:
+    """What a captured graph assumes of a tensor. A size or stride of None may vary."""
+
+    cls: type
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    dispatch_keys: int
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...] | None
+
+    @staticmethod
+    def of(tensor: torch.Tensor, dynamic_dims: frozenset[int] = frozenset()) -> TensorMetadata:
+        """The metadata of a tensor; with dynamic dimensions the strides are left free."""
+        strided = tensor.layout is torch.strided
+        return TensorMetadata(
+            type(tensor),
+            tensor.dtype,
+            tensor.device,
+            tensor.requires_grad,
+            torch._C._dispatch_keys(tensor).raw_repr(),
+            tuple(None if d in dynamic_dims else n for d, n in enumerate(tensor.shape)),
+            tuple(tensor.stride()) if strided and not dynamic_dims else None,
+        )
+
+
+@dataclass(frozen=True)
+class TensorMatch(SourceGuard):
+    """A tensor like the one seen while capturing (slides: TENSOR_MATCH, eight checks).
+
+    The cheapest checks come first. Static sizes imply the number of dimensions, and the dispatch
+    keys of a CPU tensor imply its device, so neither costs anything there.
+    """
+
+    KIND = "TENSOR_MATCH"
+    metadata: TensorMetadata
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        m = self.metadata
+        yield Check("class", f"type({path}) is {name(m.cls)}", f"type({path})", str(m.cls))
+        yield Check("dtype", f"{path}.dtype is {name(m.dtype)}", f"{path}.dtype", str(m.dtype))
+        yield _device_check(path, m.device, name)
+        yield _requires_grad_check(path, m.requires_grad)
+        yield from _size_checks(path, m, name)
+        keys = f"{name(torch._C._dispatch_keys)}({path}).raw_repr()"
+        yield Check("dispatch keys", f"{keys} == {m.dispatch_keys}", keys, str(m.dispatch_keys))
+
+
+@dataclass(frozen=True)
+class ParameterMatch(SourceGuard):
+    """The very same tensor object, whose metadata is still what it was.
+
+    Identity fixes the class and the dispatch keys; `module.half()`, `module.to(device)`,
+    `requires_grad_` and assignments to `.data` change the rest under the same identity.
+    """
+
+    KIND = "PARAMETER_MATCH"
+    identity: int
+    metadata: TensorMetadata
+    tensor: torch.Tensor = field(compare=False, repr=False)
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        m = self.metadata
+        yield Check("identity", f"id({path}) == {self.identity}", f"id({path})", str(self.identity))
+        yield Check("dtype", f"{path}.dtype is {name(m.dtype)}", f"{path}.dtype", str(m.dtype))
+        yield _device_check(path, m.device, name)
+        yield _requires_grad_check(path, m.requires_grad)
+        yield from _size_checks(path, m, name)
+
+    def watched(self) -> object:
+        return self.tensor
+
+
+def _device_check(path: str, device: torch.device, name: Name) -> Check:
+    fast = f"{path}.is_cpu" if device.type == "cpu" else f"{path}.device == {name(device)}"
+    return Check("device", fast, f"{path}.device", str(device))
+
+
+def _requires_grad_check(path: str, expected: bool) -> Check:
+    condition = f"{path}.requires_grad" if expected else f"not {path}.requires_grad"
+    return Check("requires_grad", condition, f"{path}.requires_grad", str(expected))
+
+
+def _size_checks(path: str, m: TensorMetadata, name: Name) -> Iterator[Check]:
+    if None in m.sizes:
+        yield Check("ndim", f"{path}.ndim == {len(m.sizes)}", f"{path}.ndim", str(len(m.sizes)))
+        for d, n in enumerate(m.sizes):
+            if n is not None:
+                size = f"{path}.shape[{d}]"
+                yield Check(f"size of dimension {d}", f"{size} == {n}", size, str(n))
+    else:
+        yield Check("sizes", f"{path}.shape == {name(m.sizes)}", f"{path}.shape", str(m.sizes))
+    if m.strides is not None:
+        actual = f"{path}.stride()"
+        yield Check("strides", f"{actual} == {name(m.strides)}", actual, str(m.strides))
+
+
+# Identity, type, value ----------------------------------------------------------------------------
+
+
+def is_permanent(value: object) -> bool:
+    """Whether an object may be held strongly by a guard, as it lives as long as the process does."""
+    return isinstance(value, ModuleType | BuiltinFunctionType | torch.dtype) or (
+        isinstance(value, type) and not value.__flags__ & _HEAP_TYPE
+    )
+
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes made by Python code, which can die
+
+
+@dataclass(frozen=True)
+class IdMatch(SourceGuard):
+    """The very same object (slides: FUNCTION_MATCH for functions and modules)."""
+
+    identity: int
+    value: object = field(compare=False, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """FUNCTION_MATCH for callables and Python modules, ID_MATCH for other objects."""
+        functional = callable(self.value) or isinstance(self.value, ModuleType)
+        return "FUNCTION_MATCH" if functional else "ID_MATCH"
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        if is_permanent(self.value):
+            condition = f"{path} is {name(self.value)}"
+        else:
+            condition = f"id({path}) == {self.identity}"
+        yield Check("identity", condition, path, _short(self.value))
+
+    def watched(self) -> object | None:
+        return None if is_permanent(self.value) else self.value
+
+
+def id_match(source: Source, value: object, user_line: SourceLine | None = None) -> IdMatch:
+    """The guard that `source` still loads this very object."""
+    return IdMatch(source, id(value), value, user_line=user_line)
+
+
+@dataclass(frozen=True)
+class TypeMatch(SourceGuard):
+    """Exactly this class, subclasses excluded."""
+
+    KIND = "TYPE_MATCH"
+    cls: type
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        yield Check("type", f"type({path}) is {name(self.cls)}", f"type({path})", str(self.cls))
+
+
+@dataclass(frozen=True)
+class ConstantMatch(SourceGuard):
+    """The same type and the same value, told apart as `repr` tells floats apart."""
+
+    KIND = "CONSTANT_MATCH"
+    cls: type
+    shown: str
+    value: object = field(compare=False, repr=False)
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        yield Check("constant", _constant_condition(path, self.value, name), path, self.shown)
+
+
+def constant_match(source: Source, value: object, user_line: SourceLine | None = None) -> Guard:
+    """The guard that `source` still loads a value equal to this constant."""
+    if value is None:
+        return NoneMatch(source, user_line=user_line)
+    return ConstantMatch(source, type(value), repr(value), value, user_line=user_line)
+
+
+def _constant_condition(path: str, value: object, name: Name) -> str:
+    if isinstance(value, bool | torch.dtype | torch.layout) or value is Ellipsis:
+        return f"{path} is {name(value)}"
+    same_type = f"type({path}) is {name(type(value))}"
+    if isinstance(value, float | complex) and not _plain_float(value):
+        return f"{same_type} and repr({path}) == {repr(value)!r}"
+    return f"{same_type} and {path} == {name(value)}"
+
+
+def _plain_float(value: float | complex) -> bool:
+    """Whether ``==`` tells the number from all others: not so for zeros, NaN and complex parts."""
+    return isinstance(value, float) and value != 0 and not math.isnan(value)
+
+
+@dataclass(frozen=True)
+class NoneMatch(SourceGuard):
+    """The value is None."""
+
+    KIND = "NONE_MATCH"
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        yield Check("None", f"{path} is None", path, "None")
+
+
+# Containers and attributes ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LengthMatch(SourceGuard):
+    """A container with as many elements."""
+
+    KIND = "LENGTH"
+    length: int
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"len({path})"
+        yield Check("length", f"{actual} == {self.length}", actual, str(self.length))
+
+
+@dataclass(frozen=True)
+class DictKeysMatch(SourceGuard):
+    """A dict with the same keys in the same order."""
+
+    KIND = "DICT_KEYS"
+    keys: tuple[Hashable, ...]
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"[*{path}]"
+        expected = list(self.keys)
+        yield Check("keys", f"{actual} == {name(expected)}", actual, str(expected))
+
+
+@dataclass(frozen=True)
+class SetMatch(SourceGuard):
+    """A set with the same elements."""
+
+    KIND = "SET_CONTAINS"
+    elements: frozenset[Hashable]
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        yield Check("elements", f"{path} == {name(self.elements)}", path, str(set(self.elements)))
+
+
+@dataclass(frozen=True)
+class KeyAbsent(SourceGuard):
+    """A dict without this key."""
+
+    KIND = "DICT_CONTAINS"
+    key: Hashable
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        key = name(self.key)
+        yield Check(f"no key {self.key!r}", f"{key} not in {path}", f"{key} in {path}", "absent")
+
+
+@dataclass(frozen=True)
+class AttributeGuard(SourceGuard):
+    """Whether an object has an attribute."""
+
+    KIND = "HASATTR"
+    attribute: str
+    present: bool
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"hasattr({path}, {self.attribute!r})"
+        condition = actual if self.present else f"not {actual}"
+        yield Check(f"attribute {self.attribute}", condition, actual, str(self.present))
+
+
+# Relations between values -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SameObject(SourceGuard):
+    """Two sources load one object, as they did while capturing."""
+
+    KIND = "DUPLICATE_INPUT"
+    other: Source
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source, self.other)
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        condition = f"{paths[0]} is {paths[1]}"
+        yield Check(f"is {self.other}", condition, condition, "True")
+
+
+@dataclass(frozen=True)
+class DistinctObjects(Guard):
+    """No two of the sources load one object."""
+
+    KIND = "DISTINCT_INPUTS"
+    members: tuple[Source, ...]
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.members
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"len({{{', '.join(f'id({path})' for path in paths)}}})"
+        if len(paths) == 2:
+            actual = f"2 - ({paths[0]} is {paths[1]})"
+        yield Check("distinct", f"{actual} == {len(paths)}", actual, str(len(paths)))
+
+
+@dataclass(frozen=True)
+class DistinctStorages(Guard):
+    """No two of the tensors share memory: needed when the graph writes to one of them."""
+
+    KIND = "DISTINCT_STORAGES"
+    members: tuple[Source, ...]
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.members
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        pointers = ", ".join(f"{path}.untyped_storage()._cdata" for path in paths)
+        actual = f"len({{{pointers}}})"
+        yield Check("distinct storages", f"{actual} == {len(paths)}", actual, str(len(paths)))
+
+
+@dataclass(frozen=True)
+class ShapeCondition(Guard):
+    """A relation between sizes, as Python text over symbols that stand for sources."""
+
+    KIND = "SHAPE_ENV"
+    expression: str
+    symbols: tuple[tuple[str, Source], ...]
+
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(source for _, source in self.symbols)
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        bound = ", ".join(symbol for symbol, _ in self.symbols)
+        condition = f"(lambda {bound}: {self.expression})({', '.join(paths)})"
+        yield Check("shape", condition, f"({', '.join(paths)},)", self.expression)
+
+
+# State of PyTorch ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GradMode(Guard):
+    """Whether gradients are recorded."""
+
+    KIND = "GRAD_MODE"
+    enabled: bool
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(torch.is_grad_enabled)}()"
+        condition = actual if self.enabled else f"not {actual}"
+        yield Check("grad mode", condition, actual, str(self.enabled))
+
+
+STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
+    ("default dtype", torch.get_default_dtype),
+    ("autocast", torch._C._is_any_autocast_enabled),
+    ("inference mode", torch.is_inference_mode_enabled),
+    ("deterministic algorithms", torch._C._get_deterministic_algorithms),
+    ("function modes", torch._C._len_torch_function_stack),
+    ("dispatch modes", torch._C._len_torch_dispatch_stack),
+)
+"""What PyTorch keeps per thread or per process and operators depend on. A default device is a
+function mode, so it shows as their number."""
+
+
+@dataclass(frozen=True)
+class GlobalState(Guard):
+    """PyTorch's own settings, in the order of `STATE_READERS`."""
+
+    KIND = "GLOBAL_STATE"
+    state: tuple[object, ...]
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        for (what, reader), value in zip(STATE_READERS, self.state, strict=True):
+            actual = f"{name(reader)}()"
+            condition = actual if value is True else f"not {actual}"
+            if not isinstance(value, bool) and value != 0:
+                condition = f"{actual} == {name(value)}"
+            yield Check(what, condition, actual, str(value))
+
+
+def global_state_guards() -> tuple[Guard, Guard]:
+    """Guards on the state of PyTorch as it is now."""
+    state = tuple(reader() for _, reader in STATE_READERS)
+    return GradMode(torch.is_grad_enabled()), GlobalState(state)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

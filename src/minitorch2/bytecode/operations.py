@@ -1,0 +1,315 @@
+"""Operators on symbolic values, dispatched on the operands' types as CPython does.
+
+Constants fold, tensors and symbolic numbers put a node into the graph, and everything else goes
+through the special methods: ``left.__add__(right)``, then ``right.__radd__(left)``, the right one
+first if its class is a subclass that overrides; in-place operators try ``__iadd__`` before.
+PyTorch 2 paper, section 3.4 ("the dispatch will vary based on those types").
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
+from minitorch2.bytecode.trackers.iterator import IteratorVariable, SequenceIterator
+from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+Function = Callable[..., Any]
+
+BINARY: Final[dict[str, tuple[str, Function, Function]]] = {
+    "+": ("add", operator.add, operator.iadd),
+    "-": ("sub", operator.sub, operator.isub),
+    "*": ("mul", operator.mul, operator.imul),
+    "/": ("truediv", operator.truediv, operator.itruediv),
+    "//": ("floordiv", operator.floordiv, operator.ifloordiv),
+    "%": ("mod", operator.mod, operator.imod),
+    "**": ("pow", operator.pow, operator.ipow),
+    "@": ("matmul", operator.matmul, operator.imatmul),
+    "<<": ("lshift", operator.lshift, operator.ilshift),
+    ">>": ("rshift", operator.rshift, operator.irshift),
+    "&": ("and", operator.and_, operator.iand),
+    "|": ("or", operator.or_, operator.ior),
+    "^": ("xor", operator.xor, operator.ixor),
+}
+"""Symbol to name of the special method, function, in-place function."""
+
+UNARY: Final[dict[str, tuple[str, Function]]] = {
+    "-": ("__neg__", operator.neg),
+    "+": ("__pos__", operator.pos),
+    "~": ("__invert__", operator.invert),
+}
+
+COMPARISONS: Final[dict[str, tuple[str, str, Function]]] = {
+    "<": ("__lt__", "__gt__", operator.lt),
+    "<=": ("__le__", "__ge__", operator.le),
+    "==": ("__eq__", "__eq__", operator.eq),
+    "!=": ("__ne__", "__ne__", operator.ne),
+    ">": ("__gt__", "__lt__", operator.gt),
+    ">=": ("__ge__", "__le__", operator.ge),
+}
+"""Symbol to special method, the other operand's special method, function."""
+
+
+def binary(
+    evaluator: Evaluator, symbol: str, left: VariableTracker, right: VariableTracker
+) -> VariableTracker:
+    """``left <symbol> right``; a symbol that ends in ``=`` is in-place."""
+    inplace = symbol.endswith("=")
+    name, function, inplace_function = BINARY[symbol.removesuffix("=")]
+    if is_scalar(left) and is_scalar(right):
+        return fold(function, [left, right])
+    if left.in_graph or right.in_graph:
+        target = inplace_function if inplace and left.in_graph else function
+        if _graph_operands(left, right):
+            return evaluator.capture.call_in_graph(
+                evaluator, "call_function", target, [left, right]
+            )
+    if (number := compute(function, left, right)) is not None:
+        return number
+    if inplace:
+        result = special(evaluator, left, f"__i{name}__", right)
+        if result is not None:
+            return result
+    result = _either(evaluator, left, right, f"__{name}__", f"__r{name}__")
+    if result is None:
+        kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
+        raise_observed(TypeError, f"unsupported operand type(s) for {symbol}: {kinds}")
+    return result
+
+
+def unary(evaluator: Evaluator, symbol: str, operand: VariableTracker) -> VariableTracker:
+    """``-operand`` and the like; ``not`` too."""
+    if symbol == "not":
+        return ConstantVariable(not truth(evaluator, operand))
+    name, function = UNARY[symbol]
+    if is_scalar(operand):
+        return fold(function, [operand])
+    if operand.in_graph:
+        return evaluator.capture.call_in_graph(evaluator, "call_function", function, [operand])
+    if (number := compute(function, operand)) is not None:
+        return number
+    result = special(evaluator, operand, name)
+    if result is None:
+        kind = operand.python_type().__name__
+        raise_observed(TypeError, f"bad operand type for unary {symbol}: '{kind}'")
+    return result
+
+
+def compare(
+    evaluator: Evaluator, symbol: str, left: VariableTracker, right: VariableTracker
+) -> VariableTracker:
+    """``left <symbol> right`` for a comparison."""
+    name, reflected, function = COMPARISONS[symbol]
+    if is_scalar(left) and is_scalar(right):
+        return fold(function, [left, right])
+    if (left.in_graph or right.in_graph) and _graph_operands(left, right):
+        return evaluator.capture.call_in_graph(
+            evaluator, "call_function", function, [left, right]
+        )
+    if (number := compute(function, left, right)) is not None:
+        return number
+    result = _either(evaluator, left, right, name, reflected)
+    if result is not None:
+        return result
+    if symbol in ("==", "!="):
+        return ConstantVariable(is_same(left, right) == (symbol == "=="))
+    kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
+    raise_observed(TypeError, f"'{symbol}' not supported between instances of {kinds}")
+
+
+def equal(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether containers take the two for the same element: identical or equal."""
+    return is_same(left, right) or truth(evaluator, compare(evaluator, "==", left, right))
+
+
+def is_same(left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``."""
+    if left is right:
+        return True
+    if left.is_constant() and right.is_constant():
+        a, b = left.as_constant(), right.as_constant()
+        if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+            return a is b or (type(a) is type(b) and a == b and isinstance(a, _INTERNED))
+        return False
+    value = getattr(left, "value", None)
+    return value is not None and value is getattr(right, "value", None)
+
+
+# Equal values of these types are one object wherever programs rely on it (small ints, names).
+_INTERNED = (int, str, bytes)
+
+
+def contains(
+    evaluator: Evaluator, container: VariableTracker, item: VariableTracker
+) -> VariableTracker:
+    """``item in container``."""
+    if is_scalar(container) and is_scalar(item):
+        return fold(operator.contains, [container, item])
+    result = special(evaluator, container, "__contains__", item)
+    if result is not None:
+        return ConstantVariable(truth(evaluator, result))
+    elements = iterate(evaluator, container)
+    return ConstantVariable(any(equal(evaluator, item, element) for element in elements))
+
+
+def get_item(evaluator: Evaluator, owner: VariableTracker, key: VariableTracker) -> VariableTracker:
+    """``owner[key]``."""
+    if is_scalar(owner) and key.is_constant():
+        return fold(operator.getitem, [owner, key])
+    if _is_class(owner):
+        return owner.call_method(evaluator, "__class_getitem__", [key], {})
+    return _required(evaluator, owner, "__getitem__", "object is not subscriptable", key)
+
+
+def set_item(
+    evaluator: Evaluator, owner: VariableTracker, key: VariableTracker, value: VariableTracker
+) -> None:
+    """``owner[key] = value``."""
+    message = "object does not support item assignment"
+    _required(evaluator, owner, "__setitem__", message, key, value)
+
+
+def delete_item(evaluator: Evaluator, owner: VariableTracker, key: VariableTracker) -> None:
+    """``del owner[key]``."""
+    _required(evaluator, owner, "__delitem__", "object does not support item deletion", key)
+
+
+def length(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``len(value)``."""
+    if is_scalar(value):
+        return fold(len, [value])
+    kind = value.python_type().__name__
+    result = special(evaluator, value, "__len__")
+    if result is None:
+        raise_observed(TypeError, f"object of type '{kind}' has no len()")
+    return result
+
+
+def truth(evaluator: Evaluator, value: VariableTracker) -> bool:
+    """``bool(value)``."""
+    return value.truth(evaluator)
+
+
+def get_iterator(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``iter(value)``."""
+    if isinstance(value, IteratorVariable):
+        return value
+    if is_scalar(value) or value.in_graph:
+        return SequenceIterator(value.items(evaluator))
+    result = special(evaluator, value, "__iter__")
+    if result is not None:
+        return result
+    if hasattr(value.python_type(), "__getitem__"):
+        return SequenceIterator(value.items(evaluator))
+    return raise_observed(TypeError, f"'{value.python_type().__name__}' object is not iterable")
+
+
+def next_item(evaluator: Evaluator, iterator: VariableTracker) -> VariableTracker | None:
+    """``next(iterator)``; None at the end."""
+    try:
+        return iterator.call_method(evaluator, "__next__", [], {})
+    except ObservedError as error:
+        if error.kind is StopIteration:
+            return None
+        raise
+
+
+def iterate(evaluator: Evaluator, value: VariableTracker) -> list[VariableTracker]:
+    """All elements that iterating over the value gives."""
+    iterator = get_iterator(evaluator, value)
+    elements: list[VariableTracker] = []
+    while (element := next_item(evaluator, iterator)) is not None:
+        elements.append(element)
+        if len(elements) > _UNROLL_LIMIT:
+            unsupported("endless-iteration", f"iteration over {value} has no end in sight")
+    return elements
+
+
+_UNROLL_LIMIT = 100_000
+
+
+def special(
+    evaluator: Evaluator, owner: VariableTracker, name: str, *args: VariableTracker
+) -> VariableTracker | None:
+    """Call a special method of the value's class; None if it has none or it is NotImplemented."""
+    if getattr(owner.python_type(), name, None) is None:
+        return None
+    result = owner.call_method(evaluator, name, args, {})
+    if result.is_constant() and result.as_constant() is NotImplemented:
+        return None
+    return result
+
+
+def is_scalar(value: VariableTracker) -> bool:
+    """Whether the value is a constant that is no container."""
+    return isinstance(value, ConstantVariable)
+
+
+def _either(
+    evaluator: Evaluator,
+    left: VariableTracker,
+    right: VariableTracker,
+    name: str,
+    reflected: str,
+) -> VariableTracker | None:
+    """Ask the left operand, then the right one; a subclass on the right is asked first."""
+    left_type, right_type = left.python_type(), right.python_type()
+    attempts = [(left, right, name), (right, left, reflected)]
+    if right_type is not left_type and issubclass(right_type, left_type):
+        attempts.reverse()
+    if right_type is left_type and name != reflected and reflected.startswith("__r"):
+        attempts.pop()
+    for owner, other, method in attempts:
+        result = special(evaluator, owner, method, other)
+        if result is not None:
+            return result
+    return None
+
+
+def _required(
+    evaluator: Evaluator, owner: VariableTracker, name: str, message: str, *args: VariableTracker
+) -> VariableTracker:
+    if not hasattr(owner.python_type(), name):
+        raise_observed(TypeError, f"'{owner.python_type().__name__}' {message}")
+    return owner.call_method(evaluator, name, args, {})
+
+
+def _graph_operands(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether both operands can be arguments of a node, rather than one having its own operator."""
+    return all(
+        side.in_graph or isinstance(side, SymbolicNumberVariable) or side.is_constant()
+        for side in (left, right)
+    )
+
+
+def _is_class(value: VariableTracker) -> bool:
+    return issubclass(value.python_type(), type)
+
+
+_CONVERSIONS: Final[dict[str, Function]] = {"s": str, "r": repr, "a": ascii}
+
+
+def format_value(
+    evaluator: Evaluator,
+    value: VariableTracker,
+    conversion: str | None,
+    spec: VariableTracker | None,
+) -> VariableTracker:
+    """What ``f"{value!r:spec}"`` gives: only for values whose text is known while capturing."""
+    name = {"r": "__repr__", "s": "__str__"}.get(conversion or "s", "")
+    if not value.is_constant() and spec is None and name:
+        text = special(evaluator, value, name)
+        if text is not None:
+            return text
+    if not value.is_constant():
+        unsupported("format", f"the text of {value} is not known while capturing")
+    constant = value.as_constant()
+    text = _CONVERSIONS[conversion](constant) if conversion else constant
+    return fold(format, [ConstantVariable(text), *([] if spec is None else [spec])])

@@ -1,0 +1,178 @@
+"""Where a value came from, as a Python expression that loads it again.
+
+Grammar::
+
+    source ::= Local(name) | Global(name) | Cell(name)          roots of the captured frame
+             | Reference(name)                                  an object the compiled code holds on to
+             | Attribute(source, name) | Item(source, key)      one step further
+             | TypeOf(source) | Closure(source, index) | DictKey(source, index) | DictValue(source, index)
+
+One notion serves both users of a source: a guard evaluates the expression before the compiled code
+runs, and residual code evaluates it afterwards to load, rebuild or mutate the value.
+PyTorch 2 paper, section 3.5 ("each instance also tracks where it came from").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """Base of all sources; equal sources print the same expression."""
+
+    def expression(self) -> str:
+        """The Python expression that loads the value, given the frame's locals and globals."""
+        raise NotImplementedError
+
+    @property
+    def base(self) -> Source | None:
+        """The source this one steps from; None for a root."""
+        return None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the expression always loads the same object, so that no guard is needed for that."""
+        return False
+
+    def root(self) -> Source:
+        """The first source of the path."""
+        return self if self.base is None else self.base.root()
+
+    def path(self) -> Iterator[Source]:
+        """This source and those it steps from, this one first."""
+        source: Source | None = self
+        while source is not None:
+            yield source
+            source = source.base
+
+    def __str__(self) -> str:
+        return self.expression()
+
+
+@dataclass(frozen=True)
+class RootSource(Source):
+    """A source that is just a name."""
+
+    name: str
+
+    def expression(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class LocalSource(RootSource):
+    """A local variable (an argument) of the captured frame."""
+
+
+@dataclass(frozen=True)
+class GlobalSource(RootSource):
+    """A global of the captured frame's module; builtins when the module does not shadow them."""
+
+
+@dataclass(frozen=True)
+class CellSource(RootSource):
+    """A free variable of the captured frame: a cell made outside (closure case 1)."""
+
+
+@dataclass(frozen=True)
+class ReferenceSource(RootSource):
+    """An object that the compiled code refers to by a private global name.
+
+    Used for objects with no path from the frame, such as the globals of an inlined function's module.
+    """
+
+    @property
+    def is_fixed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class StepSource(Source):
+    """A source one step away from another."""
+
+    of: Source
+
+    @property
+    def base(self) -> Source:
+        return self.of
+
+    def step(self, base: str) -> str:
+        """The expression, given one for the base: guards keep the base in a temporary."""
+        raise NotImplementedError
+
+    def expression(self) -> str:
+        return self.step(self.of.expression())
+
+
+@dataclass(frozen=True)
+class AttributeSource(StepSource):
+    """``base.name``."""
+
+    name: str
+
+    def step(self, base: str) -> str:
+        if self.name.isidentifier() and not self.name.startswith("__"):
+            return f"{base}.{self.name}"
+        # A name with leading underscores would be mangled inside a class; a keyword is no attribute.
+        if self.name.isidentifier() and self.name.endswith("__"):
+            return f"{base}.{self.name}"
+        return f"getattr({base}, {self.name!r})"
+
+
+@dataclass(frozen=True)
+class FixedAttributeSource(AttributeSource):
+    """An attribute of a module whose attributes nobody changes, such as ``torch.abs``."""
+
+    @property
+    def is_fixed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class ItemSource(StepSource):
+    """``base[key]`` for a key whose `repr` is a literal (int, str, bool, None, tuples of them)."""
+
+    key: object
+
+    def step(self, base: str) -> str:
+        return f"{base}[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class TypeSource(StepSource):
+    """``type(base)``."""
+
+    def step(self, base: str) -> str:
+        return f"type({base})"
+
+
+@dataclass(frozen=True)
+class ClosureSource(StepSource):
+    """The content of a function's closure cell: ``fn.__closure__[index].cell_contents``."""
+
+    index: int
+
+    def step(self, base: str) -> str:
+        return f"{base}.__closure__[{self.index}].cell_contents"
+
+
+@dataclass(frozen=True)
+class DictKeySource(StepSource):
+    """The key at a position of a dict: for keys that have no literal."""
+
+    index: int
+
+    def step(self, base: str) -> str:
+        return f"[*{base}][{self.index}]"
+
+
+@dataclass(frozen=True)
+class DictValueSource(StepSource):
+    """The value at a position of a dict (or of any iterable's `values()`)."""
+
+    index: int
+
+    def step(self, base: str) -> str:
+        return f"[*{base}.values()][{self.index}]"

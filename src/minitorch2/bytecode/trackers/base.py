@@ -1,0 +1,135 @@
+"""The base class of all symbolic values.
+
+Every Python value that the evaluator meets is represented by a `VariableTracker`: what is known of
+it, where it came from (`source`), and which guards that knowledge depends on (`guards`). Operations
+on values are methods of trackers; a tracker that cannot model an operation raises `UnsupportedError`
+through `unsupported`, which ends the graph at that instruction and never gives a wrong answer.
+PyTorch 2 paper, sections 3.4 and 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+from minitorch2.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.guards import Guard
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.sources import Source
+    from minitorch2.graph.node import Argument
+
+
+def unsupported(code: str, cause: str, fix: str = "") -> NoReturn:
+    """Say that capture cannot model something: a graph break with a stable reason code.
+
+    Args:
+        code: stable name of the reason, such as ``"data-dependent-branch"``.
+        cause: what happened, in the user's terms.
+        fix: what the user can change, if anything.
+    """
+    raise UnsupportedError(code=code, cause=cause, fix=fix)
+
+
+class VariableTracker:
+    """What is known of one Python value while a frame is evaluated symbolically.
+
+    Trackers are mutable where the value is: two names for one list share one tracker, so identity of
+    trackers is identity of values.
+    """
+
+    in_graph: ClassVar[bool] = False
+    """Whether operators on the value become nodes of the graph (tensors, symbolic numbers)."""
+
+    def __init__(
+        self, *, source: Source | None = None, guards: frozenset[Guard] = frozenset()
+    ) -> None:
+        self.source = source
+        self.guards = guards
+
+    # What it is ---------------------------------------------------------------------------------
+
+    def python_type(self) -> type:
+        """The class that ``type(value)`` would return."""
+        return unsupported("unknown-type", f"the type of {self} is not known")
+
+    def is_constant(self) -> bool:
+        """Whether `as_constant` will succeed."""
+        return False
+
+    def as_constant(self) -> object:
+        """The value itself, when it is fully known while capturing."""
+        return unsupported("not-a-constant", f"{self} is not a constant")
+
+    def as_argument(self) -> Argument:
+        """The value as an argument of a graph node: a Node, a constant, or a nest of them."""
+        return unsupported("not-a-graph-argument", f"{self} cannot be an argument of a graph node")
+
+    def hash_key(self) -> Hashable:
+        """Stands for the value as a dict key: equal keys for equal values.
+
+        The default is identity, which is right for objects whose class inherits ``__hash__``.
+        """
+        return ("object", id(self))
+
+    # What can be done with it -------------------------------------------------------------------
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """``value(*args, **kwargs)``."""
+        return unsupported("call", f"call of {self}")
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """``value.name(*args, **kwargs)``; special methods too (``__getitem__``, ``__add__``, ...)."""
+        return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        """``value.name``; raises the user's AttributeError symbolically if there is none."""
+        return unsupported("attribute", f"attribute {name!r} of {self}")
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        """``value.name = value``, recorded as a side effect."""
+        unsupported("attribute-write", f"write to attribute {name!r} of {self}")
+
+    def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
+        """``del value.name``, recorded as a side effect."""
+        unsupported("attribute-delete", f"deletion of attribute {name!r} of {self}")
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        """The elements that iterating over the value gives, when they are known."""
+        return unsupported("iteration", f"iteration over {self}")
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        """``bool(value)``, when it is known while capturing."""
+        return unsupported("unknown-truth", f"the truth value of {self} is not known")
+
+    # How it comes back --------------------------------------------------------------------------
+
+    def reconstruct(self, residual: Residual) -> str:
+        """A Python expression that gives the value in residual code.
+
+        The default loads it from its source. Values made while capturing override this; `residual`
+        gives names to shared values so that identity is kept.
+        """
+        if self.source is not None:
+            return residual.load(self.source)
+        return unsupported("reconstruct", f"{self} cannot be rebuilt after the graph")
+
+    def mutation(self, residual: Residual, name: str) -> list[str]:
+        """Statements that give the container called `name` its final contents, in place."""
+        return unsupported("mutation", f"changes to {self} cannot be replayed after the graph")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(source={self.source})"

@@ -1,0 +1,437 @@
+"""From real values to trackers: which tracker models a value, and which guards that needs.
+
+`build` wraps a value of the outside world; `from_graph` wraps what an operation of the graph gives.
+PyTorch 2 paper, section 3.4: arguments are wrapped when the frame starts, everything else when it
+is first accessed.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.guards import (
+    DictKeysMatch,
+    Guard,
+    LengthMatch,
+    SetMatch,
+    TensorMatch,
+    TensorMetadata,
+    TypeMatch,
+    constant_match,
+    id_match,
+)
+from minitorch2.bytecode.polyfills import POLYFILLS
+from minitorch2.bytecode.sources import (
+    AttributeSource,
+    DictKeySource,
+    DictValueSource,
+    ItemSource,
+    Source,
+)
+from minitorch2.bytecode.trackers import builtin_rules, constructors, context
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.builtin import BUILTINS, PURE, BuiltinVariable
+from minitorch2.bytecode.trackers.classes import ClassVariable
+from minitorch2.bytecode.trackers.constant import (
+    ConstantVariable,
+    is_constant_value,
+    literal,
+)
+from minitorch2.bytecode.trackers.context import EnteredAutocast
+from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable
+from minitorch2.bytecode.trackers.functions import PartialVariable, UserFunctionVariable
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.lazy import LazyVariable
+from minitorch2.bytecode.trackers.mapping import (
+    DefaultDictVariable,
+    DictVariable,
+    MappingProxyVariable,
+)
+from minitorch2.bytecode.trackers.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_module import PythonModuleVariable
+from minitorch2.bytecode.trackers.sequence import (
+    DequeVariable,
+    ListVariable,
+    NamedTupleVariable,
+    RangeVariable,
+    SizeVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.set import SetVariable
+from minitorch2.bytecode.trackers.symbolic import from_number
+from minitorch2.bytecode.trackers.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_function import TorchVariable, is_torch_function
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+    from minitorch2.graph.fake_tensor import FakeTensor
+    from minitorch2.graph.node import Node
+
+# Importing these files fills the tables of rules.
+RULES: Final = (builtin_rules, constructors, context)
+
+Builder = Callable[["Capture", Any, Source], VariableTracker]
+
+TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+def build(capture: Capture, value: object, source: Source) -> VariableTracker:
+    """The tracker of a value that `source` loads, with the guards it relies on."""
+    if is_constant_value(value):
+        return ConstantVariable(value, source=source, guards=_constant(capture, value, source))
+    builder = _BY_TYPE.get(type(value)) or _by_class(value)
+    return builder(capture, value, source)
+
+
+def _by_class(value: object) -> Builder:
+    """The builder for a value whose exact class has none."""
+    if isinstance(value, torch.Tensor):
+        return _tensor
+    if isinstance(value, torch.nn.Module):
+        return _module
+    if isinstance(value, type):
+        return _class
+    if isinstance(value, types.ModuleType):
+        return _python_module
+    if isinstance(value, tuple) and _field_names(type(value)):
+        return _named_tuple
+    if is_torch_function(value):
+        return _torch_function
+    if isinstance(value, functools.partial):
+        return _partial
+    return _object
+
+
+# Guards -------------------------------------------------------------------------------------------
+
+
+def _guarded(capture: Capture, *guards: Guard) -> frozenset[Guard]:
+    return frozenset(capture.add_guard(guard) for guard in guards)
+
+
+def _constant(capture: Capture, value: object, source: Source) -> frozenset[Guard]:
+    if source.is_fixed:
+        return frozenset()
+    return _guarded(capture, constant_match(source, value, capture.line))
+
+
+def _identity(capture: Capture, value: object, source: Source) -> frozenset[Guard]:
+    """The guard that the very same object is found again, unless that cannot change."""
+    if source.is_fixed:
+        return frozenset()
+    return _guarded(capture, id_match(source, value, capture.line))
+
+
+def _type(capture: Capture, value: object, source: Source) -> list[Guard]:
+    if source.is_fixed:
+        return []
+    return [TypeMatch(source, type(value), user_line=capture.line)]
+
+
+# Tensors ------------------------------------------------------------------------------------------
+
+
+def _tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
+    if type(value) not in TENSOR_TYPES:
+        unsupported("tensor-subclass", f"the tensor subclass {type(value).__name__}")
+    if value.layout is not torch.strided or value.is_quantized:
+        unsupported("tensor-layout", f"a tensor of layout {value.layout}")
+    metadata = TensorMetadata.of(value)
+    guards = _guarded(capture, TensorMatch(source, metadata, user_line=capture.line))
+
+    def make(node: Node, fake: FakeTensor) -> VariableTracker:
+        return TensorVariable(node, fake, type(value), source=source, guards=guards)
+
+    return capture.tensor_input(value, source, make)
+
+
+def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
+    """The tracker of what a node computes: tensors, containers of tensors, or known metadata."""
+    if isinstance(value, torch.Tensor):
+        return TensorVariable(node, value)  # type: ignore[arg-type]
+    if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
+        elements = [_element(capture, node, i, part) for i, part in enumerate(value)]
+        return _sequence_like(value, elements)
+    if isinstance(value, torch.autocast):
+        return EnteredAutocast(node)
+    if not node.meta.get("impure"):
+        capture.graph.erase(node)
+    if isinstance(value, torch.Size):
+        return SizeVariable([from_number(size) for size in value])
+    return from_number(value)
+
+
+def _element(capture: Capture, node: Node, index: int, value: object) -> VariableTracker:
+    element = capture.graph.call_function(operator.getitem, (node, index))
+    element.meta.update(val=value, source=node.meta.get("source"))
+    return from_graph(capture, element, value)
+
+
+def _sequence_like(value: Any, elements: list[VariableTracker]) -> VariableTracker:
+    fields = _field_names(type(value))
+    if fields:
+        return NamedTupleVariable(elements, type(value), fields)
+    return ListVariable(elements) if isinstance(value, list) else TupleVariable(elements)
+
+
+# Containers ---------------------------------------------------------------------------------------
+
+
+def _elements(capture: Capture, value: Any, source: Source) -> list[VariableTracker]:
+    return [
+        LazyVariable(capture, element, ItemSource(source, index))
+        for index, element in enumerate(value)
+    ]
+
+
+def _sequence(cls: type[ListVariable] | type[TupleVariable]) -> Builder:
+    def builder(capture: Capture, value: Any, source: Source) -> VariableTracker:
+        length = LengthMatch(source, len(value), user_line=capture.line)
+        guards = _guarded(capture, *_type(capture, value, source), length)
+        return cls(_elements(capture, value, source), source=source, guards=guards)
+
+    return builder
+
+
+def _deque(capture: Capture, value: deque[Any], source: Source) -> VariableTracker:
+    length = LengthMatch(source, len(value), user_line=capture.line)
+    guards = _guarded(capture, *_type(capture, value, source), length)
+    elements = _elements(capture, value, source)
+    capture.wrap(value.maxlen, AttributeSource(source, "maxlen"))
+    return DequeVariable(elements, value.maxlen, source=source, guards=guards)
+
+
+def _field_names(cls: type) -> tuple[str, ...]:
+    """Field names of a named tuple class or of one of `torch.return_types`."""
+    names = getattr(cls, "_fields", None) or getattr(cls, "__match_args__", ())
+    return tuple(names) if issubclass(cls, tuple) else ()
+
+
+def _named_tuple(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    elements = _elements(capture, value, source)
+    cls = type(value)
+    return NamedTupleVariable(elements, cls, _field_names(cls), source=source, guards=guards)
+
+
+def _entries(
+    capture: Capture, value: dict[Any, Any], source: Source
+) -> list[tuple[VariableTracker, VariableTracker]]:
+    """Keys are wrapped at once; values stay lazy."""
+    entries = []
+    for index, (key, element) in enumerate(value.items()):
+        if is_constant_value(key) or _is_constant_tuple(key):
+            key_tracker = literal(key)
+        else:
+            key_tracker = capture.wrap(key, DictKeySource(source, index))
+        place: Source = DictValueSource(source, index)
+        if _has_literal(key):
+            place = ItemSource(source, key)
+        entries.append((key_tracker, LazyVariable(capture, element, place)))
+    return entries
+
+
+def _is_constant_tuple(value: object) -> bool:
+    return type(value) is tuple and all(
+        is_constant_value(part) or _is_constant_tuple(part) for part in value
+    )
+
+
+def _has_literal(key: object) -> bool:
+    return type(key) in (int, str, bool, bytes, type(None)) or (
+        type(key) is tuple and all(_has_literal(part) for part in key)
+    )
+
+
+def _key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list[Guard]:
+    keys = tuple(value)
+    if all(is_constant_value(key) or _is_constant_tuple(key) for key in keys):
+        return [DictKeysMatch(source, keys, user_line=capture.line)]
+    return [LengthMatch(source, len(keys), user_line=capture.line)]
+
+
+def _dict(capture: Capture, value: dict[Any, Any], source: Source) -> VariableTracker:
+    keys = _key_guards(capture, value, source)
+    guards = _guarded(capture, *_type(capture, value, source), *keys)
+    entries = _entries(capture, value, source)
+    return DictVariable(entries, type(value), source=source, guards=guards)
+
+
+def _default_dict(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    keys = _key_guards(capture, value, source)
+    guards = _guarded(capture, *_type(capture, value, source), *keys)
+    factory = capture.wrap(value.default_factory, AttributeSource(source, "default_factory"))
+    entries = _entries(capture, value, source)
+    return DefaultDictVariable(entries, factory, source=source, guards=guards)
+
+
+def _mapping_proxy(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    keys = _key_guards(capture, value, source)
+    guards = _guarded(capture, *_type(capture, value, source), *keys)
+    owner = DictVariable(_entries(capture, value, source))
+    return MappingProxyVariable(owner, source=source, guards=guards)
+
+
+def _set(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    if not all(is_constant_value(element) or _is_constant_tuple(element) for element in value):
+        unsupported("set-elements", "a set from outside with elements that are no constants")
+    elements = SetMatch(source, frozenset(value), user_line=capture.line)
+    guards = _guarded(capture, *_type(capture, value, source), elements)
+    return SetVariable(map(literal, value), type(value), source=source, guards=guards)
+
+
+def _range(capture: Capture, value: range, source: Source) -> VariableTracker:
+    return RangeVariable(value, source=source, guards=_constant(capture, value, source))
+
+
+def _slice(capture: Capture, value: slice, source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    names = ("start", "stop", "step")
+    parts = [capture.wrap(getattr(value, n), AttributeSource(source, n)) for n in names]
+    return SliceVariable(parts, source=source, guards=guards)
+
+
+# Callables, classes, modules ----------------------------------------------------------------------
+
+
+def _function(capture: Capture, value: types.FunctionType, source: Source) -> VariableTracker:
+    guards = _identity(capture, value, source)
+    if value in POLYFILLS:
+        return _polyfill(capture, value)
+    if value in BUILTINS:
+        return BuiltinVariable(value, source=source, guards=guards)
+    if is_torch_function(value):
+        return TorchVariable(value, source=source, guards=guards)
+    return UserFunctionVariable(value, source=source, guards=guards)
+
+
+def _polyfill(capture: Capture, value: Any) -> VariableTracker:
+    body = POLYFILLS[value]
+    assert isinstance(body, types.FunctionType)
+    return UserFunctionVariable(body, source=capture.reference(body))
+
+
+def _torch_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    return TorchVariable(value, source=source, guards=_identity(capture, value, source))
+
+
+def _builtin(capture: Capture, value: types.BuiltinFunctionType, source: Source) -> VariableTracker:
+    if is_torch_function(value):
+        return _torch_function(capture, value, source)
+    if value in POLYFILLS:
+        _identity(capture, value, source)
+        return _polyfill(capture, value)
+    owner = value.__self__
+    if owner is None or isinstance(owner, types.ModuleType) or value in BUILTINS or value in PURE:
+        return BuiltinVariable(value, source=source, guards=_identity(capture, value, source))
+    if isinstance(owner, type):
+        cls = capture.wrap(owner, capture.reference(owner))
+        _identity(capture, value, source)
+        return BuiltinMethodVariable(value, value.__name__, None, cls)
+    guards = _guarded(capture, *_type(capture, value, source))
+    owner_source = AttributeSource(source, "__self__")
+    capture.wrap(value.__name__, AttributeSource(source, "__name__"))
+    method = GetAttrVariable(capture.wrap(owner, owner_source), value.__name__)
+    method.guards |= guards
+    return method
+
+
+def _descriptor(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A method found on a class, such as ``torch.Tensor.add`` or ``dict.get``."""
+    guards = _identity(capture, value, source)
+    cls = capture.wrap(value.__objclass__, capture.reference(value.__objclass__))
+    method = BuiltinMethodVariable(value, value.__name__, None, cls)
+    method.guards |= guards
+    return method
+
+
+def _method(capture: Capture, value: types.MethodType, source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
+    owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
+    method = BoundMethodVariable(function, owner, source)
+    method.guards |= guards
+    return method
+
+
+def _partial(capture: Capture, value: functools.partial[Any], source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    function = capture.wrap(value.func, AttributeSource(source, "func"))
+    args = capture.wrap(value.args, AttributeSource(source, "args"))
+    keywords = capture.wrap(value.keywords, AttributeSource(source, "keywords"))
+    assert isinstance(args, TupleVariable) and isinstance(keywords, DictVariable)
+    named = {key.as_constant(): element for key, element in keywords.pairs()}
+    return PartialVariable(function, args.realized(), named, source=source, guards=guards)
+
+
+def _class(capture: Capture, value: type, source: Source) -> VariableTracker:
+    guards = _identity(capture, value, source)
+    if value in POLYFILLS:
+        return _polyfill(capture, value)
+    return ClassVariable(value, source=source, guards=guards)
+
+
+def _python_module(capture: Capture, value: types.ModuleType, source: Source) -> VariableTracker:
+    guards = _identity(capture, value, source)
+    return PythonModuleVariable(value, source=source, guards=guards)
+
+
+# Objects ------------------------------------------------------------------------------------------
+
+
+def _module(capture: Capture, value: torch.nn.Module, source: Source) -> VariableTracker:
+    if type(value).__module__.startswith("torch.jit"):
+        unsupported("script-module", "a TorchScript module")
+    guards = _guarded(capture, *_type(capture, value, source))
+    return ModuleVariable(type(value), value, source=source, guards=guards)
+
+
+def _object(capture: Capture, value: object, source: Source) -> VariableTracker:
+    cls = type(value)
+    guards = _guarded(capture, *_type(capture, value, source))
+    container: VariableTracker | None = None
+    if isinstance(value, dict):
+        guards |= _guarded(capture, *_key_guards(capture, value, source))
+        container = DictVariable(_entries(capture, value, source), _builtin_base(cls))
+    elif isinstance(value, list | tuple):
+        guards |= _guarded(capture, LengthMatch(source, len(value), user_line=capture.line))
+        kind = ListVariable if isinstance(value, list) else TupleVariable
+        container = kind(_elements(capture, value, source))
+    return ObjectVariable(cls, value, container, source=source, guards=guards)
+
+
+def _builtin_base(cls: type) -> type:
+    return next(c for c in cls.__mro__ if c in (dict, OrderedDict, defaultdict))
+
+
+_BY_TYPE: Final[dict[type, Builder]] = {
+    torch.Tensor: _tensor,
+    torch.nn.Parameter: _tensor,
+    list: _sequence(ListVariable),
+    tuple: _sequence(TupleVariable),
+    torch.Size: _sequence(SizeVariable),
+    deque: _deque,
+    dict: _dict,
+    OrderedDict: _dict,
+    defaultdict: _default_dict,
+    types.MappingProxyType: _mapping_proxy,
+    set: _set,
+    frozenset: _set,
+    range: _range,
+    slice: _slice,
+    types.FunctionType: _function,
+    types.BuiltinFunctionType: _builtin,
+    types.MethodType: _method,
+    types.MethodDescriptorType: _descriptor,
+    types.WrapperDescriptorType: _descriptor,
+    type: _class,
+}

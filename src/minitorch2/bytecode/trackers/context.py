@@ -1,0 +1,193 @@
+"""Context managers that set a mode of PyTorch: grad mode, inference mode, autocast.
+
+Entering and leaving one are nodes of the graph, like any other change of state; the mode really
+changes while capturing, so that operators on fake tensors see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.classes import constructs
+from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.functions import FunctionVariable
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+
+class GradModeVariable(ModeledVariable):
+    """``torch.no_grad()``, ``torch.enable_grad()`` or ``torch.set_grad_enabled(mode)``.
+
+    Attributes:
+        cls: the context manager's class.
+        enabled: the mode inside.
+        previous: the mode outside, once it is entered.
+    """
+
+    def __init__(self, cls: type, enabled: bool, previous: bool | None = None) -> None:
+        super().__init__()
+        self.cls, self.enabled, self.previous = cls, enabled, previous
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def py___enter__(self, evaluator: Evaluator) -> None:
+        if self.previous is None:
+            self.previous = torch.is_grad_enabled()
+        set_grad_mode(evaluator, self.enabled)
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
+        assert self.previous is not None
+        set_grad_mode(evaluator, self.previous)
+        if self.cls is not torch.set_grad_enabled:
+            self.previous = None
+        return NONE
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """As a decorator: the function runs inside the mode."""
+        return DecoratedVariable(self, args[0])
+
+    def reconstruct(self, residual: Residual) -> str:
+        cls = residual.reference(self.cls)
+        if self.cls is torch.set_grad_enabled:
+            unsupported("reconstruct", "an entered torch.set_grad_enabled cannot be rebuilt")
+        made = residual.bind(f"{cls}()", "mode")
+        if self.previous is not None:
+            residual.emit(f"{made}.prev = {self.previous}")
+        return made
+
+
+class DecoratedVariable(FunctionVariable):
+    """``torch.no_grad()(function)``."""
+
+    def __init__(self, context: GradModeVariable, function: VariableTracker) -> None:
+        super().__init__()
+        self.context, self.function = context, function
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        self.context.py___enter__(evaluator)
+        try:
+            return self.function.call(evaluator, args, kwargs)
+        finally:
+            self.context.py___exit__(evaluator)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.name_for(self.context)}({residual.name_for(self.function)})"
+
+
+def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
+    """Change the grad mode from here on."""
+    if torch.is_grad_enabled() != enabled:
+        function = torch._C._set_grad_enabled
+        args = [ConstantVariable(enabled)]
+        evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
+
+
+@constructs(torch.no_grad)
+def make_no_grad(
+    evaluator: Evaluator, function: VariableTracker | None = None
+) -> VariableTracker:
+    """``torch.no_grad()``, or ``torch.no_grad(function)``."""
+    made = GradModeVariable(torch.no_grad, False)
+    return made if function is None else DecoratedVariable(made, function)
+
+
+@constructs(torch.enable_grad)
+def make_enable_grad(
+    evaluator: Evaluator, function: VariableTracker | None = None
+) -> VariableTracker:
+    """``torch.enable_grad()``, or ``torch.enable_grad(function)``."""
+    made = GradModeVariable(torch.enable_grad, True)
+    return made if function is None else DecoratedVariable(made, function)
+
+
+@constructs(torch.set_grad_enabled)
+def make_set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
+    """``torch.set_grad_enabled(mode)`` acts at once, used as a context manager or not."""
+    previous = torch.is_grad_enabled()
+    enabled = mode.truth(evaluator)
+    set_grad_mode(evaluator, enabled)
+    return GradModeVariable(torch.set_grad_enabled, enabled, previous)
+
+
+class AutocastVariable(ModeledVariable):
+    """``torch.autocast(device_type, dtype, enabled, cache_enabled)``."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        super().__init__()
+        self.arguments = arguments
+        self.entered: list[VariableTracker] = []
+
+    def python_type(self) -> type:
+        return torch.autocast
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def py___enter__(self, evaluator: Evaluator) -> None:
+        if self.entered:
+            unsupported("autocast", "a torch.autocast that is entered twice")
+        args = [ConstantVariable(self.arguments[name]) for name in AUTOCAST_PARAMETERS]
+        function = torch.amp.autocast_mode._enter_autocast
+        self.entered.append(
+            evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
+        )
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
+        function = torch.amp.autocast_mode._exit_autocast
+        evaluator.capture.call_in_graph(
+            evaluator, "call_function", function, [self.entered.pop()]
+        )
+        return NONE
+
+
+AUTOCAST_PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")
+
+
+@constructs(torch.autocast)
+def make_autocast(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``torch.autocast(...)`` with constant arguments."""
+    values: dict[str, Any] = {"dtype": None, "enabled": True, "cache_enabled": None}
+    values |= {n: v.as_constant() for n, v in zip(AUTOCAST_PARAMETERS, args, strict=False)}
+    values |= {name: value.as_constant() for name, value in kwargs.items()}
+    if "device_type" not in values:
+        raise_observed(TypeError, "autocast() missing 1 required argument: 'device_type'")
+    if not values["enabled"]:
+        values["enabled"] = False
+    return AutocastVariable(values)
+
+
+class EnteredAutocast(VariableTracker):
+    """What entering autocast gives, for leaving it."""
+
+    def __init__(self, node: Any) -> None:
+        super().__init__()
+        self.node = node
+
+    def as_argument(self) -> Any:
+        return self.node
+
+

@@ -1,0 +1,178 @@
+"""What an attribute found on a class becomes when it is read through an instance or the class.
+
+``function --> bound method``, ``property --> its getter's result``, ``staticmethod --> function``,
+``classmethod --> method bound to the class``, any other descriptor: its ``__get__`` is inlined.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+MISSING: Final = object()
+"""No such attribute."""
+
+BUILTIN_METHODS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.BuiltinFunctionType,
+    types.ClassMethodDescriptorType,
+)
+DATA_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+TRUSTED_MODULES: Final = frozenset(
+    "torch builtins math operator itertools functools collections enum abc typing types dataclasses "
+    "copy contextlib numbers inspect sys os warnings numpy re string random".split()
+)
+"""Top-level packages whose modules and classes nobody changes: their attributes need no guards."""
+
+
+def is_trusted(module: str | None) -> bool:
+    """Whether a module belongs to a package that nobody changes."""
+    return (module or "").partition(".")[0] in TRUSTED_MODULES
+
+
+def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type, Any]:
+    """The class in the method resolution order that defines `name`, and the raw attribute.
+
+    Args:
+        after: begin behind this class, as `super` does.
+    """
+    order = cls.__mro__
+    if after is not None:
+        order = order[order.index(after) + 1 :]
+    for base in order:
+        if name in base.__dict__:
+            return base, base.__dict__[name]
+    return cls, MISSING
+
+
+def class_attribute_source(evaluator: Evaluator, cls: type, name: str, value: object) -> Source:
+    """Where to load something that a class holds; trusted classes never change theirs."""
+    if is_trusted(cls.__module__):
+        return evaluator.capture.reference(value, f"{cls.__name__}_{name}")
+    return ItemSource(AttributeSource(evaluator.capture.reference(cls), "__dict__"), name)
+
+
+def class_function(
+    evaluator: Evaluator, cls: type, name: str, raw: Any, part: str | None = None
+) -> VariableTracker:
+    """The tracker of a function that a class holds, directly or inside a descriptor."""
+    value = getattr(raw, part) if part else raw
+    source = class_attribute_source(evaluator, cls, name, value)
+    if part and not source.is_fixed:
+        source = AttributeSource(source, part)
+    return evaluator.capture.wrap(value, source)
+
+
+def class_tracker(evaluator: Evaluator, cls: type) -> VariableTracker:
+    """The tracker of a class."""
+    return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
+
+
+def bind(
+    evaluator: Evaluator,
+    owner: VariableTracker | None,
+    cls: type,
+    found_in: type,
+    name: str,
+    raw: Any,
+) -> VariableTracker:
+    """What reading the raw class attribute gives.
+
+    Args:
+        owner: the instance; None when it is read through the class itself.
+        cls: the class of the instance.
+        found_in: the class that holds the attribute.
+    """
+    if isinstance(raw, types.FunctionType):
+        function = class_function(evaluator, found_in, name, raw)
+        return function if owner is None else BoundMethodVariable(function, owner)
+    if isinstance(raw, staticmethod):
+        return class_function(evaluator, found_in, name, raw, "__func__")
+    if isinstance(raw, classmethod):
+        function = class_function(evaluator, found_in, name, raw, "__func__")
+        return BoundMethodVariable(function, class_tracker(evaluator, cls))
+    if isinstance(raw, property) and owner is not None:
+        getter = class_function(evaluator, found_in, name, raw, "fget")
+        return getter.call(evaluator, [owner], {})
+    if isinstance(raw, functools.cached_property) and owner is not None:
+        value = class_function(evaluator, found_in, name, raw, "func").call(evaluator, [owner], {})
+        evaluator.capture.side_effects.store_attribute(owner, name, value, raw=True)
+        return value
+    if isinstance(raw, BUILTIN_METHODS):
+        return BuiltinMethodVariable(raw, name, owner, class_tracker(evaluator, cls))
+    source = class_attribute_source(evaluator, found_in, name, raw)
+    value = evaluator.capture.wrap(raw, source)
+    if hasattr(type(raw), "__get__"):
+        return _python_descriptor(evaluator, owner, cls, value, name)
+    return value
+
+
+def _python_descriptor(
+    evaluator: Evaluator,
+    owner: VariableTracker | None,
+    cls: type,
+    descriptor: VariableTracker,
+    name: str,
+) -> VariableTracker:
+    _, getter = class_lookup(descriptor.python_type(), "__get__")
+    if not isinstance(getter, types.FunctionType):
+        if owner is None and isinstance(getattr(descriptor, "value", None), type):
+            return descriptor
+        unsupported("descriptor", f"attribute {name!r} of a {cls.__name__} is a built-in descriptor")
+    from_owner = owner or evaluator.capture.wrap(None, evaluator.capture.reference(None))
+    args = [from_owner, class_tracker(evaluator, cls)]
+    return descriptor.call_method(evaluator, "__get__", args, {})
+
+
+class BuiltinMethodVariable(VariableTracker):
+    """A method written in C, found on a class: bound to `owner`, or not yet."""
+
+    def __init__(
+        self,
+        value: Any,
+        name: str,
+        owner: VariableTracker | None,
+        cls: VariableTracker,
+    ) -> None:
+        super().__init__()
+        self.value, self.name, self.owner, self.cls = value, name, owner, cls
+
+    def __repr__(self) -> str:
+        return f"BuiltinMethodVariable({self.value}, owner={self.owner})"
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if isinstance(self.value, types.BuiltinFunctionType | types.ClassMethodDescriptorType):
+            return self.cls.call_class_method(evaluator, self.name, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+        owner, rest = (args[0], args[1:]) if self.owner is None else (self.owner, args)
+        builtin = getattr(owner, "call_builtin", None)
+        if builtin is not None:
+            return builtin(evaluator, self.value, rest, kwargs)  # type: ignore[no-any-return]
+        return owner.call_method(evaluator, self.name, rest, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.owner is not None:
+            return f"{residual.name_for(self.owner)}.{self.name}"
+        return f"{residual.name_for(self.cls)}.{self.name}"

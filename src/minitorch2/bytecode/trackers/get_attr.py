@@ -1,0 +1,90 @@
+"""Methods on their way to a call: built-in ones by name, Python functions bound to their first argument.
+
+Slides: ``GetAttrVariable(obj, name="sum")``; paper, section 3.5: *UserMethodVariable*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from types import BuiltinMethodType, MethodType
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.trackers.base import VariableTracker
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.sources import Source
+
+
+class GetAttrVariable(VariableTracker):
+    """The built-in method `name` bound to `owner`."""
+
+    def __init__(self, owner: VariableTracker, name: str) -> None:
+        super().__init__(guards=owner.guards)
+        self.owner = owner
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"GetAttrVariable({self.owner}, name={self.name!r})"
+
+    def python_type(self) -> type:
+        return BuiltinMethodType
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        return self.owner.call_method(evaluator, self.name, args, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.name_for(self.owner)}.{self.name}"
+
+
+class BoundMethodVariable(VariableTracker):
+    """A callable bound to its first argument: ``function.__get__(owner)`` of a Python function."""
+
+    def __init__(
+        self, function: VariableTracker, owner: VariableTracker, source: Source | None = None
+    ) -> None:
+        super().__init__(source=source, guards=function.guards | owner.guards)
+        self.function = function
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"BoundMethodVariable({self.function}, owner={self.owner})"
+
+    def python_type(self) -> type:
+        return MethodType
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def hash_key(self) -> Hashable:
+        return ("method", self.function.hash_key(), self.owner.hash_key())
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "__func__":
+            return self.function
+        if name == "__self__":
+            return self.owner
+        return self.function.get_attribute(evaluator, name)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        return self.function.call(evaluator, [self.owner, *args], kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        method_type = residual.reference(MethodType, "MethodType")
+        return f"{method_type}({residual.name_for(self.function)}, {residual.name_for(self.owner)})"

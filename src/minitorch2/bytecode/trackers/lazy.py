@@ -1,0 +1,41 @@
+"""An element of a container that nobody has looked at yet.
+
+A list or dict from outside may hold hundreds of values of which the program uses three. Elements
+stay lazy inside their container, and become trackers, with guards, when they are taken out.
+PyTorch 2 paper, section 3.4: "new symbolic representations for these constructs are added lazily".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.trackers.base import VariableTracker
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+    from minitorch2.bytecode.sources import Source
+
+
+class LazyVariable(VariableTracker):
+    """A value that `source` loads; `realize` makes the tracker that models it."""
+
+    def __init__(self, capture: Capture, value: object, source: Source) -> None:
+        super().__init__(source=source)
+        self.capture = capture
+        self.value = value
+        self.load_from = source
+
+    def realize(self) -> VariableTracker:
+        """The tracker of the value; from now on the captured code is guarded on it."""
+        return self.capture.wrap(self.value, self.load_from)
+
+
+def realize(tracker: VariableTracker) -> VariableTracker:
+    """The tracker itself, unless it is lazy."""
+    return tracker.realize() if isinstance(tracker, LazyVariable) else tracker
+
+
+def realize_all(trackers: Iterable[VariableTracker]) -> list[VariableTracker]:
+    """All elements as trackers."""
+    return [realize(tracker) for tracker in trackers]

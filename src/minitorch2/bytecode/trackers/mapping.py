@@ -1,0 +1,428 @@
+"""Dicts, ordered dicts, default dicts, their views, and read-only mapping proxies.
+
+Entries keep insertion order. A dict that came from outside and is changed gets its final contents,
+in place, after the graph. PyTorch 2 paper, section 3.5 (*ConstDictVariable*).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.constant import (
+    NONE,
+    NOT_IMPLEMENTED,
+    ConstantVariable,
+    literal,
+    register_literal,
+)
+from minitorch2.bytecode.trackers.iterator import SequenceIterator
+from minitorch2.bytecode.trackers.lazy import realize
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.sequence import TupleVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.graph.node import Argument
+
+Entry = tuple[VariableTracker, VariableTracker]
+
+
+class DictVariable(ModeledVariable):
+    """A dict of exactly the class `cls`; `entries` maps hash keys to (key, value)."""
+
+    def __init__(self, entries: Iterable[Entry] = (), cls: type = dict, **options: Any) -> None:
+        super().__init__(**options)
+        self.entries: dict[Hashable, Entry] = {key.hash_key(): (key, v) for key, v in entries}
+        self.cls = cls
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(length={len(self.entries)}, source={self.source})"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def hash_key(self) -> Hashable:
+        return raise_observed(TypeError, f"unhashable type: '{self.cls.__name__}'")
+
+    def is_constant(self) -> bool:
+        return self.cls in (dict, OrderedDict) and all(
+            key.is_constant() and value.is_constant() for key, value in self.pairs()
+        )
+
+    def as_constant(self) -> Any:
+        return self.cls((key.as_constant(), value.as_constant()) for key, value in self.pairs())
+
+    def as_argument(self) -> Argument:
+        return {key.as_constant(): value.as_argument() for key, value in self.pairs()}
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return bool(self.entries)
+
+    # Entries ------------------------------------------------------------------------------------
+
+    def pairs(self) -> list[Entry]:
+        """All entries, none lazy."""
+        return [(key, self.lookup(key)) for key, _ in self.entries.values()]  # type: ignore[misc]
+
+    def keys(self) -> list[VariableTracker]:
+        """The keys in order."""
+        return [key for key, _ in self.entries.values()]
+
+    def values(self) -> list[VariableTracker]:
+        """The values in order, none lazy."""
+        return [value for _, value in self.pairs()]
+
+    def lookup(self, key: VariableTracker) -> VariableTracker | None:
+        """The value of a key, no longer lazy; None if there is no such key."""
+        hash_key = key.hash_key()
+        entry = self.entries.get(hash_key)
+        if entry is None:
+            return None
+        value = realize(entry[1])
+        self.entries[hash_key] = (entry[0], value)
+        return value
+
+    def lookup_name(self, name: str) -> VariableTracker | None:
+        """The value of a string key."""
+        return self.lookup(ConstantVariable(name))
+
+    def store(self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker) -> None:
+        """``self[key] = value``; an existing key object stays, as in Python."""
+        hash_key = key.hash_key()
+        self.changed(evaluator)
+        known = self.entries.get(hash_key)
+        self.entries[hash_key] = (known[0] if known else key, value)
+
+    def changed(self, evaluator: Evaluator) -> dict[Hashable, Entry]:
+        """The entries, about to change."""
+        evaluator.capture.side_effects.mutated(self)
+        return self.entries
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        return self.keys()
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def py___len__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.entries))
+
+    def py___contains__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        return ConstantVariable(key.hash_key() in self.entries)
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        return SequenceIterator(self.keys(), type(iter({})))
+
+    def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
+        return SequenceIterator(self.keys()[::-1])
+
+    def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        value = self.lookup(key)
+        if value is None:
+            return self.missing(evaluator, key)
+        return value
+
+    def missing(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        """What subscripting gives for an absent key."""
+        if key.is_constant():
+            raise_observed(KeyError, key.as_constant())
+        raise ObservedError(KeyError)
+
+    def py_get(
+        self, evaluator: Evaluator, key: VariableTracker, default: VariableTracker = NONE
+    ) -> VariableTracker:
+        value = self.lookup(key)
+        return default if value is None else value
+
+    def py_keys(self, evaluator: Evaluator) -> VariableTracker:
+        return DictViewVariable(self, "keys")
+
+    def py_values(self, evaluator: Evaluator) -> VariableTracker:
+        return DictViewVariable(self, "values")
+
+    def py_items(self, evaluator: Evaluator) -> VariableTracker:
+        return DictViewVariable(self, "items")
+
+    def py_copy(self, evaluator: Evaluator) -> VariableTracker:
+        return self.make(self.entries.values())
+
+    def make(self, entries: Iterable[Entry]) -> DictVariable:
+        """A new dict of the same kind."""
+        return DictVariable(entries, self.cls)
+
+    def py___eq__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        if not isinstance(other, DictVariable):
+            return NOT_IMPLEMENTED
+        if list(self.entries) != list(other.entries) and (
+            set(self.entries) != set(other.entries)
+            or (self.cls is OrderedDict and other.cls is OrderedDict)
+        ):
+            return ConstantVariable(False)
+        same = all(
+            operations.equal(evaluator, value, other.lookup(key) or NONE)
+            for key, value in self.pairs()
+        )
+        return ConstantVariable(same)
+
+    def py___ne__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        result = self.py___eq__(evaluator, other)
+        if result is NOT_IMPLEMENTED:
+            return result
+        return ConstantVariable(not result.as_constant())
+
+    def py___or__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        if not isinstance(other, DictVariable):
+            return NOT_IMPLEMENTED
+        return self.make([*self.entries.values(), *other.entries.values()])
+
+    # Writing ------------------------------------------------------------------------------------
+
+    def py___setitem__(
+        self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
+    ) -> None:
+        self.store(evaluator, key, value)
+
+    def py___delitem__(self, evaluator: Evaluator, key: VariableTracker) -> None:
+        if self.lookup(key) is None:
+            DictVariable.missing(self, evaluator, key)
+        del self.changed(evaluator)[key.hash_key()]
+
+    def py_pop(
+        self,
+        evaluator: Evaluator,
+        key: VariableTracker,
+        default: VariableTracker | None = None,
+    ) -> VariableTracker:
+        value = self.lookup(key)
+        if value is None:
+            return default or DictVariable.missing(self, evaluator, key)
+        del self.changed(evaluator)[key.hash_key()]
+        return value
+
+    def py_popitem(
+        self, evaluator: Evaluator, last: VariableTracker | None = None
+    ) -> VariableTracker:
+        if not self.entries:
+            raise_observed(KeyError, "popitem(): dictionary is empty")
+        from_end = last is None or operations.truth(evaluator, last)
+        key = self.keys()[-1 if from_end else 0]
+        return TupleVariable([key, self.py_pop(evaluator, key)])
+
+    def py_setdefault(
+        self, evaluator: Evaluator, key: VariableTracker, default: VariableTracker = NONE
+    ) -> VariableTracker:
+        value = self.lookup(key)
+        if value is None:
+            self.store(evaluator, key, default)
+            return default
+        return value
+
+    def py_clear(self, evaluator: Evaluator) -> None:
+        self.changed(evaluator).clear()
+
+    def py_update(
+        self, evaluator: Evaluator, other: VariableTracker | None = None, **named: VariableTracker
+    ) -> None:
+        for key, value in entries_of(evaluator, other):
+            self.store(evaluator, key, value)
+        for name, value in named.items():
+            self.store(evaluator, ConstantVariable(name), value)
+
+    def py___ior__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        self.py_update(evaluator, other)
+        return self
+
+    def py_move_to_end(
+        self, evaluator: Evaluator, key: VariableTracker, last: VariableTracker | None = None
+    ) -> None:
+        if self.lookup(key) is None:
+            self.missing(evaluator, key)
+        entries = self.changed(evaluator)
+        hash_key = key.hash_key()
+        entry = entries.pop(hash_key)
+        rest = dict(entries)
+        entries.clear()
+        if last is None or operations.truth(evaluator, last):
+            entries.update({**rest, hash_key: entry})
+        else:
+            entries.update({hash_key: entry, **rest})
+
+    # Rebuilding ---------------------------------------------------------------------------------
+
+    def names(self, residual: Residual) -> str:
+        """``key: value`` pairs as text."""
+        return ", ".join(
+            f"{residual.name_for(key)}: {residual.name_for(value)}"
+            for key, value in self.entries.values()
+        )
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        if self.cls is dict:
+            return f"{{{self.names(residual)}}}"
+        return f"{residual.reference(self.cls)}({{{self.names(residual)}}})"
+
+    def mutation(self, residual: Residual, name: str) -> list[str]:
+        contents = residual.bind(f"{{{self.names(residual)}}}", "contents")
+        return [f"{name}.clear()", f"{name}.update({contents})"]
+
+
+class DefaultDictVariable(DictVariable):
+    """A `collections.defaultdict`."""
+
+    def __init__(
+        self, entries: Iterable[Entry] = (), factory: VariableTracker = NONE, **options: Any
+    ) -> None:
+        super().__init__(entries, defaultdict, **options)
+        self.factory = factory
+
+    def is_constant(self) -> bool:
+        return False
+
+    def make(self, entries: Iterable[Entry]) -> DictVariable:
+        return DefaultDictVariable(entries, self.factory)
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "default_factory":
+            return self.factory
+        return super().get_attribute(evaluator, name)
+
+    def missing(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        if self.factory.is_constant():
+            return super().missing(evaluator, key)
+        value = self.factory.call(evaluator, [], {})
+        self.store(evaluator, key, value)
+        return value
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        factory = residual.name_for(self.factory)
+        return f"{residual.reference(defaultdict)}({factory}, {{{self.names(residual)}}})"
+
+
+class DictViewVariable(ModeledVariable):
+    """``d.keys()``, ``d.values()`` or ``d.items()``: a live view."""
+
+    def __init__(self, owner: DictVariable, kind: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.view = kind
+
+    def python_type(self) -> type:
+        return type(getattr(self.owner.python_type()(), self.view)())
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        if self.view == "keys":
+            return self.owner.keys()
+        if self.view == "values":
+            return self.owner.values()
+        return [TupleVariable(pair) for pair in self.owner.pairs()]
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return bool(self.owner.entries)
+
+    def py___len__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.owner.entries))
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        return SequenceIterator(self.items(evaluator))
+
+    def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
+        return SequenceIterator(self.items(evaluator)[::-1])
+
+    def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
+        if self.view == "keys":
+            return self.owner.py___contains__(evaluator, item)
+        found = any(operations.equal(evaluator, e, item) for e in self.items(evaluator))
+        return ConstantVariable(found)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.name_for(self.owner)}.{self.view}()"
+
+
+class MappingProxyVariable(ModeledVariable):
+    """A `types.MappingProxyType`: read-only view of a dict."""
+
+    def __init__(self, owner: DictVariable, **options: Any) -> None:
+        super().__init__(**options)
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return MappingProxyType
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        return self.owner.items(evaluator)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return self.owner.truth(evaluator)
+
+    def call_unmodeled(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if not hasattr(MappingProxyType, name):
+            return super().call_unmodeled(evaluator, name, args, kwargs)
+        return self.owner.call_method(evaluator, name, args, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return f"{residual.reference(MappingProxyType)}({residual.name_for(self.owner)})"
+
+
+def entries_of(evaluator: Evaluator, value: VariableTracker | None) -> list[Entry]:
+    """The entries that ``dict(value)`` would have, for a mapping or an iterable of pairs."""
+    if value is None:
+        return []
+    container = getattr(value, "container", value)
+    if isinstance(container, DictVariable):
+        return container.pairs()
+    if hasattr(value.python_type(), "keys"):
+        keys = operations.iterate(evaluator, value.call_method(evaluator, "keys", [], {}))
+        return [(key, operations.get_item(evaluator, value, key)) for key in keys]
+    return [_pair(evaluator, item) for item in operations.iterate(evaluator, value)]
+
+
+def _pair(evaluator: Evaluator, item: VariableTracker) -> Entry:
+    parts = operations.iterate(evaluator, item)
+    if len(parts) != 2:
+        message = f"dictionary update sequence element has length {len(parts)}; 2 is required"
+        raise_observed(ValueError, message)
+    return parts[0], parts[1]
+
+
+def dict_of_names(values: dict[str, VariableTracker]) -> DictVariable:
+    """A new dict with string keys, such as ``**kwargs``."""
+    return DictVariable((ConstantVariable(name), value) for name, value in values.items())
+
+
+def keys_as_names(evaluator: Evaluator, value: VariableTracker) -> dict[str, VariableTracker]:
+    """The keyword arguments that ``**value`` passes."""
+    named: dict[str, VariableTracker] = {}
+    for key, element in entries_of(evaluator, value):
+        name = key.as_constant()
+        if not isinstance(name, str):
+            raise_observed(TypeError, "keywords must be strings")
+        named[name] = element
+    return named
+
+
+def _wrap_dict(value: dict[Any, Any]) -> VariableTracker:
+    return DictVariable(((literal(k), literal(v)) for k, v in value.items()), type(value))
+
+
+register_literal(dict, _wrap_dict)
+register_literal(OrderedDict, _wrap_dict)
+register_literal(MappingProxyType, lambda v: MappingProxyVariable(_wrap_dict(dict(v))))  # type: ignore[arg-type]
+

@@ -1,0 +1,124 @@
+"""`torch.nn.Module` instances: parameters are inputs of the graph, `forward` is inlined.
+
+A module is an ordinary object whose ``__getattr__`` looks into three dicts, and whose call is
+``forward`` if no hooks are set. Both rules are written out here, so that a module costs one guard
+for its class, one for its hooks, and those of what the program reads.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.sources import AttributeSource, ItemSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import (
+    MISSING,
+    class_function,
+    class_lookup,
+)
+from minitorch2.bytecode.trackers.objects import ObjectVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minitorch2.bytecode.evaluator import Evaluator
+
+REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
+HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True)
+class NoHooks(SourceGuard):
+    """A module without hooks."""
+
+    KIND = "MODULE_HOOKS"
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        hooks = " or ".join(f"{path}.{hook}" for hook in HOOKS)
+        yield Check("hooks", f"not ({hooks})", hooks, "none")
+
+
+class ModuleVariable(ObjectVariable):
+    """An `nn.Module`."""
+
+    value: torch.nn.Module
+
+    def missing_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        """``nn.Module.__getattr__``, and a user's own one if that finds nothing."""
+        attributes = self.instance_dict()
+        assert self.source is not None
+        for registry in REGISTRIES:
+            entries = attributes.get(registry, {})
+            if isinstance(entries, dict) and name in entries:
+                source = ItemSource(AttributeSource(self.source, registry), name)
+                return evaluator.capture.wrap(entries[name], source)
+        if class_lookup(self.cls, "__getattr__")[0] is not torch.nn.Module:
+            return super().missing_attribute(evaluator, name)
+        for registry in REGISTRIES:
+            guard = KeyAbsent(AttributeSource(self.source, registry), name)
+            self.guards |= {evaluator.capture.add_guard(guard)}
+        message = f"{self.cls.__name__!r} object has no attribute {name!r}"
+        return raise_observed(AttributeError, message)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        found_in, custom = class_lookup(self.cls, "__call__")
+        if found_in is not torch.nn.Module:
+            method = class_function(evaluator, found_in, "__call__", custom)
+            return method.call(evaluator, [self, *args], kwargs)
+        if self._has_hooks():
+            found_in, implementation = class_lookup(self.cls, "_call_impl")
+            function = class_function(evaluator, found_in, "_call_impl", implementation)
+            return function.call(evaluator, [self, *args], kwargs)
+        if self.value._compiled_call_impl is not None:
+            unsupported("compiled-module", "a module that was compiled with torch.compile")
+        assert self.source is not None
+        self.guards |= {
+            evaluator.capture.add_guard(NoHooks(self.source, user_line=evaluator.source_line()))
+        }
+        return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
+
+    def _has_hooks(self) -> bool:
+        attributes = self.instance_dict()
+        return any(attributes.get(hook) for hook in HOOKS) or _global_hooks()
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        if class_lookup(self.cls, "__len__")[1] is MISSING:
+            return True
+        return super().truth(evaluator)
+
+    def plain_set_attribute(
+        self, evaluator: Evaluator, name: str, value: VariableTracker
+    ) -> None:
+        """Writes go through ``nn.Module.__setattr__`` again when they are applied."""
+        parameters = self.instance_dict().get("_parameters", {})
+        if isinstance(parameters, dict) and name in parameters:
+            unsupported("parameter-write", f"assignment to the parameter {name!r} of a module")
+        if isinstance(value, ModuleVariable):
+            unsupported("module-write", f"assignment of a module to the attribute {name!r}")
+        super().plain_set_attribute(evaluator, name, value)
+
+    def has_dict(self) -> bool:
+        return True
+
+
+def _global_hooks() -> bool:
+    module = torch.nn.modules.module
+    names = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
+    return any(getattr(module, name) for name in names)
+
+
+def is_inlinable(function: types.FunctionType) -> bool:
+    """Whether a function is one of `torch.nn`'s own, whose source reads like user code."""
+    return function.__module__.startswith("torch.nn.")

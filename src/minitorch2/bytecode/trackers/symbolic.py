@@ -1,0 +1,114 @@
+"""Numbers that depend on sizes of the inputs: symbolic integers, floats and truth values.
+
+They are computed while capturing, by `minitorch2.graph.symbols`; only as an argument of an operator
+do they enter the graph, as an expression of size symbols. A branch on one consults the sizes seen
+while capturing and adds a guard. PyTorch 2 paper, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.constant import NOT_IMPLEMENTED, literal
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.graph.symbols import expr_of
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.graph.node import Argument
+
+Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
+PYTHON_TYPES: Final[dict[type, type]] = {
+    torch.SymInt: int,
+    torch.SymFloat: float,
+    torch.SymBool: bool,
+}
+
+_METHODS: Final[dict[str, Any]] = {
+    "__abs__": abs,
+    "__floor__": math.floor,
+    "__ceil__": math.ceil,
+    "__trunc__": math.trunc,
+    "__int__": torch.sym_int,
+    "__float__": torch.sym_float,
+    "__neg__": operator.neg,
+}
+
+
+def compute(function: Callable[..., Any], *operands: VariableTracker) -> VariableTracker | None:
+    """Apply a function to numbers of which one is symbolic; None if that is not what they are."""
+    if not any(isinstance(operand, SymbolicNumberVariable) for operand in operands):
+        return None
+    values = [_operand(operand) for operand in operands]
+    if any(value is NotImplemented for value in values):
+        return None
+    return from_number(function(*values))
+
+
+def from_number(value: object) -> VariableTracker:
+    """The tracker of a number that metadata gave: symbolic if the number is."""
+    if isinstance(value, Symbolic) and not _is_known(value):
+        return SymbolicNumberVariable(value)
+    return literal(_plain(value))
+
+
+def _is_known(value: Symbolic) -> bool:
+    return value.node.is_constant() if hasattr(value.node, "is_constant") else False
+
+
+def _plain(value: object) -> object:
+    for symbolic, plain in PYTHON_TYPES.items():
+        if isinstance(value, symbolic):
+            return plain(value)
+    return value
+
+
+class SymbolicNumberVariable(VariableTracker):
+    """A `torch.SymInt`, `SymFloat` or `SymBool`: Python takes it for an int, float or bool."""
+
+    def __init__(self, value: Symbolic, **options: Any) -> None:
+        super().__init__(**options)
+        self.number = value
+
+    def __repr__(self) -> str:
+        return f"SymbolicNumberVariable({self.number})"
+
+    def python_type(self) -> type:
+        return PYTHON_TYPES[type(self.number)]
+
+    def as_argument(self) -> Argument:
+        return expr_of(self.number)  # type: ignore[arg-type]
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return bool(self.number != 0 if isinstance(self.number, torch.SymInt) else self.number)
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        return GetAttrVariable(self, name)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name in ("__index__", "__hash__", "bit_length"):
+            return literal(getattr(int(self.number), name)())
+        function = _METHODS.get(name)
+        if function is None or args:
+            return NOT_IMPLEMENTED
+        return from_number(function(self.number))
+
+
+def _operand(value: VariableTracker) -> Any:
+    if isinstance(value, SymbolicNumberVariable):
+        return value.number
+    if value.is_constant() and isinstance(value.as_constant(), int | float):
+        return value.as_constant()
+    return NotImplemented
