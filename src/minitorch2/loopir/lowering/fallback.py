@@ -77,7 +77,7 @@ def out_variant_of(target: OpOverload) -> OpOverload | None:
     packet = target._overloadpacket
     for name in packet.overloads():  # type: ignore[no-untyped-call]
         candidate = getattr(packet, name)
-        is_real = torch.Tag.out in candidate.tags and torch.Tag.generated not in candidate.tags
+        is_real = torch.Tag.generated not in candidate.tags
         if is_real and _same_arguments(target, candidate):
             return candidate  # type: ignore[no-any-return]
     return None
