@@ -176,6 +176,8 @@ class _GraphLowering:
         if node in self.returned and isinstance(box.data, StorageBox):
             return "the graph returns it"
         cost, readers = body_cost(loops), len(node.users)
+        if cost.reads and not config.current().inline_pointwise:
+            return "inlining is off"
         if cost.operations > MAX_OPERATIONS:
             return f"its body has {cost.operations} operations (limit {MAX_OPERATIONS})"
         limit = config.current().realize_reads_threshold

@@ -100,7 +100,7 @@ _EXPRESSION_RULES: dict[type, Callable[..., Any]] = {
 def _truncdiv(x: Array, y: Array) -> Array:
     quotient = np.floor_divide(x, y)
     inexact = (quotient * y != x) & ((x < 0) != (y < 0))
-    return quotient + inexact.astype(x.dtype)
+    return np.asarray(quotient + inexact.astype(x.dtype))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -264,7 +264,8 @@ def _position_of_extreme(
     hit = candidate == best
     if candidate.dtype.kind == "f":
         hit |= np.isnan(candidate) & np.isnan(best)
-    return np.where(hit, position, np.iinfo(np.int64).max).min(axis=axes, keepdims=True)
+    positions = np.where(hit, position, np.iinfo(np.int64).max)
+    return np.asarray(positions.min(axis=axes, keepdims=True, initial=np.iinfo(np.int64).max))
 
 
 def _extreme(

@@ -58,6 +58,13 @@ def elu(
     return ops.where(ops.le(x, _constant(dtype, 0)), negative, ops.mul(x, scale))
 
 
+@pointwise(aten.celu)
+def celu(dtype: torch.dtype, x: Value, alpha: Value) -> Value:
+    """`x` where positive, else `alpha * (exp(x / alpha) - 1)`."""
+    negative = ops.mul(ops.expm1(ops.truediv(x, alpha)), alpha)
+    return ops.where(ops.le(x, _constant(dtype, 0)), negative, x)
+
+
 @pointwise(aten.silu)
 def silu(dtype: torch.dtype, x: Value) -> Value:
     """`x * sigmoid(x)`"""

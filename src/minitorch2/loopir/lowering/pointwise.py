@@ -126,7 +126,7 @@ def neg(dtype: torch.dtype, x: Value) -> Value:
 @pointwise(aten.abs)
 def abs_(dtype: torch.dtype, x: Value) -> Value:
     """`|x|`"""
-    return ops.abs(x)
+    return x if dtype == torch.bool else ops.abs(x)
 
 
 @pointwise(aten.sign, aten.sgn)

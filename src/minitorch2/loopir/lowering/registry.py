@@ -22,11 +22,14 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from minitorch2 import config
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.expressions import Expr, product
+from minitorch2.loopir.handlers.counter import body_cost
+from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, Pointwise
 from minitorch2.loopir.ops import Value, compute_dtype, ops
 from minitorch2.loopir.promotion import Operand, Promotion, computation_type
 from minitorch2.loopir.views import broadcast_sizes, expand
+
 
 class NoLoopForm(Exception):
     """Raised by a lowering whose arguments have no loop form: the operator itself is called."""
@@ -133,15 +136,35 @@ def device_of(tensors: Sequence[TensorBox]) -> torch.device:
 
 
 def _producer(
-    arg: Operand, dtype: torch.dtype, size: tuple[Expr, ...]
+    arg: Operand, dtype: torch.dtype, size: Size
 ) -> Callable[[Index], Value]:
     if not isinstance(arg, TensorBox):
         number = arg
         return lambda index: number_value(number, compute_dtype(dtype))
+    if repeats_expensive_work(arg, size):
+        arg.storage.realize("it is expensive and broadcast: every row would repeat it")
     load = expand(arg, size).make_loader()
     if arg.dtype == dtype:
         return load
     return lambda index: ops.to_dtype(load(index), dtype)
+
+
+def repeats_expensive_work(x: TensorBox, size: Size) -> bool:
+    """Whether broadcasting `x` to `size` would compute expensive functions again and again.
+
+    A value that is constant along the last dimension does not count: it leaves the inner loop.
+    """
+    loops = x.storage.data
+    if not isinstance(loops, Pointwise) or x.size == size:
+        return False
+    extra = product(size[: len(size) - x.ndim])
+    repeated = extra != 1 or any(map(_is_repeated, x.size, size[len(size) - x.ndim :]))
+    along_last = not x.ndim or x.size[-1] == 1
+    return repeated and not along_last and body_cost(loops).expensive > 0
+
+
+def _is_repeated(extent: Expr, target: Expr) -> bool:
+    return extent == 1 and target != 1
 
 
 def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) -> Value:

@@ -24,7 +24,7 @@ from minitorch2.loopir.expressions import (
 )
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.loops import Index
-from minitorch2.loopir.lowering.registry import NoLoopForm, LOWERINGS, lowering
+from minitorch2.loopir.lowering.registry import LOWERINGS, NoLoopForm, lowering
 
 aten = torch.ops.aten
 

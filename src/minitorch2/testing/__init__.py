@@ -1,0 +1,1 @@
+"""Public test tools: Hypothesis strategies and comparisons with eager PyTorch."""
