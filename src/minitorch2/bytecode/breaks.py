@@ -12,15 +12,17 @@ PyTorch 2 paper, section 3.8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from minitorch2.bytecode.continuations import Continuation, argument_value, continuation_at
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
-from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.perform import PERFORMERS, do, is_performable
+from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
+from minitorch2.bytecode.perform import PERFORMERS, do
 from minitorch2.bytecode.residual import Residual
-from minitorch2.bytecode.trackers.base import unsupported
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 
 Bind = Callable[[Continuation], str]
@@ -49,16 +51,66 @@ class FrameEnd:
         Raises:
             UnsupportedError: something that lives on cannot be rebuilt here.
         """
-        if self.evaluator.handled:
-            unsupported("break-in-handler", "a graph break inside an except clause")
-        if instruction.opname in _BRANCHES and instruction.handler is None:
-            _BRANCHES[instruction.opname](self, instruction)
-        elif is_performable(instruction):
-            PERFORMERS[instruction.opname](self.evaluator, self.residual, instruction)
+        for exception in self.evaluator.handled:
+            self._handle(exception)
+        if instruction.opname in BRANCHES:
+            BRANCHES[instruction.opname](self, instruction)
+        elif instruction.opname in PERFORMERS:
+            self._perform(instruction)
             if instruction.falls_through:
                 self.resume(self.evaluator.position + 1)
         else:
-            self.resume(self.evaluator.position, as_is=True)
+            self._leave(instruction)
+
+    def _leave(self, instruction: Instruction) -> None:
+        """Let Python run the rest of the frame, if anything was captured before."""
+        capture = self.evaluator.capture
+        if not len(capture.side_effects) and all(n.op == "placeholder" for n in capture.graph.nodes):
+            unsupported("nothing-captured", f"{instruction.opname} comes before any operation")
+        self.resume(self.evaluator.position, as_is=True)
+
+    def _handle(self, exception: VariableTracker) -> None:
+        """What follows runs while the exception is being handled, as in an ``except`` clause."""
+        self.residual.emit("try:")
+        self.residual.emit_in_block(f"raise {self.residual.name_for(exception)}")
+        self.residual.emit("except BaseException:")
+        self.residual.indent()
+
+    def _perform(self, instruction: Instruction) -> None:
+        with self.caught(instruction):
+            PERFORMERS[instruction.opname](self.evaluator, self.residual, instruction)
+
+    @contextmanager
+    def caught(self, instruction: Instruction) -> Iterator[None]:
+        """Statements of the block raise into the user's own ``try`` or ``with``, if there is one."""
+        handler, residual = instruction.handler, self.residual
+        if handler is None:
+            yield
+            return
+        kept = self.evaluator.stack[: handler.depth]
+        error = residual.new_name("error")
+        residual.emit("try:")
+        residual.indent()
+        yield
+        residual.emit(f"{error} = None")
+        residual.indent(-1)
+        residual.emit(f"except BaseException as caught_{error}:")
+        residual.emit_in_block(f"{error} = caught_{error}")
+        residual.emit(f"if {error} is not None:")
+        residual.indent()
+        self._resume_handler(handler, kept, error)
+        residual.indent(-1)
+
+    def _resume_handler(
+        self, handler: ExceptionHandler, kept: list[VariableTracker], error: str
+    ) -> None:
+        evaluator = self.evaluator
+        saved, evaluator.stack = evaluator.stack, list(kept)
+        if handler.lasti:
+            evaluator.push(ConstantVariable(0))
+        evaluator.push(ResidualVariable(error))
+        self.resume(evaluator.program.positions[id(handler.target)])
+        evaluator.stack = saved
 
     def resume(self, position: int, *, as_is: bool = False) -> None:
         """``return __resume_at_38_2(stack..., live variables...)``"""
@@ -79,14 +131,6 @@ class FrameEnd:
             callee = f"{callee}.closing_over({', '.join(cells)})"
         return f"{callee}({', '.join(arguments)})"
 
-    def branch(self, condition: str, taken: int, otherwise: int) -> None:
-        """``if condition: return taken`` and ``return otherwise``."""
-        self.residual.emit(f"if {condition}:")
-        self.residual.indent()
-        self.resume(taken)
-        self.residual.indent(-1)
-        self.resume(otherwise)
-
     def target(self, instruction: Instruction) -> int:
         """Where a jump goes."""
         return self.evaluator.program.positions[id(instruction.target)]
@@ -94,12 +138,22 @@ class FrameEnd:
 
 def _pop_jump(end: FrameEnd, instruction: Instruction) -> None:
     """The instruction behind the jump comes first, as in the user's program."""
-    condition = end.residual.operand(end.evaluator.pop())
-    test = _TESTS[instruction.opname].format(condition)
-    end.branch(test, end.evaluator.position + 1, end.target(instruction))
+    residual = end.residual
+    condition = residual.operand(end.evaluator.pop())
+    test = TESTS[instruction.opname].format(condition)
+    if instruction.handler is not None:
+        name = residual.new_name("test")
+        with end.caught(instruction):
+            residual.emit(f"{name} = bool({test})")
+        test = name
+    residual.emit(f"if {test}:")
+    residual.indent()
+    end.resume(end.evaluator.position + 1)
+    residual.indent(-1)
+    end.resume(end.target(instruction))
 
 
-_TESTS = {
+TESTS = {
     "POP_JUMP_IF_FALSE": "{}",
     "POP_JUMP_IF_TRUE": "not {}",
     "POP_JUMP_IF_NONE": "{} is not None",
@@ -109,14 +163,18 @@ _TESTS = {
 
 
 def _jump_or_pop(end: FrameEnd, instruction: Instruction) -> None:
-    value = end.evaluator.stack[-1]
-    condition = end.residual.name_for(value)
-    test = condition if instruction.opname == "JUMP_IF_FALSE_OR_POP" else f"not {condition}"
-    end.residual.emit(f"if {test}:")
-    end.residual.indent()
+    residual, value = end.residual, end.evaluator.stack[-1]
+    test = residual.name_for(value)
+    if instruction.handler is not None:
+        name = residual.new_name("test")
+        with end.caught(instruction):
+            residual.emit(f"{name} = bool({test})")
+        test = name
+    residual.emit(f"if {test}:" if instruction.opname == "JUMP_IF_FALSE_OR_POP" else f"if not {test}:")
+    residual.indent()
     end.evaluator.pop()
     end.resume(end.evaluator.position + 1)
-    end.residual.indent(-1)
+    residual.indent(-1)
     end.evaluator.push(value)
     end.resume(end.target(instruction))
 
@@ -124,11 +182,11 @@ def _jump_or_pop(end: FrameEnd, instruction: Instruction) -> None:
 def _for_iter(end: FrameEnd, instruction: Instruction) -> None:
     """``next(iterator, end)``; the end leaves the loop."""
     residual, evaluator = end.residual, end.evaluator
-    iterator = evaluator.stack[-1]
+    iterator = residual.name_for(evaluator.stack[-1])
     finished = residual.reference(_EXHAUSTED, "exhausted")
     item = residual.new_name("item")
-    step = f"{residual.reference(next)}({residual.name_for(iterator)}, {finished})"
-    do(residual, f"{item} = {step}")
+    with end.caught(instruction):
+        do(residual, f"{item} = {residual.reference(next)}({iterator}, {finished})")
     residual.emit(f"if {item} is not {finished}:")
     residual.indent()
     evaluator.push(ResidualVariable(item))
@@ -144,9 +202,10 @@ class _Exhausted:
 
 _EXHAUSTED = _Exhausted()
 
-_BRANCHES: dict[str, Callable[[FrameEnd, Instruction], None]] = {
-    **dict.fromkeys(_TESTS, _pop_jump),
+BRANCHES: dict[str, Callable[[FrameEnd, Instruction], None]] = {
+    **dict.fromkeys(TESTS, _pop_jump),
     "JUMP_IF_TRUE_OR_POP": _jump_or_pop,
     "JUMP_IF_FALSE_OR_POP": _jump_or_pop,
     "FOR_ITER": _for_iter,
 }
+"""Instructions that go on in one of two places."""

@@ -17,9 +17,10 @@ import torch
 
 from minitorch2.bytecode.fake_call import FakeCall, describe_target
 from minitorch2.bytecode.guards import Guard, SameObject
+from minitorch2.bytecode.names import identifier
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.side_effects import SideEffects
-from minitorch2.bytecode.sources import ReferenceSource, Source
+from minitorch2.bytecode.sources import AttributeSource, LocalSource, ReferenceSource, Source
 from minitorch2.bytecode.trackers import build
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.cell import CellVariable
@@ -76,7 +77,7 @@ class Capture:
         guards: what the captured code relies on, in order of discovery and without repeats.
         references: objects with private names, shared by guards and residual code.
         side_effects: pending writes.
-        grad_enabled: grad mode at this point of the user's program.
+        evaluator: the frame that is being evaluated, which may be an inlined one.
     """
 
     frame: Frame
@@ -85,7 +86,7 @@ class Capture:
     guards: dict[Guard, None] = field(default_factory=dict)
     references: References = field(default_factory=References)
     side_effects: SideEffects = field(default_factory=SideEffects)
-    line: SourceLine | None = None
+    evaluator: Evaluator | None = None
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -94,6 +95,11 @@ class Capture:
     _alive: list[object] = field(default_factory=list)
 
     # Guards and values ---------------------------------------------------------------------------
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The user's line that is being evaluated."""
+        return None if self.evaluator is None else self.evaluator.source_line()
 
     def add_guard(self, guard: Guard) -> Guard:
         """Rely on a guard; equal guards are one."""
@@ -111,6 +117,8 @@ class Capture:
         to lead to the same object.
         """
         source = source or self.reference(value)
+        if isinstance(value, FunctionType) and "_minitorch2_dispatcher" in value.__dict__:
+            value, source = value.__wrapped__, AttributeSource(source, "__wrapped__")
         known = self._by_source.get(source)
         if known is not None:
             return known
@@ -162,14 +170,26 @@ class Capture:
         known = self._inputs_by_id.get(id(value))
         if known is not None:
             return known.tracker
-        node = self.graph.placeholder(_input_name(source))
+        with self.graph.inserting_before(self._successor(source)):
+            node = self.graph.placeholder(_input_name(source))
         fake = self._fakes.convert(value)
         node.meta["val"] = fake
         tracker = make(node, fake)
         entry = GraphInput(node, value, source, tracker)
         self.inputs.append(entry)
+        positions = {node: i for i, node in enumerate(self.graph.placeholders)}
+        self.inputs.sort(key=lambda known: positions[known.node])
         self._inputs_by_id[id(value)] = entry
         return tracker
+
+    def _successor(self, source: Source) -> Node | None:
+        """The node that a new placeholder precedes: parameters come first, in their own order."""
+        order = {LocalSource(name): i for i, name in enumerate(map(identifier, self.frame.values))}
+        place = order.get(source, len(order))
+        for entry in self.inputs:
+            if order.get(entry.source, len(order)) > place:
+                return entry.node
+        return next((node for node in self.graph.nodes if node.op != "placeholder"), None)
 
     def call_in_graph(
         self,

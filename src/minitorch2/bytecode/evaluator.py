@@ -130,6 +130,7 @@ class Evaluator:
         instruction = self.program.instructions[self.position]
         self.position += 1
         self.line = instruction.line or self.line
+        self.capture.evaluator = self
         try:
             self.execute(instruction)
         except ObservedError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,13 @@ class ExceptionVariable(VariableTracker):
     def reconstruct(self, residual: Residual) -> str:
         arguments = ", ".join(residual.name_for(argument) for argument in self.arguments)
         return f"{residual.reference(self.kind)}({arguments})"
+
+
+class HandledBefore(VariableTracker):
+    """The exception that was being handled when the captured frame was called, or None."""
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.reference(sys.exception)}()"
 
 
 def exception_of(error: ObservedError) -> VariableTracker:

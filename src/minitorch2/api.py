@@ -1,0 +1,212 @@
+"""The front door: `compile`, `explain`, `disable`, `reset` and the registry of backends.
+
+PyTorch 2 paper, section 3.1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any, ParamSpec, TypeVar, overload
+
+import torch
+
+from minitorch2 import config, stages
+from minitorch2.backends import default_backend, list_backends, lookup_backend, register_backend
+from minitorch2.bytecode.compile_frame import Backend
+from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of, reset_regions
+from minitorch2.bytecode.explain import Explanation, explanation_of
+from minitorch2.bytecode.machine import frame_hook
+from minitorch2.compiled_module import compile_module
+from minitorch2.errors import ConfigError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.logs import get_logger
+
+__all__ = [
+    "Explanation",
+    "compile",
+    "disable",
+    "explain",
+    "list_backends",
+    "lookup_backend",
+    "register_backend",
+    "reset",
+]
+
+_LOGGER = get_logger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=Callable[..., Any])
+
+MODES: dict[str, dict[str, config.Value]] = {
+    "default": {},
+    "reduce-overhead": {"cudagraphs": True},
+    "max-autotune": {"max_autotune": True, "cudagraphs": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True},
+}
+"""The options that each mode stands for."""
+
+Options = Mapping[str, config.Value]
+BackendChoice = str | Backend | None
+
+
+@overload
+def compile(
+    model: C,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: BackendChoice = ...,
+    mode: str | None = ...,
+    options: Options | None = ...,
+    disable: bool = ...,
+) -> C: ...
+
+
+@overload
+def compile(
+    model: None = ...,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: BackendChoice = ...,
+    mode: str | None = ...,
+    options: Options | None = ...,
+    disable: bool = ...,
+) -> Callable[[C], C]: ...
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: BackendChoice = None,
+    mode: str | None = None,
+    options: Options | None = None,
+    disable: bool = False,
+) -> Any:
+    """Make a function or module that means the same and runs faster.
+
+    Use it as a function, or as a decorator with or without parentheses.
+
+    Args:
+        model: a function, method, static or class method, `torch.nn.Module` or other callable. A
+            function gives a function of the same name and signature; a module gives a module of the
+            same class that shares its parameters, buffers, hooks and submodules.
+        fullgraph: a graph break is an error.
+        dynamic: None: sizes are static until one changes; True: symbolic; False: static.
+        backend: name of a backend, or ``backend(graph_module, example_inputs) -> callable``.
+        mode: a name from `MODES` for a set of options; not together with `options`.
+        options: options of `minitorch2.config` for this function only.
+        disable: return `model` as it is.
+
+    Raises:
+        ConfigError: an unknown mode or option (the message names the nearest), or both given.
+        BackendError: an unknown backend.
+        GraphBreakError: at a call, if `fullgraph` and the function cannot be one graph.
+    """
+    chosen = _options(mode, options, fullgraph, dynamic)
+    if disable or config.current().disable:
+        return (lambda given: given) if model is None else model
+    region = Region(_backend(backend), fullgraph=bool(chosen["fullgraph"]), options=chosen)
+    if model is None:
+        return lambda given: _compiled(given, region)
+    return _compiled(model, region)
+
+
+def _backend(chosen: BackendChoice) -> Backend:
+    """The backend to use; without a choice, the one that fits the inputs of each graph."""
+    return _default_backend if chosen is None else lookup_backend(chosen)
+
+
+def _default_backend(module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    return lookup_backend(default_backend(inputs))(module, inputs)
+
+
+def _options(
+    mode: str | None, options: Options | None, fullgraph: bool, dynamic: bool | None
+) -> dict[str, config.Value]:
+    """The options in force while compiling."""
+    if mode is not None and options is not None:
+        raise ConfigError("mode and options exclude each other", code="mode-and-options")
+    chosen = dict(MODES[_known_mode(mode or "default")] if options is None else options)
+    current = config.current()
+    chosen["fullgraph"] = fullgraph or current.fullgraph
+    chosen["dynamic"] = current.dynamic if dynamic is None else dynamic
+    with config.patch(**chosen):
+        return chosen
+
+
+def _known_mode(mode: str) -> str:
+    if mode not in MODES:
+        near = difflib.get_close_matches(mode, MODES, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(MODES)}"
+        raise ConfigError(f"there is no mode {mode!r}{hint}", code="unknown-mode")
+    return mode
+
+
+def _compiled(model: Any, region: Region) -> Any:
+    """The compiled form of anything that can be called."""
+    if isinstance(model, torch.nn.Module):
+        return compile_module(model, region)
+    if isinstance(model, FunctionType):
+        return compile_function(model, region)
+    if isinstance(model, MethodType):
+        return MethodType(_compiled(model.__func__, region), model.__self__)
+    if isinstance(model, staticmethod | classmethod):
+        return type(model)(_compiled(model.__func__, region))
+    if isinstance(model, type) or not callable(model):
+        cause = f"compile() takes a function, a module or a callable object, not {model!r}"
+        raise ConfigError(cause, code="not-compilable")
+    return _compiled_object(model, region)
+
+
+def _compiled_object(model: Callable[..., Any], region: Region) -> Callable[..., Any]:
+    """A callable object: its class's `__call__` is compiled; builtins get a function around them."""
+    call = getattr(type(model), "__call__", None)
+    if isinstance(call, FunctionType):
+        return MethodType(compile_function(call, region), model)
+
+    def calling(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    return compile_function(functools.update_wrapper(calling, model), region)
+
+
+def compile_function(function: FunctionType, region: Region) -> FunctionType:
+    """A function with the same name and signature that dispatches to what the region compiled."""
+    return Dispatcher(region, original_of(function)).as_function()
+
+
+def disable(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that always runs in Python, with everything that it calls: capture breaks at it."""
+
+    @functools.wraps(function)
+    def calling(*args: P.args, **kwargs: P.kwargs) -> R:
+        with frame_hook.disabled():
+            return function(*args, **kwargs)
+
+    return calling
+
+
+def reset() -> None:
+    """Forget everything that was compiled; compiled functions start anew."""
+    reset_regions()
+
+
+def explain(
+    model: Callable[..., Any], *, backend: BackendChoice = None
+) -> Callable[..., Explanation]:
+    """``explain(model)(*args)`` compiles the model anew for these arguments and says what came out."""
+
+    def explaining(*args: Any, **kwargs: Any) -> Explanation:
+        region = Region(_backend(backend), options=_options(None, None, False, None))
+        with stages.collect() as log:
+            _compiled(model, region)(*args, **kwargs)
+        return explanation_of(region, log)
+
+    return explaining

@@ -1,0 +1,72 @@
+"""A compiled `torch.nn.Module`: a module of the same class that shares everything with the original.
+
+The compiled module is an instance of a subclass made for it, whose `forward` is compiled and whose
+``__dict__`` *is* the original's. So parameters, buffers, hooks, submodules, `state_dict` keys,
+`train()`, attributes and `isinstance` are those of the original, both ways, without a word of
+delegation. Calling it is `torch.nn.Module.__call__`, which runs hooks around `forward`.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any, TypeVar
+
+import torch
+
+from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of
+from minitorch2.errors import ConfigError
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+REGION = "_minitorch2_region"
+"""The class attribute that marks a compiled module's class and holds its region."""
+
+
+def compile_module(module: M, region: Region) -> M:
+    """The compiled twin of a module.
+
+    Raises:
+        ConfigError: the module's `forward` is no Python function.
+    """
+    cls = uncompiled_class(type(module))
+    forward = module.__dict__.get("forward", cls.forward)
+    function = getattr(forward, "__func__", forward)
+    if not isinstance(function, FunctionType):
+        cause = f"the forward of {cls.__name__} is no Python function: {forward!r}"
+        raise ConfigError(cause, code="not-compilable")
+    members = {
+        "forward": Dispatcher(region, original_of(function)).as_function(),
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "__reduce_ex__": _reduce,
+        REGION: region,
+    }
+    twin = object.__new__(type(cls)(cls.__name__, (cls,), members))
+    object.__setattr__(twin, "__dict__", module.__dict__)
+    return twin  # type: ignore[no-any-return]
+
+
+def uncompiled_class(cls: type[Any]) -> type[Any]:
+    """The user's class behind a compiled module's."""
+    return cls.__mro__[1] if REGION in cls.__dict__ else cls
+
+
+def uncompiled(module: M) -> M:
+    """The original twin of a compiled module; other modules are their own."""
+    cls = uncompiled_class(type(module))
+    if cls is type(module):
+        return module
+    twin = object.__new__(cls)
+    object.__setattr__(twin, "__dict__", module.__dict__)
+    return twin  # type: ignore[no-any-return]
+
+
+def _reduce(self: torch.nn.Module, protocol: int) -> tuple[Any, ...]:
+    """Copies and pickles are the original's, compiled again by the same backend and options."""
+    region: Region = getattr(type(self), REGION)
+    return _compile_again, (uncompiled(self), region)
+
+
+def _compile_again(module: torch.nn.Module, region: Region) -> torch.nn.Module:
+    return compile_module(module, region)
