@@ -12,13 +12,50 @@ Names of the public interface are looked up in `minitorch2.api` on first use, so
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
+    from minitorch2 import config, errors, logs, stages
+    from minitorch2.api import (
+        Explanation,
+        compile,
+        disable,
+        explain,
+        list_backends,
+        lookup_backend,
+        register_backend,
+        reset,
+    )
 
 __version__ = "0.1.0"
 
+_FROM_API = (
+    "Explanation",
+    "compile",
+    "disable",
+    "explain",
+    "list_backends",
+    "lookup_backend",
+    "register_backend",
+    "reset",
+)
 _MODULES = ("config", "errors", "logs", "stages", "testing")
-_FROM_API = ("compile", "disable", "explain", "list_backends", "register_backend", "reset")
 
-__all__ = ["__version__", *_FROM_API, *_MODULES]
+__all__ = [
+    "Explanation",
+    "__version__",
+    "compile",
+    "config",
+    "disable",
+    "errors",
+    "explain",
+    "list_backends",
+    "logs",
+    "lookup_backend",
+    "register_backend",
+    "reset",
+    "stages",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
@@ -135,6 +136,18 @@ HEAVY = ("torch", "sympy", "numba", "triton", "numpy", "networkx")
 @pytest.mark.parametrize("module", ["minitorch2", "minitorch2.config", "minitorch2.stages"])
 def test_the_basement_imports_nothing_heavy(module):
     assert run(f"import sys, {module}; print(set({HEAVY}) & set(sys.modules))") == "set()"
+
+
+def test_every_public_name_is_found_on_first_use():
+    code = "import minitorch2; print(*(n for n in minitorch2.__all__ if getattr(minitorch2, n)))"
+    assert run(code).split() == minitorch2.__all__
+    api = import_module("minitorch2.api")
+    assert set(api.__all__) <= set(minitorch2.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="compyle"):
+        _ = minitorch2.compyle
 
 
 def test_the_bytecode_machine_needs_no_torch():
