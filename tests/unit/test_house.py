@@ -20,7 +20,7 @@ FLOORS = [path for path in PACKAGES if path.parent == SOURCE]
 # What this project reimplements. They are peers: tests and benchmarks may import them.
 FORBIDDEN = (
     "torch._dynamo", "torch._inductor", "torch._functorch", "torch.jit", "torch.export",
-    "torch.fx", "torch.compiler", "functorch",
+    "torch.fx", "functorch",
 )  # fmt: skip
 EXEMPT = {"torch.fx": "backends"}  # the bridge to torch.compile's own graphs
 
