@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
 
 
+_TENSOR_TYPE: Any = type(torch.FloatTensor)
+
 # Questions about a value --------------------------------------------------------------------------
 
 
@@ -59,7 +61,7 @@ def _is_instance(value: VariableTracker, cls: Any) -> bool:
 def _is_tensor_of(value: TensorVariable, cls: Any) -> bool:
     if cls is torch.nn.Parameter:
         return value.cls is torch.nn.Parameter
-    if isinstance(cls, torch.tensortype):
+    if isinstance(cls, _TENSOR_TYPE):
         unsupported("tensor-type", f"isinstance of a tensor and {cls}")
     return issubclass(value.cls, cls)
 
@@ -78,7 +80,7 @@ def _classes(evaluator: Evaluator, value: VariableTracker) -> list[Any]:
     if isinstance(value, TupleVariable):
         return [cls for item in value.items(evaluator) for cls in _classes(evaluator, item)]
     real = getattr(value, "value", None)
-    if not isinstance(real, type | types.UnionType | torch.tensortype):
+    if not isinstance(real, type | types.UnionType | _TENSOR_TYPE):
         unsupported("isinstance", f"{value} as a class")
     return [real]
 
