@@ -75,7 +75,7 @@ class Scheduler:
         self.capabilities = capabilities
         self.log: list[FusionDecision] = []
         self.places: dict[str, _Place] = {}
-        self.dtypes = _dtypes(lowered)
+        self.dtypes = dtypes_of(lowered)
         for order, buffer in enumerate(lowered.buffers):
             self.places[buffer.name] = _Place(create_node(buffer, order))
         self._connect()
@@ -240,7 +240,7 @@ def _has_side_effects(node: BaseSchedulerNode) -> bool:
     return isinstance(node, ExternKernelSchedulerNode) and node.kernel.has_side_effects
 
 
-def _dtypes(lowered: LoweredGraph) -> dict[str, torch.dtype]:
+def dtypes_of(lowered: LoweredGraph) -> dict[str, torch.dtype]:
     """The dtype of every buffer by name."""
     inputs = {b.name: b.dtype for b in lowered.inputs if isinstance(b, Buffer)}
     constants = {name: value.dtype for name, value in lowered.constants.items()}

@@ -152,6 +152,60 @@ def to_bfloat16(typingctx: Any, number: types.Type) -> Any:
 
 
 @intrinsic
+def where(typingctx: Any, condition: types.Type, x: types.Type, y: types.Type) -> Any:
+    """`x if condition else y`, without a branch; x and y have one type."""
+    if condition != types.boolean or x != y:
+        return None
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
+        return builder.select(*args)
+
+    return x(condition, x, y), codegen
+
+
+def _select_integer(sign: str) -> Any:
+    """The smaller or larger of two integers; Numba's `min` calls a function of another module."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
+        compare = builder.icmp_signed if signature.return_type.signed else builder.icmp_unsigned
+        return builder.select(compare(sign, *args), *args)
+
+    return intrinsic(
+        lambda typingctx, x, y: (_common_integer(x, y)(_common_integer(x, y), _common_integer(x, y)), codegen)
+    )
+
+
+def _common_integer(x: types.Type, y: types.Type) -> types.Type:
+    """The type of two integers of one type, or of an integer and a literal."""
+    return x if x == y and not isinstance(x, types.IntegerLiteral) else types.int64
+
+
+smaller = _select_integer("<")
+larger = _select_integer(">")
+
+
+def _integer_division(name: str) -> Any:
+    """C's division or remainder of signed integers; 0 where C has no answer (a zero divisor)."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
+        x, y = args
+        # Dividing by -1 may overflow and trap, so it is done by negation.
+        zero, one, minus_one = y.type(0), y.type(1), y.type(-1)
+        is_zero = builder.icmp_signed("==", y, zero)
+        is_minus = builder.icmp_signed("==", y, minus_one)
+        safe = builder.select(builder.or_(is_zero, is_minus), one, y)
+        divided = getattr(builder, name)(x, safe)
+        negated = builder.neg(x) if name == "sdiv" else zero
+        return builder.select(is_zero, zero, builder.select(is_minus, negated, divided))
+
+    return intrinsic(lambda typingctx, x, y: (x(x, y), codegen))
+
+
+truncdiv = _integer_division("sdiv")
+remainder = _integer_division("srem")
+
+
+@intrinsic
 def local_array(typingctx: Any, length: types.Type, element: types.Type) -> Any:
     """A scratch array on the stack: `local_array(256, float32)`; `length` must be a literal."""
     if not isinstance(length, types.IntegerLiteral):

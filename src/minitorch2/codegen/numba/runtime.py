@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -46,6 +47,11 @@ class KernelSource:
     pointers: tuple[str, ...]
     sizes: int
     grain: int
+
+    def code(self) -> str:
+        """The text without its comments and under a neutral name: equal code, equal kernel."""
+        text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE)
+        return text.replace(f"def {self.name}(", "def kernel(", 1)
 
     def signature(self) -> Signature:
         """The Numba signature of the function."""
@@ -104,7 +110,7 @@ def kernel_key(source: KernelSource) -> str:
         frontend, library, linking, machine_code, primitives, vecmath, vocabulary
     )
     return disk.key_of(
-        "kernel", source.text, repr(source.pointers), str(source.sizes), machine_code.toolchain(), own
+        "kernel", source.code(), repr(source.pointers), str(source.sizes), machine_code.toolchain(), own
     )
 
 

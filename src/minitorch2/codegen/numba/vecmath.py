@@ -3,11 +3,11 @@
 `math.exp` in a loop is one library call per element; the functions here have no branch and no call,
 so a loop over them runs 8 or 16 elements at a time. Method, for all of them: reduce the argument to
 a small interval, evaluate a minimax polynomial there, undo the reduction. Errors are at most 4 units
-in the last place (tested against float64); infinities, NaN, zeros and subnormals are those of the
+in the last place, of `erf` 5.2 (tested against float64); infinities, NaN, zeros and subnormals are those of the
 C library. Every function takes and returns a float32, but for those whose name ends in `_f64`.
 
-`VECTORIZED` maps a function's name to its versions by dtype; what is missing there comes from the
-C math library, one element at a time (`LIBM`).
+`vocabulary` says which of them a kernel's `exp` or `log` stands for; what is missing here comes from
+the C math library, one element at a time.
 """
 
 from __future__ import annotations
@@ -345,29 +345,3 @@ def pow(x, y):  # type: ignore[no-untyped-def]
     is_one = base == 1.0 or power == 0.0 or (base == -1.0 and absolute(power) == np.inf)
     return float32(1.0 if is_one else value)
 
-
-VECTORIZED = {
-    "exp": {"float32": exp, "float64": exp_f64},
-    "expm1": {"float32": expm1},
-    "exp2": {"float32": exp2},
-    "log": {"float32": log, "float64": log_f64},
-    "log2": {"float32": log2},
-    "log10": {"float32": log10},
-    "log1p": {"float32": log1p},
-    "tanh": {"float32": tanh},
-    "sigmoid": {"float32": sigmoid, "float64": sigmoid_f64},
-    "erf": {"float32": erf},
-    "sin": {"float32": sin},
-    "cos": {"float32": cos},
-    "rsqrt": {"float32": rsqrt, "float64": rsqrt_f64},
-    "pow": {"float32": pow},
-}
-
-# Functions of the C math library, by number of arguments; the float32 version ends in "f".
-LIBM = {
-    name: 1
-    for name in (
-        "exp expm1 exp2 log log2 log10 log1p tanh erf sin cos tan acos asin atan sinh cosh acosh asinh"
-        " atanh erfc lgamma"
-    ).split()
-} | {"pow": 2, "atan2": 2, "fmod": 2, "hypot": 2, "nextafter": 2}  # fmt: skip

@@ -54,7 +54,7 @@ def _functions() -> dict[str, Any]:
 
 _PRIMITIVES = (
     "floor ceil trunc round_even sqrt absolute copysign maximum minimum add_any_order"
-    " multiply_any_order bits from_bits from_float16 to_float16 from_bfloat16 to_bfloat16 local_array"
+    " multiply_any_order where smaller larger truncdiv remainder bits from_bits from_float16 to_float16 from_bfloat16 to_bfloat16 local_array"
 ).split()
 _TYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 boolean".split()
 
@@ -62,6 +62,8 @@ VOCABULARY: dict[str, Any] = {
     **_functions(),
     **{name: getattr(primitives, name) for name in _PRIMITIVES},
     **{name: getattr(types, name) for name in _TYPES},
+    "inf": float("inf"),
+    "nan": float("nan"),
 }
 
 # Each vectorized function is one of the library: a missing one is an error now, not in a kernel.

@@ -19,3 +19,9 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
 
 Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU tensors, in Python.
 """
+
+from minitorch2.loopir.schedule import Capabilities
+
+CAPABILITIES = Capabilities(fuses_reduction_broadcast_reduction=True, row_scratch=1 << 62)
+"""Softmax and layer norm are one kernel; a value that a later pass over a row needs is computed
+again, however long the row is."""

@@ -1,0 +1,154 @@
+"""What every code generator shares: text with scopes, shared subexpressions, printed indices.
+
+A `Block` is a loop (or another scope) under construction: lines, and the values that its lines have
+named. Asking a block for a name looks in the blocks around it first, so equal expressions are
+computed once (the CSE cache of the PyTorch 2 paper, section 4.5), in the outermost loop in which
+they can be. A loop is appended to its surroundings when it is complete, so whatever was hoisted out
+of it while it was being filled comes before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.str import StrPrinter
+
+from minitorch2.loopir.expressions import Expr, FloorDiv, ModularIndexing
+from minitorch2.loopir.ops import Value
+from minitorch2.loopir.schedule import KernelNode, bodies
+
+INDENT = "    "
+
+
+@dataclass(frozen=True)
+class TextValue(Value):
+    """A value in generated code: an atom or call of text, its compute dtype, the depth of loops
+    that it depends on."""
+
+    text: str
+    dtype: torch.dtype
+    depth: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class Block:
+    """A scope: its header line (`for i in range(n):`, "" for none) and what is inside."""
+
+    header: str
+    parent: Block | None = None
+    is_loop: bool = True
+    lines: list[str | Block] = field(default_factory=list)
+    names: dict[str, TextValue] = field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        """How many loops are around the lines of this block."""
+        if self.parent is None:
+            return 0
+        return self.parent.depth + (1 if self.is_loop else 0)
+
+    def at_depth(self, depth: int) -> Block:
+        """The block around this one (or itself) whose lines have so many loops around them."""
+        block = self
+        while block.parent is not None and block.depth > depth and block.is_loop:
+            block = block.parent
+        return block
+
+    def find(self, key: str) -> TextValue | None:
+        """The value that this scope or one around it has for an expression."""
+        block: Block | None = self
+        while block is not None:
+            if key in block.names:
+                return block.names[key]
+            block = block.parent
+        return None
+
+    def close(self) -> None:
+        """The block is complete: put it behind what its surroundings hold by now."""
+        assert self.parent is not None
+        if self.lines:
+            self.parent.lines.append(self)
+
+    def render(self, level: int = 0) -> Iterator[str]:
+        """The lines, indented."""
+        if self.header:
+            yield INDENT * level + self.header
+            level += 1
+        for line in self.lines:
+            if isinstance(line, Block):
+                yield from line.render(level)
+            else:
+                yield INDENT * level + line
+
+
+class Namer:
+    """Fresh names: `fresh("tmp")` gives tmp0, tmp1, ..."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def fresh(self, prefix: str) -> str:
+        """A name that was not given before."""
+        self._counts[prefix] = self._counts.get(prefix, -1) + 1
+        return f"{prefix}{self._counts[prefix]}"
+
+
+class _IndexPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
+    """SymPy to Python, where integers stay integers."""
+
+    def _print_FloorDiv(self, expr: FloorDiv) -> str:
+        a, b = (self.parenthesize(x, PRECEDENCE["Mul"], strict=True) for x in expr.args)
+        return f"({a} // {b})"
+
+    def _print_ModularIndexing(self, expr: ModularIndexing) -> str:
+        a, d, m = (self.parenthesize(x, PRECEDENCE["Mul"], strict=True) for x in expr.args)
+        return f"({a} % {m})" if expr.args[1] == 1 else f"({a} // {d} % {m})"
+
+    def _print_Max(self, expr: sympy.Max) -> str:
+        return f"max({', '.join(map(self._print, expr.args))})"
+
+    def _print_Min(self, expr: sympy.Min) -> str:
+        return f"min({', '.join(map(self._print, expr.args))})"
+
+    def _print_ToFloat(self, expr: sympy.Expr) -> str:
+        return f"float({self._print(expr.args[0])})"
+
+
+_PRINTER = _IndexPrinter()
+
+
+def print_expr(expr: Expr | float) -> str:
+    """An index or size expression as Python text."""
+    return str(_PRINTER.doprint(expr)) if isinstance(expr, sympy.Basic) else repr(expr)
+
+
+def kernel_name(node: KernelNode, number: int) -> str:
+    """`fused_sin_cos_0`: the operators whose work a kernel does."""
+    operators = [_operator(origin.target) for origin in node.origins if origin.op == "call_function"]
+    unique = list(dict.fromkeys(operators))
+    if len(unique) > 6:
+        unique = [*unique[:5], "and_more"]
+    return "_".join(("fused", *unique, str(number)))
+
+
+def _operator(target: object) -> str:
+    name = target._overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else str(target)
+    return name.strip("_") if name.isidentifier() else "op"
+
+
+def user_lines(node: KernelNode) -> list[str]:
+    """The lines of the user's program that a kernel does, as comments."""
+    sources = [origin.meta.get("source") for origin in node.origins]
+    return list(dict.fromkeys(f"# {source}" for source in sources if source is not None))
+
+
+def stores(node: KernelNode) -> list[str]:
+    """The buffers that a kernel's bodies compute, in order."""
+    return [body.name for body in bodies(node)]

@@ -1,0 +1,106 @@
+"""A functional aten graph -> a function that runs it: lower, schedule, print kernels, print wrapper."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+
+from minitorch2 import config, stages
+from minitorch2.codegen import cache
+from minitorch2.codegen.numba.kernel import print_kernel
+from minitorch2.codegen.numba.runtime import KernelSource
+from minitorch2.codegen.wrapper import KernelCall, WrapperModule, WrapperPrinter
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
+from minitorch2.loopir.schedule import Capabilities, Schedule
+from minitorch2.loopir.scheduler import dtypes_of, schedule
+
+BoxedCall = Callable[[list[Any]], list[Any]]
+
+
+def numba_capabilities() -> Capabilities:
+    """What the Numba kernels can do: a row that fits the stack stays there between passes."""
+    return Capabilities(max_fusion_size=config.current().max_fusion_size, row_scratch=16384)
+
+
+def compile_graph(
+    gm: GraphModule,
+    example_inputs: Sequence[Any] = (),
+    target: Literal["numba", "triton"] = "numba",
+    capabilities: Capabilities | None = None,
+) -> BoxedCall:
+    """Compile a functional aten graph whose nodes have `meta["val"]`.
+
+    Returns a function in the boxed convention: it takes one list of arguments, empties it, and
+    returns the list of outputs, with the strides that eager PyTorch would give them.
+
+    Raises:
+        LoweringError: the graph is not functional, or a kernel cannot compute an operator.
+    """
+    lowered = lower_graph(gm, example_inputs)
+    if stages.open_logs():
+        stages.record("loopir.py", lowered.print())
+    plan = schedule(lowered, capabilities or numba_capabilities())
+    if stages.open_logs():
+        stages.record("schedule.txt", describe(plan))
+    with stages.phase("codegen"):
+        module = print_module(lowered, plan)
+    stages.record("wrapper.py", module.text)
+    return load_module(module)
+
+
+def print_module(lowered: LoweredGraph, plan: Schedule) -> WrapperModule:
+    """The kernels and the wrapper of a scheduled graph, as one Python module for the CPU."""
+    dtypes = dtypes_of(lowered)
+    calls: dict[str, KernelCall] = {}
+    definitions: dict[str, str] = {}
+    for node in plan.kernels():
+        calls[node.name] = _kernel_call(node, plan, dtypes, definitions)
+    return WrapperPrinter(lowered, plan, calls).print()
+
+
+def _kernel_call(
+    node: Any, plan: Schedule, dtypes: Mapping[str, torch.dtype], definitions: dict[str, str]
+) -> KernelCall:
+    """Print a kernel; one that says the same as an earlier one shares its definition."""
+    kernel = print_kernel(node, plan, dtypes, len(definitions))
+    key = repr((kernel.source.code(), kernel.source.pointers, kernel.source.grain))
+    name = definitions.setdefault(key, kernel.source.name)
+    definition = define(kernel.source) if name == kernel.source.name else ""
+    return KernelCall(name, definition, kernel.iterations, kernel.buffers, kernel.sizes)
+
+
+def define(source: KernelSource) -> str:
+    """The statement that defines a kernel in the wrapper's module."""
+    return (
+        f"\n{source.name} = load_kernel(KernelSource(\n"
+        f"    name={source.name!r}, pointers={source.pointers!r}, sizes={source.sizes}, "
+        f"grain={source.grain},\n    text='''\n{source.text}'''))"
+    )
+
+
+def load_module(module: WrapperModule) -> BoxedCall:
+    """Execute a wrapper module and return its `call`. Debuggers find its text in a file."""
+    path = cache.folder() / "graphs" / f"{cache.key_of(module.text)[:16]}.py"
+    if config.current().cache:
+        cache.write_file(path, module.text.encode())
+    filename = str(path)
+    linecache.cache[filename] = (len(module.text), None, module.text.splitlines(True), filename)
+    namespace = dict(module.namespace)
+    exec(compile(module.text, filename, "exec"), namespace)
+    call: BoxedCall = namespace["call"]
+    return call
+
+
+def describe(plan: Schedule) -> str:
+    """A schedule as text: nodes in order, then every fusion decision."""
+    lines = []
+    for node in plan.nodes:
+        kind = type(node).__name__.removesuffix("SchedulerNode") or "Scheduler"
+        lines.append(f"{kind:7} {node.name}")
+    lines += ["", f"removed: {', '.join(sorted(plan.removed)) or 'none'}"]
+    lines += [f"{new} takes over the memory of {old}" for new, old in plan.inplace.items()]
+    return "\n".join([*lines, "", *map(str, plan.log)])

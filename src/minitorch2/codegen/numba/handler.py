@@ -1,0 +1,200 @@
+"""The ops handler that answers with Numba source: a loop body becomes the lines of a kernel.
+
+Each value is a variable, named in the outermost loop in which it can be computed. Loads of buffers
+that the kernel itself computes do not go to memory where the value is still at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+
+from minitorch2.codegen.common import Block, Namer, TextValue, print_expr
+from minitorch2.codegen.numba import operators
+from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, compute_dtype
+
+
+@dataclass
+class Arguments:
+    """The arguments of a kernel by the order of their first use.
+
+    `storage` says which buffers share memory (in-place reuse): they share a pointer.
+    """
+
+    dtypes: dict[str, torch.dtype]
+    storage: dict[str, str]
+    read: set[str]
+    written: set[str]
+    pointers: dict[str, str] = field(default_factory=dict)
+    sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
+    namer: Namer = field(default_factory=Namer)
+
+    def pointer(self, buffer: str) -> str:
+        """The pointer argument for a buffer: in_ptr0, out_ptr0, in_out_ptr0..."""
+        root = self.storage.get(buffer, buffer)
+        if root not in self.pointers:
+            way = ("in_" if root in self.read else "") + ("out_" if root in self.written else "")
+            self.pointers[root] = self.namer.fresh(f"{way}ptr")
+        return self.pointers[root]
+
+    def size(self, symbol: sympy.Symbol) -> str:
+        """The size argument for a size symbol: size0, size1..."""
+        if symbol not in self.sizes:
+            self.sizes[symbol] = f"size{len(self.sizes)}"
+        return self.sizes[symbol]
+
+
+class NumbaHandler(OpsHandler[TextValue]):
+    """Writes into `block`, the innermost loop at the moment.
+
+    The kernel printer sets `block`, the depth of each loop variable (`depths`), and tells where the
+    values of the kernel's own buffers are (`at_hand`).
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+        self.namer = Namer()
+        self.block = Block("")
+        self.depths: dict[str, int] = {}
+        self.ranges: Ranges = ()
+        self.at_hand: dict[str, Callable[[], TextValue]] = {}
+        self.on_store: Callable[[str, TextValue], bool] = lambda name, value: True
+        self.reduce: Callable[[ReductionKind, torch.dtype, list[TextValue]], TextValue]
+        self.pending: list[tuple[str, Expr, TextValue]] = []
+        self.checks_bounds = False
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def assign(self, text: str, dtype: torch.dtype, depth: int, prefix: str = "tmp") -> TextValue:
+        """The variable that holds an expression, in the outermost possible loop."""
+        block = self.block.at_depth(depth)
+        key = f"{dtype} {text}"
+        found = block.find(key)
+        if found is None:
+            found = TextValue(self.namer.fresh(prefix), dtype, block.depth)
+            block.names[key] = found
+            block.lines.append(f"{found} = {text}")
+        return found
+
+    def index(self, expr: Expr) -> tuple[str, int]:
+        """An address as text, and the depth of the loops that it depends on."""
+        simple = simplify(expr, self.ranges)
+        if isinstance(simple, int):
+            return str(simple), 0
+        sizes = {s: sympy.Symbol(self.arguments.size(s), integer=True)
+                 for s in sorted(simple.free_symbols, key=str) if s.name not in self.depths}  # fmt: skip
+        depth = max((self.depths.get(s.name, 0) for s in simple.free_symbols), default=0)
+        return print_expr(simple.xreplace(sizes)), depth
+
+    # -- memory -------------------------------------------------------------------------------------
+
+    def load(self, name: str, index: Expr) -> TextValue:
+        """`tmp0 = in_ptr0[...]`, or the variable that holds the value already."""
+        if name in self.at_hand:
+            return self.at_hand[name]()
+        dtype = self.arguments.dtypes[name]
+        text, depth = self.index(index)
+        if name in self.arguments.written:  # a value may not be kept over a store to its buffer
+            depth = self.block.depth
+        place = f"{self.arguments.pointer(name)}[{text}]"
+        return self.assign(operators.load(dtype, place), compute_dtype(dtype), depth)
+
+    def store(self, name: str, index: Expr, value: TextValue) -> None:
+        """`out_ptr0[...] = tmp0`, unless the kernel keeps the value to itself."""
+        if not self.on_store(name, value):
+            return
+        text, _ = self.index(index)
+        element = operators.store(self.arguments.dtypes[name], value.text)
+        self.block.lines.append(f"{self.arguments.pointer(name)}[{text}] = {element}")
+
+    def store_reduction(self, name: str, index: Expr, value: TextValue) -> None:
+        """The kernel printer stores results when the loop has ended."""
+        self.pending.append((name, index, value))
+
+    def reduction(
+        self,
+        dtype: torch.dtype,
+        src_dtype: torch.dtype,
+        kind: ReductionKind,
+        value: TextValue | tuple[TextValue, TextValue],
+    ) -> TextValue:
+        """One step of the accumulation."""
+        values = list(value) if isinstance(value, tuple) else [value]
+        return self.reduce(kind, dtype, values)
+
+    # -- values ---------------------------------------------------------------------------------------
+
+    def constant(self, value: Number, dtype: torch.dtype) -> TextValue:
+        """A literal, in place."""
+        return TextValue(operators.constant(value, compute_dtype(dtype)), compute_dtype(dtype), 0)
+
+    def index_expr(self, expr: Expr, dtype: torch.dtype) -> TextValue:
+        """The expression, computed in int64."""
+        text, depth = self.index(expr)
+        result = compute_dtype(dtype)
+        return self.assign(operators.convert(f"({text})", torch.int64, result)
+                           if result != torch.int64 else f"int64({text})", result, depth)  # fmt: skip
+
+    def indirect_indexing(self, value: TextValue, size: Expr, check: bool = True) -> Expr:
+        """A computed index; negative ones count from the end, others are checked."""
+        limit, depth = self.index(size)
+        depth = max(depth, value.depth)
+        wide = self.assign(operators.convert(value.text, value.dtype, torch.int64), torch.int64, depth)
+        text = f"where({wide} < 0, {wide} + {limit}, {wide})"
+        block = self.block.at_depth(depth)
+        known = block.find(f"{torch.int64} {text}") is not None
+        found = self.assign(text, torch.int64, depth, "indirect")
+        self.depths[found.text] = found.depth
+        if check and not known:
+            self.checks_bounds = True
+            block.lines += [
+                f"if {found} < 0 or {found} >= {limit}:",
+                f"    error[0], error[1] = {wide}, {limit}",
+                "    return 1",
+            ]
+        return index_symbol(found.text)
+
+    def masked(
+        self, mask: TextValue, body: Callable[[], TextValue], other: Number
+    ) -> TextValue:
+        """`if mask:` around the body: what is masked off is not read."""
+        outer = self.block
+        inside = Block(f"if {mask}:", parent=outer, is_loop=False)
+        self.block = inside
+        value = body()
+        self.block = outer
+        default = operators.constant(other, value.dtype)
+        if not any("_ptr" in str(line) or isinstance(line, Block) for line in inside.lines):
+            outer.lines += inside.lines  # nothing is read: a choice between two values will do
+            outer.names |= inside.names
+            return self.assign(f"where({mask}, {value}, {default})", value.dtype, outer.depth)
+        result = TextValue(self.namer.fresh("tmp"), value.dtype, outer.depth)
+        inside.lines.append(f"{result} = {value}")
+        outer.lines.append(f"{result} = {default}")
+        inside.close()
+        return result
+
+    def to_dtype(self, x: TextValue, dtype: torch.dtype) -> TextValue:
+        """A cast."""
+        if x.dtype == dtype:
+            return x
+        text = operators.convert(x.text, x.dtype, dtype)
+        return self.assign(text, compute_dtype(dtype), x.depth)
+
+    def to_dtype_bitcast(
+        self, x: TextValue, dtype: torch.dtype, src_dtype: torch.dtype
+    ) -> TextValue:
+        """The same bits."""
+        return self.assign(operators.bitcast(x.text, src_dtype, dtype), dtype, x.depth)
+
+    def elementwise(self, name: str, *args: TextValue) -> TextValue:
+        """An operator or a call of the vocabulary."""
+        dtypes = [arg.dtype for arg in args]
+        operand = dtypes[1] if name == "where" else dtypes[0]
+        text = operators.elementwise(name, [arg.text for arg in args], operand)
+        depth = max(arg.depth for arg in args)
+        return self.assign(text, operators.result_dtype(name, dtypes), depth)

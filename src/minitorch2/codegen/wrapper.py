@@ -1,0 +1,267 @@
+"""One readable Python module per graph: kernels, and `call(args)` that runs them.
+
+    def call(args):
+        arg0_1, arg1_1 = args
+        args.clear()                                     # inputs die when the graph is done with them
+        buf0 = mm(arg0_1, arg1_1)                        # a library call
+        fused_relu_0(512, buf0.data_ptr())               # a kernel, in place
+        return [buf0]
+
+Buffers that only kernels see are places in one arena; the others are tensors. `call` takes one list,
+which it empties, and returns a list (PyTorch 2 paper, section 4.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+
+from minitorch2.codegen.arena import ArenaPlan, Interval, plan_arena
+from minitorch2.codegen.common import INDENT, print_expr
+from minitorch2.codegen.extern import ExternPrinter
+from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer
+from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.layout import FixedLayout
+from minitorch2.loopir.lower_graph import LoweredGraph
+from minitorch2.loopir.schedule import (
+    ExternKernelSchedulerNode,
+    KernelNode,
+    NopKernelSchedulerNode,
+    Schedule,
+    bodies,
+    buffers_of,
+)
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """How the wrapper launches one kernel: `name(iterations, address..., size...)`."""
+
+    name: str
+    definition: str
+    iterations: Expr
+    buffers: tuple[str, ...]
+    sizes: tuple[Expr, ...]
+
+
+@dataclass
+class WrapperModule:
+    """The text of the module, and the objects that it cannot spell: tensors of the graph, operators."""
+
+    text: str
+    namespace: dict[str, Any]
+    arena: ArenaPlan
+
+
+@dataclass
+class _Lines:
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, line: str) -> None:
+        self.lines.append(INDENT + line)
+
+
+class WrapperPrinter:
+    """Prints the wrapper of a schedule whose kernels are printed already."""
+
+    def __init__(
+        self, lowered: LoweredGraph, schedule: Schedule, kernels: Mapping[str, KernelCall]
+    ) -> None:
+        self.lowered = lowered
+        self.schedule = schedule
+        self.kernels = kernels
+        self.buffers = buffers_of(schedule.nodes)
+        self.inputs = {b.name: b for b in lowered.inputs if isinstance(b, Buffer)}
+        self.namespace: dict[str, Any] = {
+            f"{name}": value for name, value in lowered.constants.items()
+        }
+        self.extern = ExternPrinter(self.namespace, self.view)
+        self.body = _Lines()
+        self.outputs = [o for o in lowered.outputs if isinstance(o, BufferView)]
+        self.arena = self._plan_arena()
+        self.pointers: dict[str, str] = {}
+        self.born: set[str] = set()
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def _root(self, name: str) -> str:
+        while name in self.schedule.inplace:
+            name = self.schedule.inplace[name]
+        return name
+
+    def _last_use(self, root: str) -> int:
+        """The last node that uses the memory of `root` under any name."""
+        return max(
+            position for name, position in self.schedule.last_use.items() if self._root(name) == root
+        )
+
+    def _plan_arena(self) -> ArenaPlan:
+        """Places for the static buffers that no library call and no caller sees."""
+        visible = {self._root(view.name) for view in self.outputs}
+        for node in self.schedule.nodes:
+            if isinstance(node, ExternKernelSchedulerNode):
+                visible |= {self._root(name) for name in (*node.read_names, node.name)}
+        intervals = []
+        for position, node in enumerate(self.schedule.nodes):
+            for name in sorted(node.written_names):
+                buffer = self.buffers[name]
+                is_ours = isinstance(buffer, ComputedBuffer) and name not in self.schedule.removed
+                if is_ours and self._root(name) == name and name not in visible:
+                    size = buffer.fixed_layout().storage_size()
+                    if isinstance(size, int):
+                        nbytes = size * buffer.dtype.itemsize
+                        intervals.append(Interval(name, nbytes, position, self._last_use(name)))
+        return plan_arena(intervals)
+
+    def _allocate(self, name: str) -> None:
+        """Make the memory of a computed buffer, unless it has some already."""
+        if name in self.schedule.removed or name in self.born or name in self.arena.offsets:
+            return
+        root = self.schedule.inplace.get(name)
+        self.born.add(name)
+        if root is not None:
+            if root not in self.arena.offsets:
+                self._take_over(name, root)
+            return
+        self.body.add(f"{name} = {self._empty(self.buffers[name].fixed_layout())}")
+
+    def _take_over(self, name: str, old: str) -> None:
+        """`name` is the same memory as `old`, maybe under another shape."""
+        new_layout, old_layout = self.buffers[name].fixed_layout(), self.buffers[old].fixed_layout()
+        if self._is_arena(old):
+            return
+        if (new_layout.size, new_layout.stride) == (old_layout.size, old_layout.stride):
+            self.body.add(f"{name} = {old}; del {old}  # in place")
+        else:
+            text = f"as_strided({old}, {_tuple(new_layout.size)}, {_tuple(new_layout.stride)})"
+            self.body.add(f"{name} = {text}; del {old}  # in place")
+        if self._root(old) in self.pointers:
+            self.pointers[name] = self.pointers[self._root(old)]
+
+    def _is_arena(self, name: str) -> bool:
+        return self._root(name) in self.arena.offsets
+
+    def _empty(self, layout: FixedLayout) -> str:
+        size, stride = _tuple(layout.size), _tuple(layout.stride)
+        extra = "" if layout.dtype == torch.float32 else f", dtype={layout.dtype}"
+        device = "" if layout.device.type == "cpu" else f", device={str(layout.device)!r}"
+        return f"empty_strided({size}, {stride}{extra or ', dtype=torch.float32'}{device})"
+
+    def _free(self, position: int) -> None:
+        """Drop the names whose last use was at `position`."""
+        kept = {view.name for view in self.outputs}
+        dead = [
+            name
+            for name, last in self.schedule.last_use.items()
+            if last == position and name not in kept and self._has_name(name)
+        ]
+        if dead:
+            self.body.add(f"del {', '.join(dead)}")
+
+    def _has_name(self, name: str) -> bool:
+        if isinstance(self.inputs.get(name), ConstantBuffer) or name in self.lowered.constants:
+            return False
+        is_taken = name in self.schedule.inplace.values()
+        is_memory = name in self.inputs or name in self.born
+        return is_memory and not is_taken and not self._is_arena(name)
+
+    # -- text ----------------------------------------------------------------------------------------
+
+    def print(self) -> WrapperModule:
+        """The whole module."""
+        self._unpack()
+        if self.arena.bytes:
+            self.body.add(f"arena = empty({self.arena.bytes}, dtype=torch.uint8)")
+            self.body.add("base = arena.data_ptr()")
+        for position, node in enumerate(self.schedule.nodes):
+            if isinstance(node, ExternKernelSchedulerNode):
+                self.body.lines += [INDENT + line for line in self.extern.call(node.kernel)]
+                self.born.add(node.name)
+            elif isinstance(node, NopKernelSchedulerNode):
+                self.body.lines += [INDENT + line for line in self.extern.output(node.buffer)]
+                self.born.add(node.name)
+            else:
+                self._launch(node)  # type: ignore[arg-type]
+            self._free(position)
+        self.body.add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
+        return WrapperModule(self._assemble(), self.namespace, self.arena)
+
+    def _unpack(self) -> None:
+        names = []
+        for number, value in enumerate(self.lowered.inputs):
+            if isinstance(value, Buffer):
+                names.append(value.name)
+            else:
+                is_symbol = isinstance(value, sympy.Symbol)
+                names.append(str(value) if is_symbol else f"number{number}")
+        if names:
+            self.body.add(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
+        self.body.add("args.clear()")
+        known = set(names)
+        for buffer in self.inputs.values():
+            for dim, size in enumerate(buffer.size):
+                if isinstance(size, sympy.Symbol) and str(size) not in known:
+                    known.add(str(size))
+                    self.body.add(f"{size} = {buffer.name}.size({dim})")
+
+    def _launch(self, node: KernelNode) -> None:
+        call = self.kernels[node.name]
+        for body in bodies(node):
+            self._allocate(body.name)
+        if call.iterations == 0:
+            return
+        sizes = [print_expr(size) for size in (call.iterations, *call.sizes)]
+        addresses = [self._address(name, node) for name in call.buffers]
+        self.body.add(f"{call.name}({', '.join([sizes[0], *addresses, *sizes[1:]])})")
+
+    def _address(self, root: str, node: KernelNode) -> str:
+        """The address of a buffer's memory, asked from the tensor that has it now."""
+        if root in self.arena.offsets:
+            offset = self.arena.offsets[root]
+            return f"base + {offset}" if offset else "base"
+        holder = root
+        for name in (*node.written_names, *node.read_names):
+            if self._root(name) == root and name in self.born:
+                holder = name
+                if name in node.written_names:
+                    break
+        return f"{holder}.data_ptr()"
+
+    def view(self, view: BufferView) -> str:
+        """A window on a buffer as a tensor."""
+        name, layout = view.name, view.layout
+        own = view.buffer.fixed_layout()
+        if (layout.size, layout.stride, layout.offset) == (own.size, own.stride, own.offset):
+            return name
+        if layout.offset == 0:
+            return f"as_strided({name}, {_tuple(layout.size)}, {_tuple(layout.stride)})"
+        offset = print_expr(layout.offset)
+        if not isinstance(view.buffer, ComputedBuffer):
+            offset = f"{name}.storage_offset() + {offset}"
+        return f"as_strided({name}, {_tuple(layout.size)}, {_tuple(layout.stride)}, {offset})"
+
+    def _output(self, value: object) -> str:
+        if isinstance(value, BufferView):
+            return self.view(value)
+        return print_expr(value) if isinstance(value, (int, float, sympy.Basic)) else repr(value)
+
+    def _assemble(self) -> str:
+        head = ["import torch", "from torch import as_strided, empty, empty_strided"]
+        head += self.extern.imports()
+        definitions = list(dict.fromkeys(call.definition for call in self.kernels.values()))
+        return "\n".join(
+            [_DOC, *head, *_KERNEL_IMPORTS, "", *definitions, "", "def call(args):", *self.body.lines, ""]
+        )
+
+
+_DOC = '"""Generated by minitorch2: the kernels of one graph, and the function that runs them."""\n'
+_KERNEL_IMPORTS = ["from minitorch2.codegen.numba.runtime import KernelSource, load_kernel"]
+
+
+def _tuple(sizes: tuple[Expr, ...]) -> str:
+    items = [print_expr(size) for size in sizes]
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

@@ -1,0 +1,141 @@
+"""Run the Triton kernels of a program one by one, without a wrapper: the smallest end-to-end path.
+
+On a machine with a GPU the kernels run there, elsewhere in Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from minitorch2.codegen.triton import CAPABILITIES
+from minitorch2.codegen.triton.kernel import KernelSource, can_write_in_place, print_kernel
+from minitorch2.codegen.triton.launch import load_kernel
+from minitorch2.loopir.buffers import Buffer, BufferView
+from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
+from minitorch2.loopir.schedule import (
+    ExternKernelSchedulerNode,
+    FusedSchedulerNode,
+    SchedulerNode,
+    bodies,
+)
+from minitorch2.loopir.scheduler import schedule
+from tests.unit.codegen.aten_graph import call_inputs, record
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@dataclass
+class Kernels:
+    """The kernels of a lowered graph: `sources` as text, `run(inputs)` executes them."""
+
+    lowered: LoweredGraph
+
+    def __post_init__(self) -> None:
+        lowered = self.lowered
+        self.schedule = schedule(lowered, CAPABILITIES)
+        inputs = [b for b in lowered.inputs if isinstance(b, Buffer)]
+        buffers = [*inputs, *lowered.constants.values(), *lowered.buffers]
+        self.buffers = {buffer.name: buffer for buffer in buffers}
+        self.sources: dict[int, KernelSource] = {}
+        self.inplace: dict[str, str] = {}
+        for position, node in enumerate(self.schedule.nodes):
+            if isinstance(node, (SchedulerNode, FusedSchedulerNode)):
+                own = {b.name for b in bodies(node)} if can_write_in_place(node) else set()
+                inplace = {t: s for t, s in self.schedule.inplace.items() if t in own}
+                self.inplace |= inplace
+                self.sources[position] = print_kernel(
+                    node, self.buffers, name=f"kernel_{position}",
+                    removed=self.schedule.removed, inplace=inplace,
+                )  # fmt: skip
+
+    @property
+    def texts(self) -> list[str]:
+        return [source.text for source in self.sources.values()]
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        self.memory: dict[str, torch.Tensor] = {}
+        self.sizes: dict[Any, int] = {}
+        for expected, value in zip(self.lowered.inputs, inputs, strict=True):
+            if isinstance(expected, Buffer):
+                self.memory[expected.name] = value
+            else:
+                self.sizes[expected] = value
+        self.memory |= {n: c.value.to(DEVICE) for n, c in self.lowered.constants.items()}
+        for position, node in enumerate(self.schedule.nodes):
+            if isinstance(node, ExternKernelSchedulerNode):
+                self._call(node.kernel)
+            elif position in self.sources:
+                self._launch(node, self.sources[position])
+        return [self._argument(output) for output in self.lowered.outputs]
+
+    def _launch(self, node: Any, source: KernelSource) -> None:
+        for body in bodies(node):
+            if body.name in self.inplace:
+                self.memory[body.name] = self.memory[self.inplace[body.name]]
+            elif body.name not in self.schedule.removed:
+                self.memory[body.name] = self._poisoned(body.buffer)
+        tensors = [self.memory[name] for name in source.pointers]
+        load_kernel(source).run(*tensors, *map(self._number, source.sizes))
+
+    def _poisoned(self, buffer: Buffer) -> torch.Tensor:
+        """New memory full of rubbish, so that an element that no kernel writes is seen."""
+        layout = buffer.fixed_layout()
+        size, stride = (tuple(map(self._number, part)) for part in (layout.size, layout.stride))
+        rubbish = True if layout.dtype == torch.bool else 77
+        return torch.empty_strided(size, stride, dtype=layout.dtype, device=DEVICE).fill_(rubbish)
+
+    def _call(self, kernel: Any) -> None:
+        kwargs = {name: self._argument(value) for name, value in kernel.kwargs.items()}
+        result = kernel.target(*self._argument(kernel.args), **kwargs)
+        for buffer, position in [(o, o.position) for o in kernel.outputs] or [(kernel, ())]:
+            value = result
+            for step in position:
+                value = value[step]
+            self.memory[buffer.name] = self._poisoned(buffer).copy_(value)
+
+    def _number(self, expr: Any) -> int:
+        return int(expr.subs(self.sizes)) if isinstance(expr, sympy.Expr) else expr
+
+    def _argument(self, argument: Any) -> Any:
+        if isinstance(argument, BufferView):
+            layout, tensor = argument.layout, self.memory[argument.name]
+            size, stride = (tuple(map(self._number, p)) for p in (layout.size, layout.stride))
+            offset = tensor.storage_offset() + self._number(layout.offset)
+            return torch.as_strided(tensor, size, stride, offset)
+        if isinstance(argument, (tuple, list)):
+            return type(argument)(map(self._argument, argument))
+        return self._number(argument)
+
+
+def kernels_of(program: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = False) -> Kernels:
+    """The kernels of a program, from example inputs."""
+    moved = [tensor.to(DEVICE) for tensor in inputs]
+    gm = record(program, *moved, dynamic=dynamic)
+    return Kernels(lower_graph(gm, call_inputs(gm, *moved)))
+
+
+def check(
+    program: Callable[..., Any],
+    *inputs: torch.Tensor,
+    kernels: int = 1,
+    dynamic: bool = False,
+    **tolerances: float,
+) -> Kernels:
+    """Compare kernels with eager PyTorch on the same device; count them."""
+    moved = [tensor.to(DEVICE) for tensor in inputs]
+    gm = record(program, *moved, dynamic=dynamic)
+    arguments = call_inputs(gm, *moved)
+    made = Kernels(lower_graph(gm, arguments))
+    expected = program(*[tensor.clone() for tensor in moved])
+    expected = expected if isinstance(expected, (tuple, list)) else (expected,)
+    results = made.run(arguments)
+    results = results if not moved else made.run(arguments)  # the second launch is the prepared one
+    for result, answer in zip(results, expected, strict=True):
+        torch.testing.assert_close(result, answer, equal_nan=True, **tolerances)
+    assert len(made.sources) == kernels, "\n".join(made.texts)
+    return made
