@@ -18,8 +18,9 @@ from minitorch2.graph.fake_tensor import (
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node, SourceLine, Target, map_nodes, nodes_in
-from minitorch2.graph.printer import print_python, print_tabular
+from minitorch2.graph.printer import print_python
 from minitorch2.graph.symbols import Expr, ShapeEnv, expr_of, free_symbols
+from minitorch2.graph.tabular import format_tabular
 
 __all__ = [
     "Argument",
@@ -35,12 +36,12 @@ __all__ = [
     "SourceLine",
     "Target",
     "expr_of",
+    "format_tabular",
     "fake_like",
     "free_symbols",
     "map_nodes",
     "nodes_in",
     "print_python",
-    "print_tabular",
     "same_storage",
     "to_fake",
 ]

@@ -36,7 +36,7 @@ def main() -> None:
     for title, run in (("as built", verify), ("common subexpressions", eliminate_common_subexpressions),
                        ("dead code", eliminate_dead_code)):  # fmt: skip
         run(module)
-        sys.stdout.write(f"--- {title}\n{module.print_tabular()}\n\n")
+        sys.stdout.write(f"--- {title}\n{module.graph.tabular()}\n\n")
     sys.stdout.write(module.code)
     sys.stdout.write(f"\n{module(torch.tensor([1.0, -3.0]), torch.ones(2))}\n")
 

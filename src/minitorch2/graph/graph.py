@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,8 +18,11 @@ import torch
 from minitorch2.errors import VerificationError
 from minitorch2.graph.names import PackedCallable
 from minitorch2.graph.node import Argument, Node, Target, map_nodes
+from minitorch2.graph.tabular import format_tabular
 
-_RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {"torch", "operator", "self", "math"}
+_RESERVED = (
+    frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {"torch", "operator", "self", "math"}
+)
 
 
 class Graph:
@@ -84,7 +88,10 @@ class Graph:
         return self.create_node("call_method", name, args, kwargs)
 
     def call_module(
-        self, name: str, args: tuple[Argument, ...] = (), kwargs: Mapping[str, Argument] | None = None
+        self,
+        name: str,
+        args: tuple[Argument, ...] = (),
+        kwargs: Mapping[str, Argument] | None = None,
     ) -> Node:
         """Append a call of the submodule with this dotted name."""
         return self.create_node("call_module", name, args, kwargs)
@@ -112,6 +119,14 @@ class Graph:
         copy = self.create_node(node.op, node.target, args, kwargs, name=node.name)
         copy.meta = dict(node.meta)
         return copy
+
+    def tabular(self) -> str:
+        """The graph as a table: opcode, name, target, args."""
+        return format_tabular(self.nodes)
+
+    def print_tabular(self) -> None:
+        """Write `tabular` to standard output, as the slides' backend does."""
+        sys.stdout.write(self.tabular() + "\n")
 
     def copy(self) -> Graph:
         """An independent graph with the same nodes and names."""
@@ -175,7 +190,12 @@ class Graph:
         """Pickle as a flat table: a linked list would exceed the recursion limit. meta is dropped."""
         index = {node: i for i, node in enumerate(self.nodes)}
         table = [
-            (n.op, n.name, _pack_target(n.target), *map_nodes((n.args, dict(n.kwargs)), lambda m: _Ref(index[m])))
+            (
+                n.op,
+                n.name,
+                _pack_target(n.target),
+                *map_nodes((n.args, dict(n.kwargs)), lambda m: _Ref(index[m])),
+            )
             for n in self.nodes
         ]
         return _graph_from_table, (table,)
@@ -218,7 +238,7 @@ class _Ref:
         self.index = index
 
 
-def _pack_target(target: Target) -> Target:
+def _pack_target(target: Target) -> str | PackedCallable:
     return target if isinstance(target, str) else PackedCallable.of(target)
 
 

@@ -12,7 +12,7 @@ from types import MethodType
 from typing import Any
 
 from minitorch2.graph.graph import Graph
-from minitorch2.graph.printer import PrintedCode, print_python, print_tabular
+from minitorch2.graph.printer import PrintedCode, print_python
 
 _FILE_NUMBERS = count()
 
@@ -59,9 +59,9 @@ class GraphModule:
         """The Python text that a call runs: imports, then ``def forward(self, ...)``."""
         return self._print().text
 
-    def print_tabular(self) -> str:
-        """The graph as a table: opcode, name, target, args."""
-        return print_tabular(self.graph)
+    def print_tabular(self) -> None:
+        """Print the graph as a table: opcode, name, target, args."""
+        self.graph.print_tabular()
 
     def recompile(self) -> None:
         """Forget the compiled code; the next call prints and compiles the graph as it is then."""

@@ -20,7 +20,7 @@ import torch
 
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.names import module_of, qualified_name
-from minitorch2.graph.node import Argument, Node, nodes_in
+from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols import expr_of, free_symbols
 
 DTYPE_NAMES: Final = {
@@ -59,7 +59,11 @@ _BINARY: Final[dict[Callable[..., Any], str]] = {
     operator.lshift: "<<",
     operator.rshift: ">>",
 }
-_UNARY: Final[dict[Callable[..., Any], str]] = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
+_UNARY: Final[dict[Callable[..., Any], str]] = {
+    operator.neg: "-",
+    operator.pos: "+",
+    operator.invert: "~",
+}
 
 
 @dataclass
@@ -73,26 +77,6 @@ class PrintedCode:
 def print_python(graph: Graph, name: str = "forward") -> PrintedCode:
     """The graph as a Python function that takes ``self`` (the attributes) and the placeholders."""
     return _PythonPrinter(graph).run(name)
-
-
-def print_tabular(graph: Graph) -> str:
-    """The graph as a table with the columns opcode, name, target, args (kwargs where there are any).
-
-    The target of a call_function is printed as a dotted name: ``torch.abs``, ``operator.add``.
-    """
-    rows = [
-        [node.op, node.name, target_name(node), _tuple_text(node.args)]
-        + ([str(dict(node.kwargs))] if node.kwargs else [])
-        for node in graph.nodes
-    ]
-    return _align([["opcode", "name", "target", "args"], *rows])
-
-
-def target_name(node: Node) -> str:
-    """The node's target as text."""
-    if isinstance(node.target, str):
-        return node.target
-    return qualified_name(node.target) or getattr(node.target, "__name__", repr(node.target))
 
 
 def type_text(value: Any) -> str:
@@ -197,7 +181,9 @@ class _PythonPrinter:
 
     def _arguments(self, args: Iterable[Argument], kwargs: Any) -> str:
         positional = [self._argument(value) for value in args]
-        return ", ".join(positional + [f"{key}={self._argument(value)}" for key, value in kwargs.items()])
+        return ", ".join(
+            positional + [f"{key}={self._argument(value)}" for key, value in kwargs.items()]
+        )
 
     def _operand(self, value: Argument) -> str:
         text = self._argument(value)
@@ -241,7 +227,7 @@ def print_expr(expr: sympy.Expr) -> str:
     return str(_EXPR_PRINTER.doprint(expr))
 
 
-class _ExprPrinter(sympy.printing.str.StrPrinter):
+class _ExprPrinter(sympy.printing.str.StrPrinter):  # type: ignore[misc]
     """SymPy's text with ``//`` and ``%`` for floor and Mod."""
 
     def _print_floor(self, expr: sympy.Expr) -> str:
@@ -285,14 +271,3 @@ def _attribute_path(path: str) -> str:
 
 def _tuple_from(items: list[str]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-
-
-def _tuple_text(args: tuple[Argument, ...]) -> str:
-    return str(args)
-
-
-def _align(rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines = ["  ".join([cell.ljust(w) for cell, w in zip(row, widths, strict=False)] + row[3:]).rstrip() for row in rows]
-    rule = "-" * max(len(line) for line in lines)
-    return "\n".join([lines[0], rule, *lines[1:]])
