@@ -11,8 +11,10 @@ class UnsupportedPythonError(MinitorchError):
     default_code = "unsupported-python"
 
 
-class BytecodeError(MinitorchError):
-    """A code object or an instruction list breaks a rule of the canonical grammar."""
+class BytecodeError(UnsupportedError):
+    """A code object or an instruction list breaks a rule of the canonical grammar, or has no form in
+    it; a frame of such code runs in Python.
+    """
 
     default_code = "bytecode"
 

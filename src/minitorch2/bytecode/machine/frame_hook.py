@@ -361,20 +361,24 @@ def _plan(code: CodeType) -> _FramePlan:
 
 
 def _stub(code: CodeType, ending: str) -> CodeType:
-    """Code with the local slots of `code` that takes the bottom of the stack, then ends.
+    """Code with as many local slots as `code` that takes the bottom of the stack, then ends.
 
-    RERAISE leaves no trace of the frame in the exception's traceback.
+    All its slots are plain locals: no cell is made, and debuggers look into slots that claim to hold
+    cells. RERAISE as ending leaves no trace of the frame in the exception's traceback.
     """
     slots = len(Slots.of(code).names)
-    units = [(dis.opmap["RESUME"], 0)]
-    if code.co_freevars:  # a debugger that looks at this frame's locals relies on them
-        units.insert(0, (dis.opmap["COPY_FREE_VARS"], len(code.co_freevars)))
+    varnames = code.co_varnames + tuple(f".cell{i}" for i in range(len(code.co_varnames), slots))
     high = [digit for digit in (slots >> 24, slots >> 16, slots >> 8) if digit]
+    units = [(dis.opmap["RESUME"], 0)]
     units += [(dis.opmap["EXTENDED_ARG"], digit & 255) for digit in high]
     units += [(dis.opmap["LOAD_FAST"], slots & 255), (dis.opmap[ending], 0)]
     line = dis.Positions(code.co_firstlineno, None, None, None)
     return code.replace(
         co_code=b"".join(map(bytes, units)),
+        co_varnames=varnames,
+        co_nlocals=slots,
+        co_cellvars=(),
+        co_freevars=(),
         co_linetable=print_line_table(code.co_firstlineno, [(line, len(units))]),
         co_exceptiontable=b"",
     )

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -32,7 +33,12 @@ def observe(function: Callable[..., object], *args: object) -> Outcome:
             error = f"{type(exception).__name__}: {exception}"
             frames = traceback.extract_tb(exception.__traceback__)[1:]
             lines = tuple((frame.name, frame.lineno) for frame in frames)
-    return Outcome(value, printed.getvalue(), error, lines)
+    return Outcome(*map(without_addresses, (value, printed.getvalue(), error)), lines)
+
+
+def without_addresses(text: str) -> str:
+    """Texts of functions and other objects contain their addresses."""
+    return re.sub(r"0x[0-9a-f]+", "0x", text)
 
 
 def traced_lines(function: Callable[..., object], *args: object) -> list[tuple[str, int, str]]:

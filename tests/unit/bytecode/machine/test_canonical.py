@@ -1,5 +1,7 @@
 """The canonical form of known functions, the same on every version."""
 
+import sys
+
 import pytest
 
 from minitorch2.bytecode.machine.assemble import assemble
@@ -195,3 +197,14 @@ def test_two_disassemblies_are_separate():
 
     first, second = disassemble(function.__code__), disassemble(function.__code__)
     assert set(first).isdisjoint(second)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="comprehensions are functions before 3.12")
+def test_cell_and_free_variable_of_one_name_are_refused():
+    shared = 1
+
+    def function():
+        return [lambda: shared for shared in range(2)], shared
+
+    with pytest.raises(BytecodeError, match="ambiguous"):
+        disassemble(function.__code__)
