@@ -26,6 +26,7 @@ from minitorch2.autograd.runtime import (
     without_autocast,
 )
 from minitorch2.autograd.trace import Decompositions
+from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 
 Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
@@ -67,7 +68,40 @@ def aot_autograd(
         run = _training(program, partition, forward_compiler, backward_compiler or forward_compiler)
     else:
         run = _inference(program, inference_compiler or forward_compiler)
+    run = _with_same_duplicates(run, examples, bool(program.epilogue.mutations))
     return _called_as_before(run, program, attributes)
+
+
+def _with_same_duplicates(
+    run: Callable[..., Sequence[Any]], examples: list[Any], mutates: bool
+) -> Callable[..., Sequence[Any]]:
+    """Check at each call that inputs which were one tensor still are, and that no others are now.
+
+    Only needed where that matters: some were, or the program writes to an input.
+    """
+    pattern = _repeats(examples)
+    if not mutates and pattern == tuple(range(len(examples))):
+        return run
+
+    def checked(*inputs: Any) -> Sequence[Any]:
+        if _repeats(inputs) != pattern:
+            raise BackendError(
+                "the graph was compiled for inputs that repeat in another way",
+                code="aliasing-changed",
+                fix="compile again for inputs of which the same ones are the same tensor",
+            )
+        return run(*inputs)
+
+    return checked
+
+
+def _repeats(values: Sequence[Any]) -> tuple[int, ...]:
+    """For each value, the position where the same tensor object first occurs."""
+    first: dict[int, int] = {}
+    return tuple(
+        first.setdefault(id(value), index) if isinstance(value, torch.Tensor) else index
+        for index, value in enumerate(values)
+    )
 
 
 def _requires_grad(value: Any) -> bool:
@@ -81,7 +115,10 @@ def _inference(program: TracedProgram, compiler: Compiler) -> Callable[..., Sequ
 
 
 def _training(
-    program: TracedProgram, partition: Partitioner, forward_compiler: Compiler, backward_compiler: Compiler
+    program: TracedProgram,
+    partition: Partitioner,
+    forward_compiler: Compiler,
+    backward_compiler: Compiler,
 ) -> Callable[..., Sequence[Any]]:
     _record("joint graph", program.module)
     with stages.phase("partition"):

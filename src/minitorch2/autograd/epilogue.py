@@ -97,4 +97,8 @@ def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     for step in result.views:
         tensor = step.apply(tensor)
     # A view taken under no_grad, or detached, must not bring the base's history with it.
-    return tensor.detach() if result.detached and tensor.requires_grad and tensor is not base else tensor
+    return (
+        tensor.detach()
+        if result.detached and tensor.requires_grad and tensor is not base
+        else tensor
+    )

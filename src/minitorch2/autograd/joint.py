@@ -18,7 +18,15 @@ import sympy
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten
 
-from minitorch2.autograd.epilogue import Constant, Computed, Epilogue, InputView, Mutation, OutputView, Result
+from minitorch2.autograd.epilogue import (
+    Computed,
+    Constant,
+    Epilogue,
+    InputView,
+    Mutation,
+    OutputView,
+    Result,
+)
 from minitorch2.autograd.functionalize import Storage, TensorState
 from minitorch2.autograd.schemas import alias_facts
 from minitorch2.autograd.trace import Decompositions, Tracer
@@ -27,12 +35,12 @@ from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor, fake_like, s
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Node
-from minitorch2.graph.symbols import free_symbols
 from minitorch2.graph.passes import (
     eliminate_common_subexpressions,
     eliminate_dead_code,
     simplify_views,
 )
+from minitorch2.graph.symbols import free_symbols
 
 aten = torch.ops.aten
 
@@ -96,7 +104,9 @@ class _ProgramTracer:
         epilogue = self._plan(results)
         differentiable = tuple(isinstance(h, torch.Tensor) and h.requires_grad for h in self.heads)
         forward = self._forward_nodes()
-        tangents = tuple(i for i, flag in enumerate(differentiable) if flag) if differentiate else ()
+        tangents = (
+            tuple(i for i, flag in enumerate(differentiable) if flag) if differentiate else ()
+        )
         gradients = self._gradients(tangents) if tangents else []
         if tangents:
             self._keep_written_inputs()
@@ -110,14 +120,20 @@ class _ProgramTracer:
         """Each size symbol of the inputs as the SymInt that carries it."""
         sizes = [size for value in self.values for size in getattr(value, "shape", (value,))]
         symbolic = [size for size in sizes if isinstance(size, torch.SymInt)]
-        return {symbol: size.node.shape_env.size_of(symbol) for size in symbolic for symbol in free_symbols(size)}
+        return {
+            symbol: size.node.shape_env.size_of(symbol)
+            for size in symbolic
+            for symbol in free_symbols(size)
+        }
 
     def _keep_written_inputs(self) -> None:
         """Backward must see an input's value from before the write: give it a copy that can be saved."""
         placeholders = self.tracer.graph.placeholders
         first = next(n for n in self.tracer.graph.nodes if n.op not in ("placeholder", "get_attr"))
         for index, value in enumerate(self.values):
-            if isinstance(value, FakeTensor) and self.tracer.state_of(value).storage.is_written:
+            if self.leaves[index] is None or not isinstance(value, FakeTensor):
+                continue
+            if self.tracer.state_of(value).storage.is_written:
                 node = placeholders[index]
                 with self.tracer.graph.inserting_before(first):
                     copy = self._clone(node)
@@ -140,15 +156,25 @@ class _ProgramTracer:
             raise TypeError(f"the graph takes {len(placeholders)} inputs, not {len(self.examples)}")
         for index, (node, example) in enumerate(zip(placeholders, self.examples, strict=True)):
             leaf = value = _fake_input(converter, node, example)
-            if isinstance(leaf, FakeTensor):
+            first = self._first_occurrence(example)
+            if first is not None:  # the same tensor twice: one value, one gradient
+                self.tracer.graph.placeholder(node.name).meta["val"] = fake_like(self.values[first])
+                leaf, value = None, self.values[first]
+            elif isinstance(leaf, FakeTensor):
                 leaf.requires_grad_(example.requires_grad and differentiate)
                 if leaf.requires_grad and not example.is_leaf:
-                    value = _AsNonLeaf.apply(leaf)
+                    value = _AsNonLeaf.apply(leaf)  # type: ignore[no-untyped-call]
                 self.tracer.add_input(value, node.name, index)
             else:
                 self.tracer.graph.placeholder(node.name).meta["val"] = leaf
             self.leaves.append(leaf)
             self.values.append(value)
+
+    def _first_occurrence(self, example: Any) -> int | None:
+        """The position of an earlier input that is the same tensor object."""
+        earlier = self.examples[: len(self.values)]
+        same = (i for i, e in enumerate(earlier) if e is example and isinstance(e, torch.Tensor))
+        return next(same, None)
 
     # -- outputs -----------------------------------------------------------------------------------
 
@@ -166,8 +192,9 @@ class _ProgramTracer:
 
     def _mutations(self) -> Iterator[Mutation]:
         for index, value in enumerate(self.values):
-            state = self.tracer.state_of(value) if isinstance(value, FakeTensor) else None
-            if state is None or not state.storage.is_written:
+            if self.leaves[index] is None or not isinstance(value, FakeTensor):
+                continue
+            if not self.tracer.state_of(value).storage.is_written:
                 continue
             self._refuse_overlap(index)
             yield Mutation(index, len(self.heads), self._is_differentiable_write(index))
@@ -182,13 +209,14 @@ class _ProgramTracer:
     def _refuse_overlap(self, index: int) -> None:
         written = self.examples[index]
         for other, example in enumerate(self.examples):
-            if other != index and isinstance(example, torch.Tensor) and example is not written:
-                if storage_key(example) == storage_key(written):
-                    raise UnsupportedError(
-                        "the program writes to an input that shares memory with another input",
-                        code="overlapping-inputs",
-                        fix="pass one of them, and make the other a view of it inside the program",
-                    )
+            if other == index or example is written or not isinstance(example, torch.Tensor):
+                continue
+            if storage_key(example) == storage_key(written):
+                raise UnsupportedError(
+                    "the program writes to an input that shares memory with another input",
+                    code="overlapping-inputs",
+                    fix="pass one of them, and make the other a view of it inside the program",
+                )
 
     def _base(self, group: list[FakeTensor]) -> FakeTensor | None:
         """The tensor that all results of one memory are views of; None if each must stand alone."""
@@ -252,7 +280,8 @@ class _ProgramTracer:
             with self.tracer:
                 found = iter(torch.autograd.grad(heads, wanted, tangents, allow_unused=True))
         gradients = [
-            next(found) if isinstance(x, torch.Tensor) and x.requires_grad else None for x in self.leaves
+            next(found) if isinstance(x, torch.Tensor) and x.requires_grad else None
+            for x in self.leaves
         ]
         return [None if g is None else self.tracer.read(g) for g in gradients]
 
@@ -270,7 +299,9 @@ class _ProgramTracer:
 def _fake_input(converter: FakeConverter, node: Node, example: Any) -> Any:
     """The fake of an example input: the capture's own where that has symbolic sizes."""
     captured = node.meta.get("val")
-    if isinstance(captured, torch.SymInt) or (isinstance(captured, FakeTensor) and captured.is_symbolic):
+    if isinstance(captured, torch.SymInt) or (
+        isinstance(captured, FakeTensor) and captured.is_symbolic
+    ):
         return fake_like(captured) if isinstance(captured, FakeTensor) else captured
     if isinstance(example, FakeTensor):
         return fake_like(example)
@@ -281,7 +312,10 @@ def _dense_like(head: FakeTensor) -> FakeTensor:
     """A tangent has the layout of its output, made dense where the output overlaps itself."""
     if 0 in head.stride():
         return FakeTensor(head.meta.contiguous(), head.fake_device)
-    return FakeTensor(torch.empty_strided(head.size(), head.stride(), dtype=head.dtype, device="meta"), head.fake_device)
+    return FakeTensor(
+        torch.empty_strided(head.size(), head.stride(), dtype=head.dtype, device="meta"),
+        head.fake_device,
+    )
 
 
 def _memory_root(node: Node) -> Node:
@@ -297,11 +331,11 @@ class _AsNonLeaf(torch.autograd.Function):
     """The identity: gives a leaf a history, so that it may be written to as the caller's tensor may."""
 
     @staticmethod
-    def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:  # type: ignore[override]
+    def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:
         return fake_like(leaf)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         return gradient
 
 
@@ -334,6 +368,7 @@ class _SourceInterpreter(Interpreter):
     def run_node(self, node: Node) -> Any:
         self.tracer.source = node.meta.get("source")
         value = super().run_node(node)
-        if self.tracer.source is not None and isinstance(value, torch.Tensor) and value.grad_fn is not None:
-            value.grad_fn.metadata.setdefault("source", self.tracer.source)
+        history: Any = value.grad_fn if isinstance(value, torch.Tensor) else None
+        if self.tracer.source is not None and history is not None:
+            history.metadata.setdefault("source", self.tracer.source)
         return value

@@ -64,8 +64,8 @@ class _Lifting:
     def _placeholder(self, name: str, tensor: torch.Tensor) -> Node:
         if id(tensor) not in self.placeholders:
             graph = self.result.graph
-            last = ([n for n in graph.nodes if n.op == "placeholder"] or [None])[-1]
-            position = next(iter(graph.nodes)) if last is None else last.next
+            inputs = graph.placeholders
+            position = inputs[-1].next if inputs else next(iter(graph.nodes))
             with graph.inserting_before(position):
                 self.placeholders[id(tensor)] = graph.placeholder(name)
             self.tensors.append(tensor)

@@ -70,7 +70,9 @@ def default_partition(program: TracedProgram) -> Partition:
     For ``sin(sin(x))`` that is the slides' split: ``cos(y)`` and ``cos(x)`` are saved.
     """
     roles = _Roles.of(program)
-    return _split(program, roles, [n for n in roles.forward if n in roles.read and n.op != "get_attr"])
+    return _split(
+        program, roles, [n for n in roles.forward if n in roles.read and n.op != "get_attr"]
+    )
 
 
 def min_cut_partition(program: TracedProgram) -> Partition:
@@ -228,7 +230,9 @@ def _append_with_inputs(root: Node, done: set[Node], order: list[Node]) -> None:
             order.append(node)
 
 
-def _unbound_symbols(given: list[Node], order: list[Node], gradients: tuple[Any, ...]) -> list[sympy.Symbol]:
+def _unbound_symbols(
+    given: list[Node], order: list[Node], gradients: tuple[Any, ...]
+) -> list[sympy.Symbol]:
     """Size symbols that backward uses and that are no size of one of its tensors."""
     used: set[sympy.Symbol] = free_symbols(gradients)
     for node in order:

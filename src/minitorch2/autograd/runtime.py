@@ -22,9 +22,12 @@ BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Strides (and dtype) that a tangent must have, as the backward graph was compiled for."""
+    """Strides and dtype that a tangent must have, as the backward graph was compiled for.
 
-    stride: tuple[Any, ...]
+    ``stride`` is None where sizes are symbolic: then the tangent must be contiguous.
+    """
+
+    stride: tuple[Any, ...] | None
     dtype: torch.dtype
 
 
@@ -43,7 +46,9 @@ class FunctionPlan:
     tangent_layouts: tuple[Layout, ...]
 
 
-def inference_runner(compiled: BoxedCall, epilogue: Epilogue, outputs: int) -> Callable[..., Sequence[Any]]:
+def inference_runner(
+    compiled: BoxedCall, epilogue: Epilogue, outputs: int
+) -> Callable[..., Sequence[Any]]:
     """The program's results, without any autograd history."""
     if epilogue.is_trivial(outputs):
 
@@ -64,15 +69,17 @@ def training_runner(
     """The program's results, differentiable through the compiled backward graph."""
     apply = make_function(plan, forward, backward).apply
     if epilogue.is_trivial(plan.outputs):
-        return apply  # type: ignore[no-any-return]
+        return apply
 
     def run(*inputs: Any) -> Sequence[Any]:
-        return epilogue.run(inputs, apply(*inputs))
+        return epilogue.run(inputs, apply(*inputs))  # type: ignore[no-untyped-call]
 
     return run
 
 
-def make_function(plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall) -> type[torch.autograd.Function]:
+def make_function(
+    plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall
+) -> type[torch.autograd.Function]:
     """The autograd function of one compiled graph."""
     number = plan.outputs
     without_gradient = [i for i in range(number) if i not in plan.tangents]
@@ -81,9 +88,11 @@ def make_function(plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall) -
         """Forward and backward are compiled graphs."""
 
         @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
             outputs = forward(list(inputs))
-            values = [(inputs if isinstance(p, SavedInput) else outputs)[p.index] for p in plan.saved]
+            values = [
+                (inputs if isinstance(p, SavedInput) else outputs)[p.index] for p in plan.saved
+            ]
             ctx.save_for_backward(*[v if isinstance(v, torch.Tensor) else None for v in values])
             ctx.numbers = [None if isinstance(v, torch.Tensor) else v for v in values]
             results = tuple(outputs[:number])
@@ -94,14 +103,18 @@ def make_function(plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall) -
             return results
 
         @staticmethod
-        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:  # type: ignore[override]
-            saved = [n if t is None else t for t, n in zip(ctx.saved_tensors, ctx.numbers, strict=True)]
+        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+            saved = [
+                n if t is None else t for t, n in zip(ctx.saved_tensors, ctx.numbers, strict=True)
+            ]
             tangents = [
                 _laid_out(gradients[i], layout)
                 for i, layout in zip(plan.tangents, plan.tangent_layouts, strict=True)
             ]
             needs_graph = torch.is_grad_enabled()
-            sources = [t for t in (*saved, *tangents) if needs_graph and isinstance(t, torch.Tensor)]
+            sources = [
+                t for t in (*saved, *tangents) if needs_graph and isinstance(t, torch.Tensor)
+            ]
             ctx.maybe_clear_saved_tensors()
             arguments = [*saved, *tangents]
             del saved, tangents, gradients
@@ -116,7 +129,11 @@ def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
     """The tangent with the strides that backward was compiled for (autograd may pass any)."""
     if tangent.stride() == layout.stride and tangent.dtype == layout.dtype:
         return tangent
-    result = torch.empty_strided(tangent.shape, layout.stride, dtype=layout.dtype, device=tangent.device)
+    if layout.stride is None:
+        return tangent.contiguous()
+    result = torch.empty_strided(
+        tangent.shape, layout.stride, dtype=layout.dtype, device=tangent.device
+    )
     return result.copy_(tangent.detach())
 
 
@@ -124,11 +141,11 @@ class _DifferentiableOnce(torch.autograd.Function):
     """The identity on gradients; its own derivative is an error."""
 
     @staticmethod
-    def forward(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def forward(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:
         return tuple(t.detach() for t in tensors[:count])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Any) -> Any:
         raise BackendError(
             "a compiled graph can be differentiated once; this is a second derivative of it",
             code="double-backward",
@@ -139,7 +156,7 @@ class _DifferentiableOnce(torch.autograd.Function):
 def _differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -> tuple[Any, ...]:
     """Results whose history says that they depend on ``sources``, in a way that is not differentiable."""
     present = [t for t in results if t is not None]
-    marked = iter(_DifferentiableOnce.apply(len(present), *present, *sources))
+    marked = iter(_DifferentiableOnce.apply(len(present), *present, *sources))  # type: ignore[no-untyped-call]
     return tuple(None if t is None else next(marked) for t in results)
 
 
@@ -178,4 +195,3 @@ def without_autocast(call: BoxedCall) -> BoxedCall:
             return call(arguments)
 
     return run
-

@@ -39,7 +39,9 @@ class AliasFacts:
 def alias_facts(func: Operator) -> AliasFacts:
     """The alias annotations of one overload."""
     schema = func._schema
-    written = tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    written = tuple(
+        a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write
+    )
     is_view = not written and any(result.alias_info is not None for result in schema.returns)
     return AliasFacts(written, is_view, torch.Tag.inplace_view in func.tags)
 
@@ -70,7 +72,9 @@ def _candidates(func: Operator) -> list[Operator]:
     name = func._schema.name.split("::")[1]
     names = [name.removesuffix("_"), f"{name.removesuffix('_')}_functional"]
     packets = [getattr(getattr(torch.ops, func.namespace), n, None) for n in names]
-    return [getattr(packet, overload) for packet in packets if packet for overload in packet.overloads()]
+    return [
+        getattr(packet, overload) for packet in packets if packet for overload in packet.overloads()
+    ]
 
 
 def _inputs(func: Operator) -> list[tuple[str, str]]:
@@ -78,7 +82,9 @@ def _inputs(func: Operator) -> list[tuple[str, str]]:
     return [
         (argument.name, str(argument.type))
         for argument in func._schema.arguments
-        if not (argument.kwarg_only and argument.alias_info is not None and argument.alias_info.is_write)
+        if not (
+            argument.kwarg_only and argument.alias_info is not None and argument.alias_info.is_write
+        )
     ]
 
 

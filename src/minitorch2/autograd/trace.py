@@ -39,7 +39,7 @@ _RESHAPES = frozenset({aten.view.default, aten.expand.default, aten.permute.defa
                        aten.as_strided.default, aten._unsafe_view.default, aten.squeeze.dim})  # fmt: skip
 
 
-class Tracer(TorchDispatchMode):
+class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records into ``graph`` every operator run on tensors it knows.
 
     Args:
@@ -50,7 +50,7 @@ class Tracer(TorchDispatchMode):
     """
 
     def __init__(self, decompositions: Decompositions) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.graph = Graph()
         self.decompositions = decompositions
         self.constants = Constants()
@@ -130,7 +130,9 @@ class Tracer(TorchDispatchMode):
         fakes = map_nodes((args, kwargs), lambda node: node.meta["val"])
         return self._record(func, args, kwargs, run_fake(func, *fakes))
 
-    def _emit_composite(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
+    def _emit_composite(
+        self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Node:
         """Record what a composite operator consists of."""
 
         def as_tensor(node: Node) -> FakeTensor:
@@ -186,14 +188,20 @@ class Tracer(TorchDispatchMode):
         state = self.state_of(base)
         node = state.read(self)
         if func not in _RENAMES and not (func in _RESHAPES and _same_layout(base, result)):
-            node = self._record(func, (node, *self._as_nodes(tuple(rest))), self._as_nodes(kwargs), result)
+            node = self._record(
+                func, (node, *self._as_nodes(tuple(rest))), self._as_nodes(kwargs), result
+            )
         step = ViewStep(func, tuple(rest), kwargs)
         self.set_state(result, state.child(step, node))
         self._alive.append(result)
         return result
 
     def _write(
-        self, func: Operator, written: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        func: Operator,
+        written: tuple[str, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         bound = bind_arguments(func, args, kwargs)
         targets = [bound[name] for name in written if bound.get(name) is not None]
@@ -228,7 +236,9 @@ class Tracer(TorchDispatchMode):
                 value = aten.clone.default(value, memory_format=torch.contiguous_format)
         return _as_fake(value) if isinstance(value, FakeTensor) else value
 
-    def _change_metadata(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _change_metadata(
+        self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """``x.t_()``: the same tensor object becomes a view of its storage."""
         tensor = args[0]
         state = self.state_of(tensor)
@@ -254,7 +264,7 @@ class Tracer(TorchDispatchMode):
 
         Only the last autograd node of an operator carries the line; the ones behind it run next.
         """
-        running = torch._C._current_autograd_node()
+        running: Any = torch._C._current_autograd_node()
         if running is not None:
             self.source = running.metadata.get("source", self.source)
 
@@ -276,7 +286,9 @@ class Tracer(TorchDispatchMode):
 def _as_exprs(value: Any) -> Argument:
     """Symbolic sizes as expressions: the graph holds no SymInts."""
     if isinstance(value, (tuple, list)):
-        return tuple(map(_as_exprs, value)) if type(value) is tuple else [_as_exprs(v) for v in value]
+        return (
+            tuple(map(_as_exprs, value)) if type(value) is tuple else [_as_exprs(v) for v in value]
+        )
     if isinstance(value, dict):
         return {key: _as_exprs(item) for key, item in value.items()}
     return expr_of(value) if isinstance(value, (torch.SymInt, torch.SymFloat)) else value
@@ -305,5 +317,8 @@ def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:
-    return [leaf for value in values for leaf in (value if isinstance(value, (list, tuple)) else [value])]
-
+    return [
+        leaf
+        for value in values
+        for leaf in (value if isinstance(value, (list, tuple)) else [value])
+    ]

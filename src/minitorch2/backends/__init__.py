@@ -10,7 +10,7 @@ Read ``registry``, then ``eager``, ``aot_eager``, ``fx_interop``, ``torch_entry`
 This is the only package that imports ``torch.fx``.
 """
 
-from minitorch2.backends.fx_interop import fx_backend, from_torch_fx, to_torch_fx
+from minitorch2.backends.fx_interop import from_torch_fx, fx_backend, to_torch_fx
 from minitorch2.backends.registry import (
     Backend,
     as_backend,

@@ -23,7 +23,11 @@ def run_boxed(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[
 def aot_eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Functional forward and backward graphs, without decompositions, split the default way."""
     return aot_autograd(
-        gm, example_inputs, forward_compiler=run_boxed, partition=default_partition, decompositions={}
+        gm,
+        example_inputs,
+        forward_compiler=run_boxed,
+        partition=default_partition,
+        decompositions={},
     )
 
 

@@ -48,7 +48,11 @@ def wants_torch_fx(backend: Callable[..., Any]) -> bool:
 def _resolved(backend: Callable[..., Any], parameter: str) -> Any:
     try:
         return typing.get_type_hints(backend).get(parameter)
-    except (NameError, TypeError, AttributeError):  # an annotation that names something not importable
+    except (
+        NameError,
+        TypeError,
+        AttributeError,
+    ):  # an annotation that names something not importable
         return None
 
 
@@ -70,7 +74,7 @@ def to_torch_fx(module: GraphModule) -> torch.fx.GraphModule:
     for node in module.graph.nodes:
         args = map_nodes(node.args, copies.__getitem__)
         kwargs = map_nodes(dict(node.kwargs), copies.__getitem__)
-        copy = graph.create_node(node.op, node.target, args, kwargs, name=node.name)  # type: ignore[arg-type]
+        copy = graph.create_node(node.op, node.target, args, kwargs, name=node.name)
         copy.meta = dict(node.meta)
         if "val" in node.meta:
             copy.meta["example_value"] = node.meta["val"]

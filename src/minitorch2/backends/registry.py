@@ -48,7 +48,9 @@ BACKENDS: Final[dict[str, Entry]] = {
     "eager": Entry(f"{_HERE}.eager:eager", ("debug",)),
     "eager_noexcept": Entry(f"{_HERE}.eager:eager_noexcept", ("debug",)),
     "aot_eager": Entry(f"{_HERE}.aot_eager:aot_eager", ("debug",)),
-    "aot_eager_decomp_partition": Entry(f"{_HERE}.aot_eager:aot_eager_decomp_partition", ("debug",)),
+    "aot_eager_decomp_partition": Entry(
+        f"{_HERE}.aot_eager:aot_eager_decomp_partition", ("debug",)
+    ),
     "numba": Entry(f"{_HERE}.numba:numba"),
     "triton": Entry(f"{_HERE}.triton:triton"),
 }
@@ -72,7 +74,9 @@ def register_backend(name: Any = None, tags: Sequence[str] = ()) -> Any:
         key = name or backend.__name__
         known = BACKENDS.get(key)
         if known is not None and known.backend is not backend:
-            raise BackendError(f"there is already a backend called {key!r}", code="backend-name-taken")
+            raise BackendError(
+                f"there is already a backend called {key!r}", code="backend-name-taken"
+            )
         BACKENDS[key] = Entry(backend, tuple(tags))
         return backend
 

@@ -36,7 +36,7 @@ class PerSignature:
         self.has_numbers = False
 
     def __call__(self, *inputs: Any) -> Any:
-        key = (torch.is_grad_enabled(), *map(_signature, inputs))
+        key = (torch.is_grad_enabled(), _repeats(inputs), *map(_signature, inputs))
         run = self.compiled.get(key)
         if run is None:
             run = self.compiled[key] = self._compile(list(inputs))
@@ -45,6 +45,12 @@ class PerSignature:
     def _compile(self, inputs: list[Any]) -> Callable[..., Any]:
         backend = lookup_backend(default_backend(inputs))
         return backend(from_torch_fx(self.gm), inputs)
+
+
+def _repeats(inputs: Sequence[Any]) -> tuple[int, ...]:
+    """Which inputs are the same object."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(value), index) for index, value in enumerate(inputs))
 
 
 def _signature(value: Any) -> Any:

@@ -13,4 +13,6 @@ from minitorch2.graph.graph_module import GraphModule
 
 def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Compile forward and backward to Triton kernels."""
-    return aot_autograd(gm, example_inputs, forward_compiler=partial(compile_graph, target="triton"))
+    return aot_autograd(
+        gm, example_inputs, forward_compiler=partial(compile_graph, target="triton")
+    )

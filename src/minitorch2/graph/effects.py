@@ -8,18 +8,14 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.graph.node import Node
 from minitorch2.graph.names import qualified_name
+from minitorch2.graph.node import Node
 
 _RANDOM_NAMES: Final = frozenset(
-    "rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson "
-    "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu gumbel_softmax "
-    "scaled_dot_product_attention multi_head_attention_forward fractional_max_pool2d "
-    "fractional_max_pool3d manual_seed seed".split()
+    ["rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli", "multinomial", "poisson", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "rrelu", "gumbel_softmax", "scaled_dot_product_attention", "multi_head_attention_forward", "fractional_max_pool2d", "fractional_max_pool3d", "manual_seed", "seed"]
 )
 _PURE_OPERATOR_NAMES: Final = frozenset(
-    "add sub mul truediv floordiv mod pow matmul neg pos invert abs lt le gt ge eq ne and_ or_ xor "
-    "lshift rshift getitem index not_ truth is_ is_not contains".split()
+    ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "invert", "abs", "lt", "le", "gt", "ge", "eq", "ne", "and_", "or_", "xor", "lshift", "rshift", "getitem", "index", "not_", "truth", "is_", "is_not", "contains"]
 )
 
 
@@ -66,12 +62,19 @@ def is_impure(node: Node) -> bool:
 
 def is_deterministic(node: Node) -> bool:
     """Whether running the node twice on the same values gives the same value and no more."""
-    return not is_impure(node) and _bare_name(node) not in ("empty", "empty_like", "empty_strided", "new_empty")
+    return not is_impure(node) and _bare_name(node) not in (
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+    )
 
 
 def may_be_returned(node: Node) -> bool:
     """Whether the node's memory may reach the caller, as an output or through a view of it."""
-    return any(user.op == "output" or (_may_view(user) and may_be_returned(user)) for user in node.users)
+    return any(
+        user.op == "output" or (_may_view(user) and may_be_returned(user)) for user in node.users
+    )
 
 
 def _may_view(node: Node) -> bool:
@@ -91,7 +94,9 @@ def _never_views(name: str) -> bool:
     overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet else []
     return bool(overloads) and not any(
         any(result.alias_info is not None for result in overload._schema.returns)
-        or torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd")
+        or torch._C._dispatch_has_kernel_for_dispatch_key(
+            overload.name(), "CompositeImplicitAutograd"
+        )
         for overload in overloads
         if not overload._schema.is_mutable and torch._C._dispatch_has_kernel(overload.name())
     )
@@ -105,7 +110,11 @@ def _is_known_pure(node: Node) -> bool:
     if node.target is operator.getitem or node.target is getattr:
         return True
     name = qualified_name(node.target) if callable(node.target) else None
-    return name is not None and name.split(".")[0] in ("torch", "operator", "math") and "autograd" not in name
+    return (
+        name is not None
+        and name.split(".")[0] in ("torch", "operator", "math")
+        and "autograd" not in name
+    )
 
 
 def _bare_name(node: Node) -> str:

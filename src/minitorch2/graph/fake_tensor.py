@@ -8,7 +8,7 @@ meta tensors; a view's meta tensor shares its base's storage, so aliasing can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -16,7 +16,6 @@ from typing import Any, Final
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 
 from minitorch2.errors import UnsupportedError
 
@@ -40,7 +39,7 @@ class FakeTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
-        fake: FakeTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        fake: FakeTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             meta.size(),
             strides=meta.stride(),
@@ -50,14 +49,14 @@ class FakeTensor(torch.Tensor):
         )
         fake.meta = meta
         fake.fake_device = device
-        fake.is_symbolic = any(type(size) is torch.SymInt for size in fake.shape)
+        fake.is_symbolic = any(isinstance(size, torch.SymInt) for size in fake.shape)
         return fake
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"FakeTensor({list(self.shape)}, {self.dtype}, {self.fake_device})"
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls,
         func: Operator,
         types: Sequence[type],
@@ -67,7 +66,7 @@ class FakeTensor(torch.Tensor):
         return run_fake(func, args, kwargs or {})
 
 
-class FakeMode(TorchDispatchMode):
+class FakeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active, operators without a fake argument (factories) give fake tensors too."""
 
     def __torch_dispatch__(
@@ -102,7 +101,7 @@ def same_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
 def storage_key(tensor: torch.Tensor) -> int:
     """An identity of the tensor's memory, valid while the tensor lives."""
     value = tensor.meta if isinstance(tensor, FakeTensor) else tensor
-    return value.untyped_storage()._cdata  # type: ignore[no-any-return]
+    return int(value.untyped_storage()._cdata)
 
 
 class FakeConverter:
@@ -131,7 +130,7 @@ class FakeConverter:
         if tensor.requires_grad:
             fake.requires_grad_()
         if isinstance(tensor, torch.nn.Parameter):
-            fake._is_param = True  # type: ignore[attr-defined]
+            fake._is_param = True
         return fake
 
     def _meta(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -187,7 +186,9 @@ def operator_facts(func: Operator) -> OperatorFacts:
 def _shape_is_known(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether this call of a usually data-dependent operator is not: indexing without a mask."""
     if func in (aten.index.Tensor, aten._unsafe_index.Tensor):
-        return all(index is None or index.dtype not in (torch.bool, torch.uint8) for index in args[1])
+        return all(
+            index is None or index.dtype not in (torch.bool, torch.uint8) for index in args[1]
+        )
     return kwargs.get("output_size") is not None
 
 
@@ -321,5 +322,5 @@ class _MetaCall:
 def _refresh(fake: FakeTensor) -> None:
     """Give the wrapper the size and stride that an operator such as ``t_`` gave the meta tensor."""
     meta = fake.meta
-    with torch._C._DisableTorchDispatch():  # type: ignore[attr-defined]
+    with torch._C._DisableTorchDispatch():
         aten.as_strided_.default(fake, meta.size(), meta.stride(), meta.storage_offset())

@@ -26,7 +26,6 @@ _NAMESPACES: tuple[tuple[str, Any], ...] = (
     ("torch.Tensor", torch.Tensor),
     ("torch._C._nn", torch._C._nn),
     ("torch.utils.checkpoint", torch.utils.checkpoint),
-    ("torch._C._special", torch._C._special),
     ("operator", operator),
     ("math", math),
 )
@@ -37,7 +36,11 @@ def _names_by_identity() -> dict[int, str]:
     names: dict[int, str] = {}
     for prefix, namespace in _NAMESPACES:
         for name, value in vars(namespace).items():
-            if callable(value) and not name.startswith("__") and not isinstance(value, types.ModuleType):
+            if (
+                callable(value)
+                and not name.startswith("__")
+                and not isinstance(value, types.ModuleType)
+            ):
                 names.setdefault(id(value), f"{prefix}.{name}")
     return names
 

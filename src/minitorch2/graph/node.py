@@ -58,7 +58,18 @@ class Node:
     Nodes are made by :class:`~minitorch2.graph.graph.Graph`, never directly.
     """
 
-    __slots__ = ("graph", "name", "op", "target", "_args", "_kwargs", "users", "meta", "prev", "next")
+    __slots__ = (
+        "graph",
+        "name",
+        "op",
+        "target",
+        "_args",
+        "_kwargs",
+        "users",
+        "meta",
+        "prev",
+        "next",
+    )
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ class ShapeEnv:
         """The SymInt (or plain int) that carries ``expr``."""
         if isinstance(expr, (int, sympy.Integer)):
             return int(expr)
-        return torch.SymInt(SymNode(self, expr, int))
+        return torch.SymInt(SymNode(self, expr, int))  # type: ignore[no-untyped-call]
 
     def hint(self, expr: Any) -> Any:
         """The value of an expression under the example input's sizes."""
@@ -127,7 +127,9 @@ def statically_known(condition: Any) -> bool | None:
     """
     if condition in (sympy.true, sympy.false):
         return bool(condition)
-    shifted = condition.xreplace({symbol: _at_least_two(symbol) for symbol in condition.free_symbols})
+    shifted = condition.xreplace(
+        {symbol: _at_least_two(symbol) for symbol in condition.free_symbols}
+    )
     if isinstance(shifted, sympy.core.relational.Relational):
         shifted = shifted.func(sympy.expand(shifted.lhs - shifted.rhs), 0)
     return bool(shifted) if shifted in (sympy.true, sympy.false) else None
@@ -135,7 +137,9 @@ def statically_known(condition: Any) -> bool | None:
 
 @lru_cache(maxsize=1024)
 def _at_least_two(symbol: sympy.Symbol) -> sympy.Expr:
-    return sympy.Symbol(f"{symbol.name}_rest", nonnegative=True, integer=True) + SMALLEST_SYMBOLIC_SIZE
+    return (
+        sympy.Symbol(f"{symbol.name}_rest", nonnegative=True, integer=True) + SMALLEST_SYMBOLIC_SIZE
+    )
 
 
 def floor_divide(left: Any, right: Any) -> Any:
@@ -146,7 +150,7 @@ def floor_divide(left: Any, right: Any) -> Any:
 class SymNode:
     """What a ``torch.SymInt`` holds: an expression, its Python type and its environment.
 
-    The method names are those that PyTorch's C++ asks for; the many binary ones are filled in below.
+    The method names are those that PyTorch's C++ asks for; the binary ones are filled in below.
     """
 
     def __init__(self, env: ShapeEnv, expr: Any, pytype: type) -> None:
@@ -275,7 +279,7 @@ class SymNode:
         return statically_known(self.expr) is True
 
     def is_contiguous(self, sizes: list[SymNode], strides: list[SymNode]) -> SymNode:
-        """Whether strides are those of a dense row-major tensor; sizes below 2 are never symbolic."""
+        """Whether strides are those of a dense row-major tensor."""
         expected: Any = sympy.Integer(1)
         for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
             if size.expr == 1:
@@ -345,7 +349,9 @@ _BOOLEAN: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _binary(function: Callable[[Any, Any], Any], pytype: type | None) -> Callable[[SymNode, SymNode], SymNode]:
+def _binary(
+    function: Callable[[Any, Any], Any], pytype: type | None
+) -> Callable[[SymNode, SymNode], SymNode]:
     def method(self: SymNode, other: SymNode) -> SymNode:
         result = pytype or (float if float in (self.pytype, other.pytype) else int)
         return self.make(function(self.expr, other.expr), result)
@@ -361,4 +367,3 @@ def _install(rules: Iterator[tuple[str, Callable[[Any, Any], Any]]], pytype: typ
 _install(iter(_INTEGER.items()), None)
 _install(iter(_FLOAT.items()), float)
 _install(iter(_BOOLEAN.items()), bool)
-

@@ -13,6 +13,10 @@ from minitorch2.autograd.decompositions import (  # noqa: F401  (importing fills
     reductions,
     tensors,
 )
-from minitorch2.autograd.decompositions.registry import DECOMPOSITIONS, Decomposition, register_decomposition
+from minitorch2.autograd.decompositions.registry import (
+    DECOMPOSITIONS,
+    Decomposition,
+    register_decomposition,
+)
 
 __all__ = ["DECOMPOSITIONS", "Decomposition", "register_decomposition"]

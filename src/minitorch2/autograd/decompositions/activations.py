@@ -85,7 +85,7 @@ def threshold_backward(grad: Tensor, x: Tensor, limit: float) -> Tensor:
 @register_decomposition(aten.hardtanh.default)
 def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
     """``x`` clamped to [low, high]."""
-    return aten.clamp.default(x, low, high)
+    return torch.clamp(x, low, high)
 
 
 @register_decomposition(aten.hardtanh_backward.default)
@@ -174,14 +174,14 @@ def softplus_backward(grad: Tensor, x: Tensor, beta: float, limit: float) -> Ten
 @in_float32
 def mish(x: Tensor) -> Tensor:
     """``x * tanh(softplus(x))``."""
-    return x * torch.tanh(aten.softplus.default(x))
+    return x * torch.tanh(torch.nn.functional.softplus(x))
 
 
 @register_decomposition(aten.mish_backward.default)
 @in_float32
 def mish_backward(grad: Tensor, x: Tensor) -> Tensor:
     """Derivative of :func:`mish`."""
-    t = torch.tanh(aten.softplus.default(x))
+    t = torch.tanh(torch.nn.functional.softplus(x))
     return grad * (t + x * torch.sigmoid(x) * (1.0 - t * t))
 
 

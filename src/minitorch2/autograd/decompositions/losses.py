@@ -62,12 +62,16 @@ def smooth_l1_loss_backward(
 def huber_loss(x: Tensor, target: Tensor, reduction: int = _MEAN, delta: float = 1.0) -> Tensor:
     """Quadratic up to ``delta``, linear above."""
     distance = torch.abs(x - target)
-    loss = torch.where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
+    loss = torch.where(
+        distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta
+    )
     return _reduce(loss, reduction)
 
 
 @register_decomposition(aten.huber_loss_backward.default)
-def huber_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+def huber_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, reduction: int, delta: float
+) -> Tensor:
     """Derivative of :func:`huber_loss`."""
     return torch.clamp(x - target, -delta, delta) * _scaled(grad, x, reduction)
 

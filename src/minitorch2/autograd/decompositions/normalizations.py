@@ -93,9 +93,13 @@ def native_group_norm_backward(
     """Gradients of x, weight and bias."""
     channels = c // groups
     g = widen(grad).reshape(n, groups, channels, hw)
-    x_hat = (widen(x).reshape(n, groups, channels, hw) - mean[:, :, None, None]) * rstd[:, :, None, None]
+    x_hat = (widen(x).reshape(n, groups, channels, hw) - mean[:, :, None, None]) * rstd[
+        :, :, None, None
+    ]
     scaled = g if weight is None else g * weight.reshape(1, groups, channels, 1)
-    grad_x = _mean_gradient(scaled, x_hat, rstd[:, :, None, None], [2, 3]).reshape(x.shape).to(x.dtype)
+    grad_x = (
+        _mean_gradient(scaled, x_hat, rstd[:, :, None, None], [2, 3]).reshape(x.shape).to(x.dtype)
+    )
     grad_weight = (g * x_hat).sum([0, 3]).reshape(c).to(x.dtype) if mask[1] else None
     grad_bias = g.sum([0, 3]).reshape(c).to(x.dtype) if mask[2] else None
     return (grad_x if mask[0] else None), grad_weight, grad_bias
@@ -150,7 +154,12 @@ def cudnn_batch_norm(x: Tensor, *args: Any) -> tuple[Tensor, ...]:
 
 @register_decomposition(aten._native_batch_norm_legit.no_stats)
 def native_batch_norm_no_stats(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
 ) -> tuple[Tensor, ...]:
     """Batch normalization without running statistics."""
     return native_batch_norm(x, weight, bias, None, None, True, momentum, eps)

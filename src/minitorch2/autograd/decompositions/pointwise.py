@@ -43,7 +43,9 @@ def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
     if isinstance(weight, Tensor):
         near, far = start + weight * distance, end - distance * (1 - weight)
         return torch.where(torch.abs(weight) < 0.5, near, far)
-    return start + distance * weight if abs(weight) < 0.5 else end - distance * (1 - weight)
+    if abs(weight) < 0.5:
+        return start + distance * weight
+    return end - distance * (1 - weight)
 
 
 @register_decomposition(aten.rsub.Tensor)
@@ -103,4 +105,3 @@ def nan_to_num(
     x = torch.where(torch.isnan(x), 0.0 if nan is None else nan, x)
     x = torch.where(x == float("inf"), limits.max if posinf is None else posinf, x)
     return torch.where(x == float("-inf"), limits.min if neginf is None else neginf, x)
-

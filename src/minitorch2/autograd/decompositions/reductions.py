@@ -32,7 +32,9 @@ def mean(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
 
 
 @register_decomposition(aten.mean.dim)
-def mean_dim(x: Tensor, dim: Dims, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+def mean_dim(
+    x: Tensor, dim: Dims, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
     """Sum over ``dim`` divided by the number of elements."""
     dims = _dims(x, dim)
     x = x if dtype is None else x.to(dtype)
@@ -51,19 +53,25 @@ def var_mean(
     distance = wide - average
     degrees = count - (1 if correction is None else correction)
     squares = (distance * distance).sum(dims, keepdim=keepdim)
-    variance = squares / degrees if degrees > 0 else squares * (math.inf if degrees < 0 else math.nan)
+    variance = (
+        squares / degrees if degrees > 0 else squares * (math.inf if degrees < 0 else math.nan)
+    )
     result = average if keepdim else average.squeeze(dims)
     return variance.to(x.dtype), result.to(x.dtype)
 
 
 @register_decomposition(aten.var.correction)
-def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+def var(
+    x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> Tensor:
     """Variance with ``count - correction`` degrees of freedom."""
     return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
 @register_decomposition(aten.std.correction)
-def std(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+def std(
+    x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
+) -> Tensor:
     """Square root of the variance."""
     return torch.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
 
@@ -79,7 +87,12 @@ def std_mean(
 
 @register_decomposition(aten.linalg_vector_norm.default)
 def vector_norm(
-    x: Tensor, order: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+    x: Tensor,
+    order: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Any:
     """The p-norm for p = 1, 2 and infinity; others stay an operator."""
     if x.is_complex() or order not in (1, 2, math.inf):

@@ -42,7 +42,9 @@ def register_decomposition(
     def register(function: Function) -> Function:
         for overload in (o for operator in operators for o in _overloads(operator)):
             if overload in target:
-                raise LoweringError(f"{overload} already has a decomposition", code="decomposition-twice")
+                raise LoweringError(
+                    f"{overload} already has a decomposition", code="decomposition-twice"
+                )
             target[overload] = function
         return function
 
@@ -52,5 +54,5 @@ def register_decomposition(
 def _overloads(operator: Operator | OperatorPacket) -> list[Operator]:
     if isinstance(operator, torch._ops.OpOverload):
         return [operator]
-    overloads = [getattr(operator, name) for name in operator.overloads()]
+    overloads = [getattr(operator, name) for name in operator.overloads()]  # type: ignore[no-untyped-call]
     return [overload for overload in overloads if not overload._schema.is_mutable]

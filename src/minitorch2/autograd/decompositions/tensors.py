@@ -23,17 +23,17 @@ aten = torch.ops.aten
 @register_decomposition(aten.t.default)
 def t(x: Tensor) -> Tensor:
     """Exchange the two dimensions of a matrix."""
-    return aten.permute.default(x, [1, 0]) if x.dim() == 2 else aten.alias.default(x)
+    return x.permute(1, 0) if x.dim() == 2 else x.view_as(x)
 
 
 @register_decomposition(aten.transpose.int)
 def transpose(x: Tensor, first: int, second: int) -> Tensor:
     """Exchange two dimensions."""
     if x.dim() == 0:
-        return aten.alias.default(x)
+        return x.view_as(x)
     order = list(range(x.dim()))
     order[first], order[second] = order[second], order[first]
-    return aten.permute.default(x, order)
+    return x.permute(order)
 
 
 @register_decomposition(aten.split.Tensor)
@@ -41,8 +41,8 @@ def split(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
     """Slices of ``size`` along ``dim``; the last may be shorter."""
     total = x.shape[dim]
     if total == 0:
-        return [aten.alias.default(x)]
-    return [aten.slice.Tensor(x, dim, start, min(start + size, total)) for start in range(0, int(total), size)]
+        return [x.view_as(x)]
+    return [x.narrow(dim, start, min(size, total - start)) for start in range(0, int(total), size)]
 
 
 @register_decomposition(aten.split_with_sizes.default)
@@ -50,7 +50,7 @@ def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tens
     """Slices of the given sizes along ``dim``."""
     parts, start = [], 0
     for size in sizes:
-        parts.append(aten.slice.Tensor(x, dim, start, start + size))
+        parts.append(x.narrow(dim, start, size))
         start = start + size
     return parts
 
@@ -58,13 +58,13 @@ def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tens
 @register_decomposition(aten.unbind.int)
 def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
     """One tensor for each index along ``dim``."""
-    return [aten.select.int(x, dim, index) for index in range(x.shape[dim])]
+    return [x.select(dim, index) for index in range(x.shape[dim])]
 
 
 @register_decomposition(aten._unsafe_view.default, aten._reshape_alias.default)
 def unsafe_view(x: Tensor, size: Sequence[int], *stride: Any) -> Tensor:
     """A view whose base nobody else holds."""
-    return aten.view.default(x, list(size))
+    return x.view(list(size))
 
 
 @register_decomposition(aten.split_copy.Tensor)
@@ -82,7 +82,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @register_decomposition(aten.select_backward.default)
 def select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
     """Zeros with the gradient at one index."""
-    return aten.select_scatter.default(grad.new_zeros(sizes), grad, dim, index)
+    return torch.select_scatter(grad.new_zeros(sizes), grad, dim, index)
 
 
 @register_decomposition(aten.slice_backward.default)
@@ -91,8 +91,8 @@ def slice_backward(
 ) -> Tensor:
     """Zeros with the gradient in a slice; the gradient itself where the slice is the whole dimension."""
     if list(grad.shape) == list(sizes):
-        return aten.alias.default(grad)
-    return aten.slice_scatter.default(grad.new_zeros(sizes), grad, dim, start, end, step)
+        return grad.view_as(grad)
+    return torch.slice_scatter(grad.new_zeros(sizes), grad, dim, start, end, step)
 
 
 @register_decomposition(aten.diagonal_backward.default)
@@ -100,7 +100,7 @@ def diagonal_backward(
     grad: Tensor, sizes: Sequence[int], offset: int, dim1: int, dim2: int
 ) -> Tensor:
     """Zeros with the gradient on a diagonal."""
-    return aten.diagonal_scatter.default(grad.new_zeros(sizes), grad, offset, dim1, dim2)
+    return torch.diagonal_scatter(grad.new_zeros(sizes), grad, offset, dim1, dim2)
 
 
 # -- creation ------------------------------------------------------------------------------------------
@@ -108,35 +108,35 @@ def diagonal_backward(
 
 def _full_as(x: Tensor, size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
     dtype, device = options.get("dtype") or x.dtype, options.get("device") or x.device
-    return aten.full.default(list(size), value, dtype=dtype, device=device)
+    return torch.full(list(size), value, dtype=dtype, device=device)
 
 
-def _like(x: Tensor, value: Any, options: dict[str, Any]) -> Any:
+def _like(x: Tensor, value: Any, options: dict[str, Any]) -> Tensor:
     layout = options.get("memory_format")
     dense = x.is_contiguous() or layout is torch.contiguous_format
     if not dense:
-        order = sorted(range(x.dim()), key=lambda d: -x.stride(d))
+        order = sorted(range(x.dim()), key=lambda d: -x.stride()[d])
         plain = _full_as(x, [x.shape[d] for d in order], value, options)
-        return aten.permute.default(plain, [order.index(d) for d in range(x.dim())])
+        return plain.permute([order.index(d) for d in range(x.dim())])
     return _full_as(x, x.shape, value, options)
 
 
 @register_decomposition(aten.zeros_like.default)
 def zeros_like(x: Tensor, **options: Any) -> Tensor:
     """Zeros of the layout of ``x``."""
-    return _like(x, 0, options)  # type: ignore[no-any-return]
+    return _like(x, 0, options)
 
 
 @register_decomposition(aten.ones_like.default)
 def ones_like(x: Tensor, **options: Any) -> Tensor:
     """Ones of the layout of ``x``."""
-    return _like(x, 1, options)  # type: ignore[no-any-return]
+    return _like(x, 1, options)
 
 
 @register_decomposition(aten.full_like.default)
 def full_like(x: Tensor, value: Any, **options: Any) -> Tensor:
     """One value in the layout of ``x``."""
-    return _like(x, value, options)  # type: ignore[no-any-return]
+    return _like(x, value, options)
 
 
 @register_decomposition(aten.new_zeros.default)
@@ -178,19 +178,20 @@ def scalar_tensor(value: Any, **options: Any) -> Tensor:
 def _full(size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
     dtype = options.get("dtype") or torch.get_default_dtype()
     device = options.get("device") or torch.get_default_device()
-    return aten.full.default(list(size), value, dtype=dtype, device=device)
+    return torch.full(list(size), value, dtype=dtype, device=device)
 
 
 @register_decomposition(aten.arange.default)
 def arange(end: Any, **options: Any) -> Tensor:
     """0, 1, ..., end - 1."""
-    return aten.arange.start_step(0, end, 1, **options)
+    return arange_start(0, end, **options)
 
 
 @register_decomposition(aten.arange.start)
 def arange_start(start: Any, end: Any, **options: Any) -> Tensor:
     """start, start + 1, ..., end - 1."""
-    return aten.arange.start_step(start, end, 1, **options)
+    result: Tensor = aten.arange.start_step(start, end, 1, **options)
+    return result
 
 
 @register_decomposition(aten.tril.default)
@@ -216,16 +217,21 @@ def _below_diagonal(x: Tensor, diagonal: int) -> Tensor:
 
 @register_decomposition(aten._index_put_impl.default)
 def index_put_impl(
-    x: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False, unsafe: bool = False
+    x: Tensor,
+    indices: Sequence[Any],
+    values: Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
 ) -> Tensor:
     """Values written (or added) at indices."""
-    return aten.index_put.default(x, list(indices), values, accumulate)
+    return torch.index_put(x, list(indices), values, accumulate)
 
 
 @register_decomposition(aten._unsafe_index.Tensor)
 def unsafe_index(x: Tensor, indices: Sequence[Any]) -> Tensor:
     """Indexing whose indices are known to be in range."""
-    return aten.index.Tensor(x, list(indices))
+    result: Tensor = aten.index.Tensor(x, list(indices))
+    return result
 
 
 # -- matrix products -----------------------------------------------------------------------------------

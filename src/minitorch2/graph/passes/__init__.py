@@ -15,4 +15,9 @@ from minitorch2.graph.passes.eliminate_dead_code import eliminate_dead_code
 from minitorch2.graph.passes.fold_constants import fold_constants
 from minitorch2.graph.passes.simplify_views import simplify_views
 
-__all__ = ["eliminate_common_subexpressions", "eliminate_dead_code", "fold_constants", "simplify_views"]
+__all__ = [
+    "eliminate_common_subexpressions",
+    "eliminate_dead_code",
+    "fold_constants",
+    "simplify_views",
+]

@@ -72,7 +72,11 @@ def _depends_on_constants(runner: Interpreter, node: Node) -> bool:
 
 
 def _is_small_constant(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.numel() <= LARGEST_FOLDED and not value.requires_grad
+    return (
+        isinstance(value, torch.Tensor)
+        and value.numel() <= LARGEST_FOLDED
+        and not value.requires_grad
+    )
 
 
 def _replace(module: GraphModule, node: Node, value: torch.Tensor) -> None:
