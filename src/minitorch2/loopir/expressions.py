@@ -268,7 +268,7 @@ def simplify(expr: Expr, ranges: Ranges) -> Expr:
     if isinstance(rebuilt, ModularIndexing):
         return _simplify_modular(rebuilt, ranges)
     rebuilt = sympy.expand(rebuilt)
-    return to_expr(_join_quotient_and_rest(rebuilt) if rebuilt.is_Add else rebuilt)
+    return to_expr(_join_quotient_and_rest(rebuilt, ranges) if rebuilt.is_Add else rebuilt)
 
 
 def _simplify_floor_div(expr: FloorDiv, ranges: Ranges) -> Expr:
@@ -313,7 +313,7 @@ def _common_factor(term: sympy.Expr, d: sympy.Expr) -> sympy.Expr:
     return sympy.Integer(math.gcd(int(coefficient), int(d)) if coefficient.is_Integer else 1)
 
 
-def _join_quotient_and_rest(expr: sympy.Expr) -> sympy.Expr:
+def _join_quotient_and_rest(expr: sympy.Expr, ranges: Ranges) -> sympy.Expr:
     """c*m*(x // (d*m)) + c*(x // d % m)  -->  c*(x // d), wherever a sum has such a pair."""
     for term in expr.args:
         for modular in term.atoms(ModularIndexing):
@@ -321,9 +321,14 @@ def _join_quotient_and_rest(expr: sympy.Expr) -> sympy.Expr:
             if coefficient.has(ModularIndexing):
                 continue
             x, d, m = modular.args
-            partner = coefficient * m * FloorDiv(x, d * m)
+            partner = coefficient * m * simplify(FloorDiv(x, d * m), ranges)
             remaining = sympy.expand(expr - term - partner)
-            if len(sympy.Add.make_args(remaining)) < len(expr.args) - 1 or remaining == 0:
-                joined = sympy.expand(remaining + coefficient * FloorDiv(x, d))
-                return _join_quotient_and_rest(joined) if joined.is_Add else joined
+            if remaining == 0 or _count_terms(remaining) < len(expr.args) - 1:
+                quotient = simplify(FloorDiv(x, d), ranges)
+                joined = sympy.expand(remaining + coefficient * quotient)
+                return _join_quotient_and_rest(joined, ranges) if joined.is_Add else joined
     return expr
+
+
+def _count_terms(expr: sympy.Expr) -> int:
+    return len(sympy.Add.make_args(expr))
