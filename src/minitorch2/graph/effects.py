@@ -110,11 +110,17 @@ def _is_known_pure(node: Node) -> bool:
     if node.target is operator.getitem or node.target is getattr:
         return True
     name = qualified_name(node.target) if callable(node.target) else None
-    return (
-        name is not None
-        and name.split(".")[0] in ("torch", "operator", "math")
-        and "autograd" not in name
-    )
+    return name is not None and name.startswith(_PURE_NAMESPACES) and not _sets_state(name)
+
+
+_PURE_NAMESPACES: Final = ("torch.", "operator.", "math.")
+
+
+def _sets_state(name: str) -> bool:
+    """Whether a function of torch changes a mode of torch, or belongs to its inner workings."""
+    last = name.rpartition(".")[2]
+    inner = name.startswith(("torch._C.", "torch.autograd.", "torch.ops.", "torch.utils."))
+    return last.startswith(("_", "set_", "enable_")) or (inner and "torch._C._nn." not in name)
 
 
 def _bare_name(node: Node) -> str:

@@ -55,6 +55,14 @@ class FakeTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"FakeTensor({list(self.shape)}, {self.dtype}, {self.fake_device})"
 
+    def tolist(self) -> Any:
+        """Refused: there is no data."""
+        raise DataDependentError("tolist() needs the data of a tensor that is not computed yet")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Refused: there is no data."""
+        raise DataDependentError("numpy() needs the data of a tensor that is not computed yet")
+
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls,
