@@ -21,8 +21,9 @@ NUMPY = str(Path(numpy.__file__).resolve().parent) + "/"
 STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
 SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
 
+ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
 POLYFILLS = PACKAGE + "bytecode/polyfills.py"
-INLINED_TORCH = ("nn/modules/", "utils/_contextlib.py", "nn/parallel/data_parallel.py")
+INLINED_TORCH = ("nn/modules/", "utils/_contextlib.py", "autograd/grad_mode.py", "backends/")
 INLINED_STANDARD = (
     "abc.py",
     "collections/__init__.py",
@@ -30,6 +31,7 @@ INLINED_STANDARD = (
     "dataclasses.py",
     "enum.py",
     "functools.py",
+    "inspect.py",
     "operator.py",
     "types.py",
 )
@@ -39,13 +41,14 @@ INLINED_STANDARD = (
 def is_skipped_file(file: str) -> bool:
     """Whether frames of this file run as they are, without analysis."""
     if file.startswith((PACKAGE, TORCH, NUMPY)) or file.startswith(("<frozen", "<minitorch2")):
-        return not file.startswith(TORCH + "nn/modules/")
+        captured = file.startswith(TORCH + "nn/modules/")
+        return not captured or file == TORCH + "nn/modules/module.py"  # it only calls forward
     return file.startswith(STANDARD_LIBRARY) and not file.startswith(SITE_PACKAGES)
 
 
 @cache
 def _refused_file(file: str) -> str | None:
-    if not is_skipped_file(file) or file == POLYFILLS:
+    if not is_skipped_file(file) or file in (POLYFILLS, ABSTRACT_COLLECTIONS):
         return None
     for folder, inlined in ((TORCH, INLINED_TORCH), (STANDARD_LIBRARY, INLINED_STANDARD)):
         if file.startswith(folder) and file.removeprefix(folder).startswith(inlined):

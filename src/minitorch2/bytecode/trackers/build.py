@@ -35,7 +35,7 @@ from minitorch2.bytecode.sources import (
     ItemSource,
     Source,
 )
-from minitorch2.bytecode.trackers import builtin_rules, constructors, context
+from minitorch2.bytecode.trackers import builtin_rules, constructors, context, library_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import BUILTINS, PURE, BuiltinVariable
 from minitorch2.bytecode.trackers.classes import ClassVariable
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import Node
 
 # Importing these files fills the tables of rules.
-RULES: Final = (builtin_rules, constructors, context)
+RULES: Final = (builtin_rules, constructors, context, library_rules)
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import GeneratorType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -40,7 +40,7 @@ class GeneratorVariable(IteratorVariable):
             self.frame.push(value)
         self.started = self.running = True
         try:
-            return self._until_yield()
+            self._run_to_yield()
         except ObservedError as error:
             self.frame.result = ConstantVariable(None)
             if error.kind is StopIteration:
@@ -48,25 +48,24 @@ class GeneratorVariable(IteratorVariable):
             raise
         finally:
             self.running = False
+        if self.frame.yielded is None:
+            self._stop(self.frame.result)
+        return self.frame.yielded
 
     def py_close(self, evaluator: Evaluator) -> None:
         """``generator.close()`` of one that waits outside any ``try``."""
         self.frame.result = ConstantVariable(None)
 
-    def _until_yield(self) -> VariableTracker:
+    def _run_to_yield(self) -> None:
         frame = self.frame
         frame.yielded = None
         while frame.yielded is None and frame.result is None:
             frame.step()
-        if frame.yielded is None:
-            self._stop(frame.result)
-        return frame.yielded
 
-    def _stop(self, result: VariableTracker | None) -> None:
-        assert result is not None
-        if result.is_constant() and result.as_constant() is None:
-            raise StopGeneration(())
-        raise StopGeneration((result,))
+    def _stop(self, result: VariableTracker | None) -> NoReturn:
+        assert result is not None, "a frame stops by a yield or a return"
+        nothing = result.is_constant() and result.as_constant() is None
+        raise StopGeneration(() if nothing else (result,))
 
 
 class StopGeneration(ObservedError):

@@ -1,0 +1,63 @@
+"""What a few functions of the standard library do on trackers, where their source is no guide."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.builtin import models
+from minitorch2.bytecode.trackers.constant import ConstantVariable
+from minitorch2.bytecode.trackers.functions import UserFunctionVariable
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.mapping import DictVariable
+from minitorch2.bytecode.trackers.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.set import SetVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+@models(inspect.signature)
+def signature(evaluator: Evaluator, function: VariableTracker) -> VariableTracker:
+    """``inspect.signature`` of a function or method whose identity is guarded."""
+    bound = isinstance(function, BoundMethodVariable)
+    underlying = function.function if isinstance(function, BoundMethodVariable) else function
+    if not isinstance(underlying, UserFunctionVariable):
+        unsupported("signature", f"the signature of {function}")
+    found = inspect.signature(underlying.value)
+    if bound:
+        found = found.replace(parameters=list(found.parameters.values())[1:])
+    return evaluator.capture.wrap(found, evaluator.capture.reference(found))
+
+
+@models(copy.copy)
+def shallow_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``copy.copy`` of a container or a constant"""
+    if isinstance(value, ConstantVariable | TupleVariable):
+        return value
+    if isinstance(value, ListVariable | DictVariable | SetVariable):
+        return value.call_method(evaluator, "copy", [], {})
+    return unsupported("copy", f"copy.copy of {value}")
+
+
+@models(copy.deepcopy)
+def deep_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``copy.deepcopy`` of containers of constants"""
+    if isinstance(value, ConstantVariable):
+        return value
+    if isinstance(value, TupleVariable | ListVariable):
+        return value.make([deep_copy(evaluator, element) for element in value.realized()])
+    if isinstance(value, DictVariable):
+        return value.make((key, deep_copy(evaluator, element)) for key, element in value.pairs())
+    return unsupported("copy", f"copy.deepcopy of {value}")
+
+
+@models(functools.wraps, functools.update_wrapper)
+def wraps(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """A decorator applied inside captured code is left to Python."""
+    return unsupported("wraps", "functools.wraps inside captured code")
