@@ -202,7 +202,18 @@ class Dispatcher:
         made.__defaults__ = self.function.__defaults__
         made.__kwdefaults__ = self.function.__kwdefaults__
         functools.update_wrapper(made, self.function)
+        made.__dict__[_DISPATCHER] = self
         return made
+
+
+_DISPATCHER = "_minitorch2_dispatcher"
+"""The attribute of a compiled function that holds its dispatcher."""
+
+
+def original_of(function: FunctionType) -> FunctionType:
+    """The user's function that a compiled function stands for; other functions are their own."""
+    dispatcher = function.__dict__.get(_DISPATCHER)
+    return dispatcher.function if isinstance(dispatcher, Dispatcher) else function
 
 
 _DISPATCH = """\
@@ -235,7 +246,6 @@ class Region:
     def __init__(
         self,
         backend: Backend,
-        *,
         fullgraph: bool = False,
         options: Mapping[str, config.Value] | None = None,
     ) -> None:
@@ -246,6 +256,20 @@ class Region:
         self.failures: list[str] = []
         self._numbers = itertools.count()
         self._hook: FrameHook | None = None
+        _REGIONS.add(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Region:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Region, (self.backend, self.fullgraph, self.options)
+
+    def reset(self) -> None:
+        """Forget all entries; functions that ran as they are get another try."""
+        for cache in list(self.caches.values()):
+            for compiled in cache.compiled:
+                cache.drop(compiled)
+            cache.as_is = None
 
     # What residual code needs --------------------------------------------------------------------
 
@@ -347,6 +371,16 @@ class Region:
         _LOGGER.info("%s runs in Python: %s", code.co_qualname, reason)
         self.cache_of(code).as_is = GraphBreak.of(reason, where)
         stages.count("frames_as_is")
+
+
+_REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
+
+
+def reset_regions() -> None:
+    """Forget everything that was compiled."""
+    with _COMPILING:
+        for region in list(_REGIONS):
+            region.reset()
 
 
 def first_line(code: CodeType) -> SourceLine:
