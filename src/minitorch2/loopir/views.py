@@ -54,9 +54,7 @@ def _broadcast_dim(column: Sequence[Expr]) -> Expr:
 def expand(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
     """Repeat dimensions of size 1, and add leading ones; -1 keeps a size."""
     extra = len(size) - x.ndim
-    target = tuple(
-        x.size[i - extra] if extent == -1 else extent for i, extent in enumerate(size)
-    )
+    target = tuple(x.size[i - extra] if extent == -1 else extent for i, extent in enumerate(size))
     if target == x.size:
         return x
     repeated = [x.size[i] == 1 for i in range(x.ndim)]
@@ -89,9 +87,7 @@ def select(x: TensorBox, dim: int, position: Expr) -> TensorBox:
     if not is_nonnegative(position):
         position = to_expr(position + x.size[dim])
     at = position
-    return x.view(
-        x.size[:dim] + x.size[dim + 1 :], lambda index: (*index[:dim], at, *index[dim:])
-    )
+    return x.view(x.size[:dim] + x.size[dim + 1 :], lambda index: (*index[:dim], at, *index[dim:]))
 
 
 def slice_(x: TensorBox, dim: int, start: Expr, length: Expr, step: int = 1) -> TensorBox:

@@ -168,7 +168,9 @@ class _GraphMaker:
 
     def coordinate(self, extent: int, size: tuple[int, ...]) -> Callable[[Index], Expr]:
         fitting = [d for d, n in enumerate(size) if n <= extent]
-        form = self.draw(st.sampled_from(("same", "same", "reversed", "modulo", "fixed", "computed")))
+        form = self.draw(
+            st.sampled_from(("same", "same", "reversed", "modulo", "fixed", "computed"))
+        )
         if form in ("same", "reversed") and fitting:
             dim = self.draw(st.sampled_from(fitting))
             if form == "same":

@@ -52,7 +52,6 @@ def expressions():
     return st.recursive(leaves, grow, max_leaves=6)
 
 
-
 @settings(max_examples=200, deadline=None)
 @given(expressions(), st.integers(1, 12), st.integers(1, 12))
 def test_built_expressions_mean_what_python_says(inner, d, m):
@@ -122,7 +121,7 @@ def factorizations(total):
     for first in range(1, total):
         if total % first == 0 and first > 1:
             found += [(first, *rest) for rest in factorizations(total // first) if rest]
-    return found + [(total, 1), (1, total)]
+    return [*found, (total, 1), (1, total)]
 
 
 @pytest.mark.parametrize("total", [1, 6, 12, 24])

@@ -45,7 +45,10 @@ def test_log2_is_the_papers_figure_2():
 
 def test_sin_cos_is_the_slides_example():
     lowered = lower_graph(sin_cos_graph())
-    assert body_lines(lowered, 0) == ["tmp0 = ops.load('arg0_1', i0*s1 + i1)", "tmp1 = ops.sin(tmp0)"]
+    assert body_lines(lowered, 0) == [
+        "tmp0 = ops.load('arg0_1', i0*s1 + i1)",
+        "tmp1 = ops.sin(tmp0)",
+    ]
     assert body_lines(lowered, 1) == ["tmp0 = ops.load('buf0', i0*s1 + i1)", "tmp1 = ops.cos(tmp0)"]
     assert "FixedLayout('cpu', torch.float32, size=[s0, s1], stride=[s1, 1])" in lowered.print()
 
@@ -73,9 +76,7 @@ def test_views_vanish_into_index_expressions():
 def test_reshapes_of_contiguous_tensors_leave_no_division(function):
     lowered = lower(function, X)
     assert len(lowered.buffers) == 1
-    (read,) = extract_reads_writes(
-        lowered.buffers[0].run, lowered.buffers[0].loops.ranges
-    ).reads
+    (read,) = extract_reads_writes(lowered.buffers[0].run, lowered.buffers[0].loops.ranges).reads
     assert read.normalize().index in (index_symbols("c", 1)[0],)
     assert "Div" not in str(read.index) and "Modular" not in str(read.index)
 
@@ -179,9 +180,7 @@ def test_sizes_that_change_run_without_lowering_again():
     lowered = lower(lambda x: torch.softmax(x, -1).reshape(-1) * 2, torch.randn(4, 6), dynamic=True)
     for size in ((2, 3), (7, 5), (16, 2)):
         x = torch.randn(size)
-        torch.testing.assert_close(
-            interpret(lowered, [x])[0], torch.softmax(x, -1).reshape(-1) * 2
-        )
+        torch.testing.assert_close(interpret(lowered, [x])[0], torch.softmax(x, -1).reshape(-1) * 2)
 
 
 def test_size_as_a_value():
@@ -197,7 +196,9 @@ def test_constants_of_the_graph():
 
 def test_every_computed_buffer_knows_the_nodes_it_does():
     lowered = lower(lambda x: (x * 2 + 1).sum(0) * 3, X)
-    names = [[node.name for node in b.origins] for b in lowered.buffers if isinstance(b, ComputedBuffer)]
+    names = [
+        [node.name for node in b.origins] for b in lowered.buffers if isinstance(b, ComputedBuffer)
+    ]
     assert names == [["mul", "add", "sum_1"], ["mul_1"]]
 
 

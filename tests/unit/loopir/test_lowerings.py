@@ -1,4 +1,4 @@
-"""Every lowering against eager PyTorch, through the NumPy interpreter, with fixed and symbolic sizes."""
+"""Every lowering against eager PyTorch, through the NumPy interpreter; fixed and symbolic sizes."""
 
 import math
 
@@ -49,8 +49,14 @@ CASES = {
     "embedding": (lambda i, w: F.embedding(i, w), integers(2, 3, low=0, high=4), X),
     "take": (lambda x, i: torch.take(x, i), X, INDEX),
     "reshapes": (
-        lambda x: (x.view(2, 2, 8).permute(1, 0, 2).reshape(4, 8), x.view(-1), x.view(8, 4) + 1,
-                   x.t().reshape(4, 8), x.view(4, 2, 2, 2).sum((1, 3))), X,
+        lambda x: (
+            x.view(2, 2, 8).permute(1, 0, 2).reshape(4, 8),
+            x.view(-1),
+            x.view(8, 4) + 1,
+            x.t().reshape(4, 8),
+            x.view(4, 2, 2, 2).sum((1, 3)),
+        ),
+        X,
     ),
     "heads": (
         lambda x: (x.view(2, 3, 2, 4).transpose(1, 2) * 2).transpose(1, 2).reshape(2, 3, 8),
@@ -68,102 +74,258 @@ CASES = {
     "any_of_bytes": (lambda x: (x.any(0), x.all(0)), integers(3, 4, low=0, dtype=torch.uint8)),
     "count_nonzero": (lambda x: torch.count_nonzero(x, 0), integers(9, 4, low=0, high=2)),
     "prod": (lambda x: (x.prod(), x.prod(1), x.prod(0, dtype=torch.float64)), X),
-    "sum_of_ints": (lambda x: (x.sum(), x.sum(0), x.sum((0, 1), dtype=torch.float32)), integers(9, 9)),
+    "sum_of_ints": (
+        lambda x: (x.sum(), x.sum(0), x.sum((0, 1), dtype=torch.float32)),
+        integers(9, 9),
+    ),
     "sum_of_bools": (lambda x: (x.sum(), x.sum(0)), X > 0),
     "nansum": (lambda x: x.nansum(), EDGES[:4].add(NAN)),
     "logsumexp": (lambda x: (torch.logsumexp(x, 1), torch.logsumexp(x, (0, 1), True)), X),
     "logsumexp_of_infinities": (lambda x: torch.logsumexp(x, 0), tensor([-INF, -INF])),
     "norms": (
-        lambda x: (x.norm(), x.norm(1, 0), torch.linalg.vector_norm(x, INF, 1),
-                   torch.linalg.vector_norm(x, -INF, 1), torch.linalg.vector_norm(x, 0, 1),
-                   torch.linalg.vector_norm(x, 3.0)), X,
+        lambda x: (
+            x.norm(),
+            x.norm(1, 0),
+            torch.linalg.vector_norm(x, INF, 1),
+            torch.linalg.vector_norm(x, -INF, 1),
+            torch.linalg.vector_norm(x, 0, 1),
+            torch.linalg.vector_norm(x, 3.0),
+        ),
+        X,
     ),
     "arange": (lambda x: torch.arange(8) + x, X),
     "arange_of_floats": (lambda x: torch.arange(0.5, 4.5, 0.5) + x, X),
     "arange_down": (lambda x: torch.arange(9, 1, -1) * x, X),
     "triangles": (lambda x: (x.tril(), x.triu(1), x.tril(-2), torch.eye(4, 8) * x), X),
     "creation": (
-        lambda x: (torch.full((3,), 2), torch.zeros_like(x), torch.ones(2, 2, dtype=torch.int8),
-                   x.new_full((2,), 7), torch.full_like(x, 3), torch.tensor(3.5) + x), X,
+        lambda x: (
+            torch.full((3,), 2),
+            torch.zeros_like(x),
+            torch.ones(2, 2, dtype=torch.int8),
+            x.new_full((2,), 7),
+            torch.full_like(x, 3),
+            torch.tensor(3.5) + x,
+        ),
+        X,
     ),
     "activations": (
-        lambda x: (F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.elu(x, 0.7), F.mish(x),
-                   F.leaky_relu(x), F.hardswish(x), F.hardsigmoid(x), F.softplus(x, 2, 1),
-                   F.relu6(x), F.hardtanh(x, -0.5, 0.5), F.hardshrink(x), F.softshrink(x),
-                   F.threshold(x, 0.1, 20), F.relu(x), F.selu(x), F.celu(x)), X,
+        lambda x: (
+            F.gelu(x),
+            F.gelu(x, approximate="tanh"),
+            F.silu(x),
+            F.elu(x, 0.7),
+            F.mish(x),
+            F.leaky_relu(x),
+            F.hardswish(x),
+            F.hardsigmoid(x),
+            F.softplus(x, 2, 1),
+            F.relu6(x),
+            F.hardtanh(x, -0.5, 0.5),
+            F.hardshrink(x),
+            F.softshrink(x),
+            F.threshold(x, 0.1, 20),
+            F.relu(x),
+            F.selu(x),
+            F.celu(x),
+        ),
+        X,
     ),
     "backwards": (
         lambda g, x: (
-            aten.gelu_backward(g, x), aten.gelu_backward(g, x, approximate="tanh"),
-            aten.silu_backward(g, x), aten.sigmoid_backward(g, x), aten.tanh_backward(g, x),
-            aten.threshold_backward(g, x, 0), aten.hardtanh_backward(g, x, -0.5, 0.5),
-            aten.leaky_relu_backward(g, x, 0.1, False), aten.hardswish_backward(g, x),
-            aten.hardsigmoid_backward(g, x), aten.softplus_backward(g, x, 2, 1),
-        ), X, Y,
+            aten.gelu_backward(g, x),
+            aten.gelu_backward(g, x, approximate="tanh"),
+            aten.silu_backward(g, x),
+            aten.sigmoid_backward(g, x),
+            aten.tanh_backward(g, x),
+            aten.threshold_backward(g, x, 0),
+            aten.hardtanh_backward(g, x, -0.5, 0.5),
+            aten.leaky_relu_backward(g, x, 0.1, False),
+            aten.hardswish_backward(g, x),
+            aten.hardsigmoid_backward(g, x),
+            aten.softplus_backward(g, x, 2, 1),
+        ),
+        X,
+        Y,
     ),
     "where": (lambda x, y: (torch.where(x > 0, x, 0.0), torch.where(x > y, 1, y)), X, Y),
     "masked_fill": (lambda x: x.masked_fill(x > 0, -INF), X),
-    "conv": (lambda x, w: F.relu(F.conv2d(x, w, padding=1)), numbers(2, 3, 8, 8), numbers(4, 3, 3, 3)),
-    "flip_and_roll": (lambda x: (x.flip(0, 1), x.roll(3, 1), x.roll(-5), x.roll((1, 2), (0, 1))), X),
-    "diagonal_and_unfold": (lambda x: (x.diagonal(1), x.diagonal(-2) + 1, x.unfold(1, 3, 2) * 2), X),
-    "slice_scatter": (
-        lambda x: (torch.slice_scatter(x, x[:, 1:7:2] * 2, 1, 1, 7, 2),
-                   torch.select_scatter(x, x[0] * 2, 0, -1)), X,
+    "conv": (
+        lambda x, w: F.relu(F.conv2d(x, w, padding=1)),
+        numbers(2, 3, 8, 8),
+        numbers(4, 3, 3, 3),
     ),
-    "slice_and_select_backward": (
-        lambda g: (aten.slice_backward(g, (4, 19), 1, 3, 18, 2), aten.select_backward(g, (4, 3, 8), 1, 1)),
+    "flip_and_roll": (
+        lambda x: (x.flip(0, 1), x.roll(3, 1), x.roll(-5), x.roll((1, 2), (0, 1))),
         X,
     ),
-    "slices": (lambda x: (x[1:] * 2, x[:, -3:] + 1, x[-1] * 2, x[:, ::3].sum(), x[5:] + 1, x[:9] * 2), X),
+    "diagonal_and_unfold": (
+        lambda x: (x.diagonal(1), x.diagonal(-2) + 1, x.unfold(1, 3, 2) * 2),
+        X,
+    ),
+    "slice_scatter": (
+        lambda x: (
+            torch.slice_scatter(x, x[:, 1:7:2] * 2, 1, 1, 7, 2),
+            torch.select_scatter(x, x[0] * 2, 0, -1),
+        ),
+        X,
+    ),
+    "slice_and_select_backward": (
+        lambda g: (
+            aten.slice_backward(g, (4, 19), 1, 3, 18, 2),
+            aten.select_backward(g, (4, 3, 8), 1, 1),
+        ),
+        X,
+    ),
+    "slices": (
+        lambda x: (x[1:] * 2, x[:, -3:] + 1, x[-1] * 2, x[:, ::3].sum(), x[5:] + 1, x[:9] * 2),
+        X,
+    ),
     "cumsum": (lambda x: x.cumsum(1) * 2, X),
     "sort_and_topk": (lambda x: (x.sort(1), x.topk(2, 1)), X),
     "rounded_division": (
-        lambda x, y: (torch.div(x, y, rounding_mode="floor"), torch.div(x, y, rounding_mode="trunc"),
-                      x % y, torch.fmod(x, y), x // y), X, Y,
+        lambda x, y: (
+            torch.div(x, y, rounding_mode="floor"),
+            torch.div(x, y, rounding_mode="trunc"),
+            x % y,
+            torch.fmod(x, y),
+            x // y,
+        ),
+        X,
+        Y,
     ),
-    "powers": (lambda x: (x**2, x**3, x.abs() ** 0.5, x.abs() ** 2.5, x**-1, 2**x, x**1, x**-0.5), X),
+    "powers": (
+        lambda x: (x**2, x**3, x.abs() ** 0.5, x.abs() ** 2.5, x**-1, 2**x, x**1, x**-0.5),
+        X,
+    ),
     "integer_arithmetic": (
-        lambda a, b: (a + b, a * b, a // b, a % b, torch.fmod(a, b), a / b, a & b, a | b, a ^ b, ~a,
-                      a << 2, a >> 1, a.abs(), -a, a**3, a.sign(), torch.sub(a, b, alpha=3),
-                      torch.div(a, b, rounding_mode="trunc"), a.clamp(-2, 2), a.float().exp()),
-        integers(20), integers(20, low=1, seed=1) * tensor([1, -1] * 10),
+        lambda a, b: (
+            a + b,
+            a * b,
+            a // b,
+            a % b,
+            torch.fmod(a, b),
+            a / b,
+            a & b,
+            a | b,
+            a ^ b,
+            ~a,
+            a << 2,
+            a >> 1,
+            a.abs(),
+            -a,
+            a**3,
+            a.sign(),
+            torch.sub(a, b, alpha=3),
+            torch.div(a, b, rounding_mode="trunc"),
+            a.clamp(-2, 2),
+            a.float().exp(),
+        ),
+        integers(20),
+        integers(20, low=1, seed=1) * tensor([1, -1] * 10),
     ),
     "bytes_wrap": (
-        lambda a, b: (a + b, a * b, a - b, -a, ~a, a << 3, a >> 9, a > b), 
-        integers(20, low=0, high=256, dtype=torch.uint8), integers(20, low=0, high=256, seed=1, dtype=torch.uint8),
+        lambda a, b: (a + b, a * b, a - b, -a, ~a, a << 3, a >> 9, a > b),
+        integers(20, low=0, high=256, dtype=torch.uint8),
+        integers(20, low=0, high=256, seed=1, dtype=torch.uint8),
     ),
-    "bool_arithmetic": (lambda a, b: (a + b, a * b, a & b, a | b, a ^ b, ~a, a < b, torch.maximum(a, b)), X > 0, Y > 0),
+    "bool_arithmetic": (
+        lambda a, b: (a + b, a * b, a & b, a | b, a ^ b, ~a, a < b, torch.maximum(a, b)),
+        X > 0,
+        Y > 0,
+    ),
     "logic": (
-        lambda a, b: (torch.logical_and(a, b), torch.logical_or(a, b), torch.logical_xor(a, b),
-                      torch.logical_not(a)), integers(9, low=-1, high=2), EDGES[:9],
+        lambda a, b: (
+            torch.logical_and(a, b),
+            torch.logical_or(a, b),
+            torch.logical_xor(a, b),
+            torch.logical_not(a),
+        ),
+        integers(9, low=-1, high=2),
+        EDGES[:9],
     ),
-    "alpha": (lambda x, y: (torch.add(x, y, alpha=2), torch.sub(x, y, alpha=0.5), torch.rsub(x, y)), X, Y),
-    "addcmul": (lambda x, y: (torch.addcmul(x, y, y, value=2), torch.addcdiv(x, y, y), torch.lerp(x, y, 0.3)), X, Y),
+    "alpha": (
+        lambda x, y: (torch.add(x, y, alpha=2), torch.sub(x, y, alpha=0.5), torch.rsub(x, y)),
+        X,
+        Y,
+    ),
+    "addcmul": (
+        lambda x, y: (
+            torch.addcmul(x, y, y, value=2),
+            torch.addcdiv(x, y, y),
+            torch.lerp(x, y, 0.3),
+        ),
+        X,
+        Y,
+    ),
     "clamp": (lambda x, y: (x.clamp(-1, 1), x.clamp(min=y), x.clamp(max=0), x.clamp(1, -1)), X, Y),
-    "extremes": (lambda x, y: (torch.maximum(x, y), torch.minimum(x, y), torch.fmax(x, y), torch.fmin(x, y)), EDGES, EDGES.flip(0)),
-    "questions": (
-        lambda x: (x.isnan(), x.isinf(), x.isfinite(), x.isposinf(), x.isneginf(), x.signbit(),
-                   x.nan_to_num(), x.nan_to_num(1.0, 2.0, 3.0)), EDGES,
+    "extremes": (
+        lambda x, y: (torch.maximum(x, y), torch.minimum(x, y), torch.fmax(x, y), torch.fmin(x, y)),
+        EDGES,
+        EDGES.flip(0),
     ),
-    "questions_of_ints": (lambda x: (x.isnan(), x.isinf(), x.isfinite(), x.signbit(), x.floor(), x.round()), integers(5)),
-    "rounding": (lambda x: (x.round(), x.floor(), x.ceil(), x.trunc(), x.frac(), x.sign()), tensor([0.5, 1.5, 2.5, -0.5, -1.5, 2.4])),
-    "remainders_at_edges": (lambda x, y: (x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="floor")), EDGES, EDGES.roll(1)),
+    "questions": (
+        lambda x: (
+            x.isnan(),
+            x.isinf(),
+            x.isfinite(),
+            x.isposinf(),
+            x.isneginf(),
+            x.signbit(),
+            x.nan_to_num(),
+            x.nan_to_num(1.0, 2.0, 3.0),
+        ),
+        EDGES,
+    ),
+    "questions_of_ints": (
+        lambda x: (x.isnan(), x.isinf(), x.isfinite(), x.signbit(), x.floor(), x.round()),
+        integers(5),
+    ),
+    "rounding": (
+        lambda x: (x.round(), x.floor(), x.ceil(), x.trunc(), x.frac(), x.sign()),
+        tensor([0.5, 1.5, 2.5, -0.5, -1.5, 2.4]),
+    ),
+    "remainders_at_edges": (
+        lambda x, y: (x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="floor")),
+        EDGES,
+        EDGES.roll(1),
+    ),
     "two_arguments": (
-        lambda x, y: (torch.atan2(x, y), torch.copysign(x, y), torch.logaddexp(x, y), torch.xlogy(x, y.abs())), X, Y,
+        lambda x, y: (
+            torch.atan2(x, y),
+            torch.copysign(x, y),
+            torch.logaddexp(x, y),
+            torch.xlogy(x, y.abs()),
+        ),
+        X,
+        Y,
     ),
     "casts": (
-        lambda x: (x.int(), x.double(), x.bool(), x.half().float(), x.bfloat16(), x.to(torch.uint8).long()), X.abs() * 10,
+        lambda x: (
+            x.int(),
+            x.double(),
+            x.bool(),
+            x.half().float(),
+            x.bfloat16(),
+            x.to(torch.uint8).long(),
+        ),
+        X.abs() * 10,
     ),
     "bits": (lambda x: x.view(torch.int32), X),
-    "copies": (lambda x: (x.clone(), x.t().contiguous(), x.expand(2, 4, 8).clone(), torch.fill(x, 2)), X),
+    "copies": (
+        lambda x: (x.clone(), x.t().contiguous(), x.expand(2, 4, 8).clone(), torch.fill(x, 2)),
+        X,
+    ),
     "views_returned": (lambda x: (x.t(), x[1], x[:, ::2], x.expand(3, 4, 8), x), X),
     "as_strided": (lambda x: x.as_strided((3, 3), (2, 1), 1) + 1, X),
     "as_strided_of_a_slice": (lambda x: x[1:].as_strided((3, 3), (2, 1), 9) + 1, X),
-    "squeezes": (lambda x: (x.squeeze() * 2, x.squeeze(0) + 1, x.unsqueeze(-1) * x, x.squeeze((0, 2))), numbers(1, 3, 1)),
+    "squeezes": (
+        lambda x: (x.squeeze() * 2, x.squeeze(0) + 1, x.unsqueeze(-1) * x, x.squeeze((0, 2))),
+        numbers(1, 3, 1),
+    ),
     "sdpa": (lambda q: F.scaled_dot_product_attention(q, q, q), numbers(1, 2, 8, 16)),
     "scatter": (lambda x, i: x.scatter(1, i, 1.0), X, integers(4, 3, low=0, high=8)),
     "max_pool": (lambda x: F.max_pool2d(x, 2) * 2, numbers(1, 2, 4, 4)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
@@ -210,7 +372,9 @@ def test_unary_functions_at_their_edges(name):
     check(function, numbers(5, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("name", [n for n in UNARY if n not in ("frac", "relu", "deg2rad", "rad2deg")])
+@pytest.mark.parametrize(
+    "name", [n for n in UNARY if n not in ("frac", "relu", "deg2rad", "rad2deg")]
+)
 def test_unary_functions_of_integers(name):
     check(getattr(torch, name), integers(3, 4), rtol=3e-6, atol=1e-6)
 

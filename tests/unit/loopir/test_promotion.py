@@ -39,16 +39,36 @@ def test_operators_promote_like_eager(dtype):
     for other in DTYPES:
         for y in (torch.tensor([1, 2, 3]).to(other), torch.tensor(2).to(other)):
             check(
-                lambda x, y: (x + y, x * y, x / y, x < y, torch.maximum(x, y), torch.where(x > y, x, y)),
-                x, y, rtol=2e-2, atol=2e-2,
-            )  # fmt: skip
-    check(lambda x: (x + 1, x * 2.5, x / 2, x + True, x == 1, torch.where(x > 1, x, 0.5)), x, rtol=2e-2, atol=2e-2)
+                lambda x, y: (
+                    x + y,
+                    x * y,
+                    x / y,
+                    x < y,
+                    torch.maximum(x, y),
+                    torch.where(x > y, x, y),
+                ),
+                x,
+                y,
+                rtol=2e-2,
+                atol=2e-2,
+            )
+    check(
+        lambda x: (x + 1, x * 2.5, x / 2, x + True, x == 1, torch.where(x > 1, x, 0.5)),
+        x,
+        rtol=2e-2,
+        atol=2e-2,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_reductions_of_every_dtype(dtype):
     x = torch.tensor([[0, 1, 3] * 4, [2, 5, 7] * 4]).to(dtype)
-    check(lambda x: (x.sum(), x.sum(1), x.prod(1), x.amax(1), x.amin(0), x.any(1), x.all(1)), x, rtol=2e-2, atol=2e-2)
+    check(
+        lambda x: (x.sum(), x.sum(1), x.prod(1), x.amax(1), x.amin(0), x.any(1), x.all(1)),
+        x,
+        rtol=2e-2,
+        atol=2e-2,
+    )
     if dtype != torch.bool:
         check(lambda x: (x.argmax(1), x.argmin(), x.float().mean(1)), x, rtol=2e-2, atol=2e-2)
     check(lambda x: [x.to(d) for d in DTYPES], x, rtol=2e-2, atol=2e-2)

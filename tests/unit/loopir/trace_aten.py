@@ -1,5 +1,6 @@
 """A small tracer for tests: a Python function of tensors -> an aten graph with fake values."""
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 from minitorch2 import stages
 from minitorch2.graph import FakeTensor, Graph, GraphModule, Node, ShapeEnv, expr_of, to_fake
 from minitorch2.graph.fake_tensor import run_fake
+from minitorch2.loopir.buffers import ExternKernel, InputBuffer
 from minitorch2.loopir.handlers.bounds import unproved_accesses
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
-from minitorch2.loopir.buffers import ExternKernel, InputBuffer
 from minitorch2.loopir.verify import verify_lowered
 
 
@@ -55,8 +56,6 @@ class Tracer(TorchDispatchMode):
         if isinstance(result, torch.Tensor):
             self.remember(result, node)
         else:
-            import operator
-
             for i, item in enumerate(result):
                 self.remember(item, self.graph.call_function(operator.getitem, (node, i)))
         return result
@@ -114,7 +113,9 @@ def check(
         known = [b for b in lowered.inputs if isinstance(b, InputBuffer)]
         unproved = unproved_accesses([*known, *lowered.constants.values(), *lowered.buffers])
         assert not unproved, (unproved, lowered.print())
-    found = [str(b.target) for b in lowered.buffers if isinstance(b, ExternKernel) and b.is_fallback]
+    found = [
+        str(b.target) for b in lowered.buffers if isinstance(b, ExternKernel) and b.is_fallback
+    ]
     assert len(found) == fallbacks, (found, lowered.print())
     for value, answer in zip(interpret(lowered, inputs), expected, strict=True):
         assert isinstance(value, torch.Tensor) == isinstance(answer, torch.Tensor)

@@ -294,9 +294,11 @@ REDUCTION_RULES: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
     "max": _extreme(np.maximum, _lowest),
     "min": _extreme(np.minimum, _highest),
     "any": lambda a, axes: np.any(a, axis=axes, keepdims=True),
-    "xor_sum": lambda a, axes: np.bitwise_xor.reduce(a, axis=axes, keepdims=True)
-    if len(axes) == 1
-    else reduce(lambda x, axis: np.bitwise_xor.reduce(x, axis=axis, keepdims=True), axes, a),
+    "xor_sum": lambda a, axes: (
+        np.bitwise_xor.reduce(a, axis=axes, keepdims=True)
+        if len(axes) == 1
+        else reduce(lambda x, axis: np.bitwise_xor.reduce(x, axis=axis, keepdims=True), axes, a)
+    ),
 }
 """The NumPy meaning of each reduction kind; argmax and argmin build on max and min."""
 

@@ -1,12 +1,12 @@
 """One small function per operator: aten -> loops. Importing this package fills `LOWERINGS`.
 
-    registry.py    the table and its decorators     pointwise.py   arithmetic, comparison, logic
-    mathematics.py functions of floats              activation.py  activations and their backward
-    conversion.py  copies and dtypes                view.py        views
-    creation.py    tensors from nothing             reduction.py   sums, maxima, variances
-    indexing.py    gather, index, embedding         combine.py     concatenation, padding
-    matmul.py      library calls by choice
-    fallback.py    any operator without a lowering runs as eager PyTorch runs it
+registry.py    the table and its decorators     pointwise.py   arithmetic, comparison, logic
+mathematics.py functions of floats              activation.py  activations and their backward
+conversion.py  copies and dtypes                view.py        views
+creation.py    tensors from nothing             reduction.py   sums, maxima, variances
+indexing.py    gather, index, embedding         combine.py     concatenation, padding
+matmul.py      library calls by choice
+fallback.py    any operator without a lowering runs as eager PyTorch runs it
 """
 
 from minitorch2.loopir.lowering import (

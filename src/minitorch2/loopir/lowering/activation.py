@@ -26,9 +26,7 @@ def relu(dtype: torch.dtype, x: Value) -> Value:
 
 
 @pointwise(aten.hardtanh)
-def hardtanh(
-    dtype: torch.dtype, x: Value, low: Value, high: Value
-) -> Value:
+def hardtanh(dtype: torch.dtype, x: Value, low: Value, high: Value) -> Value:
     """`x` clamped to [low, high]."""
     return ops.minimum(ops.maximum(x, low), high)
 
@@ -160,9 +158,7 @@ def threshold_backward(dtype: torch.dtype, grad: Value, x: Value, limit: Value) 
 
 
 @pointwise(aten.hardtanh_backward)
-def hardtanh_backward(
-    dtype: torch.dtype, grad: Value, x: Value, low: Value, high: Value
-) -> Value:
+def hardtanh_backward(dtype: torch.dtype, grad: Value, x: Value, low: Value, high: Value) -> Value:
     """`grad` strictly inside the bounds, else 0."""
     outside = ops.logical_or(ops.le(x, low), ops.ge(x, high))
     return ops.where(outside, _constant(dtype, 0), grad)
@@ -184,9 +180,7 @@ def silu_backward(dtype: torch.dtype, grad: Value, x: Value) -> Value:
 
 
 @pointwise(aten.gelu_backward)
-def gelu_backward(
-    dtype: torch.dtype, grad: Value, x: Value, *, approximate: str = "none"
-) -> Value:
+def gelu_backward(dtype: torch.dtype, grad: Value, x: Value, *, approximate: str = "none") -> Value:
     """`grad * (Phi(x) + x * Phi'(x))`"""
     half, one = _constant(dtype, 0.5), _constant(dtype, 1)
     bump = _gelu_bump(dtype, x, approximate)

@@ -101,9 +101,7 @@ def copysign(dtype: torch.dtype, x: Value, y: Value) -> Value:
 def xlogy(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """`x * log(y)`, and 0 where x is 0 (but NaN where y is NaN)."""
     product = ops.mul(x, ops.log(y))
-    at_zero = ops.logical_and(
-        ops.eq(x, number_value(0, dtype)), ops.logical_not(ops.isnan(y))
-    )
+    at_zero = ops.logical_and(ops.eq(x, number_value(0, dtype)), ops.logical_not(ops.isnan(y)))
     return ops.where(at_zero, number_value(0, dtype), product)
 
 

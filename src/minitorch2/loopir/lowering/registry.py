@@ -135,9 +135,7 @@ def device_of(tensors: Sequence[TensorBox]) -> torch.device:
     return ordered[0].device
 
 
-def _producer(
-    arg: Operand, dtype: torch.dtype, size: Size
-) -> Callable[[Index], Value]:
+def _producer(arg: Operand, dtype: torch.dtype, size: Size) -> Callable[[Index], Value]:
     if not isinstance(arg, TensorBox):
         number = arg
         return lambda index: number_value(number, compute_dtype(dtype))
