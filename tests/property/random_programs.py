@@ -1,4 +1,4 @@
-"""Random Python functions: every kind of statement, always ending, never touching the outside world."""
+"""Random Python functions: most kinds of statements, always ending, without outside effects."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Random functions behave the same after a round trip, and when they are split at any instruction."""
+"""Random functions behave the same after a round trip, and split at any instruction."""
 
 import contextlib
 
@@ -58,11 +58,9 @@ def test_split_function_behaves_the_same(source, arguments, data):
 
 @contextlib.contextmanager
 def compiles():
-    """Some texts are no programs (a name both parameter and nonlocal, and the like): nothing to see."""
-    try:
+    """Some texts are no programs (a name that is parameter and nonlocal): nothing to see."""
+    with contextlib.suppress(SyntaxError):
         yield
-    except SyntaxError:
-        pass
 
 
 def visible(outcome):

@@ -4,6 +4,6 @@ Takes a code object or a starting frame. Gives canonical instructions that mean 
 CPython version, code objects made from them, and a callback before each frame runs.
 
 Reading order: `instruction` (the grammar), `slots`, `decoder` and `encoder` (the two directions),
-`versions/` (one table per CPython version), `disassemble`, `assemble` (with `tables`, the compressed
-line and exception tables), `liveness`, `continuation`, and last `frame_hook`.
+`versions/` (one table per CPython version), `disassemble`, `assemble` (with `tables`, the
+compressed line and exception tables), `liveness`, `continuation`, and last `frame_hook`.
 """

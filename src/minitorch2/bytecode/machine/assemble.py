@@ -55,13 +55,15 @@ def assemble(
         instructions: a whole body, prologue (MAKE_CELL, COPY_FREE_VARS, RESUME) included.
         like: gives file, first line, flags, constants and everything that is not said otherwise.
         name: the function's name.
-        argnames: positional parameters that replace the signature of `like`; the first of `varnames`.
+        argnames: positional parameters that replace the signature of `like`; the first of
+            `varnames`.
         varnames: plain locals, parameters first.
         cellvars: variables with a cell made by this function.
         freevars: variables whose cells come with the function's closure.
 
     Raises:
-        BytecodeError: the instructions break the grammar, or this Python version cannot express them.
+        BytecodeError: the instructions break the grammar, or this Python version has no form
+            for them.
     """
     slots = Slots(
         tuple(like.co_varnames if varnames is None else varnames),
@@ -133,11 +135,11 @@ def _encode_loop_exit(
 
 
 def lay_out(units: list[Unit], labels: dict[JumpTarget, int]) -> tuple[list[int], list[Unit]]:
-    """Start of each unit in code units (with the end of the code behind the last), and the units with
-    the arguments of jumps filled in.
+    """Start of each unit in code units (with the end of the code behind the last), and the units
+    with the arguments of jumps filled in.
 
-    A longer argument needs EXTENDED_ARGs, which move targets further away: repeat until it is stable.
-    Arguments never shrink, so this ends.
+    A longer argument needs EXTENDED_ARGs, which move targets further away: repeat until it is
+    stable. Arguments never shrink, so this ends.
     """
     widths = [_width(unit.arg) for unit in units]
     while True:
@@ -201,7 +203,7 @@ def stack_size(units: list[Unit], labels: dict[JumpTarget, int]) -> int:
 
 
 def stack_depths(units: list[Unit], labels: dict[JumpTarget, int]) -> dict[int, int]:
-    """The depth of the value stack before each unit that can be reached, by following every path."""
+    """The depth of the value stack before each unit that can be reached, along any path."""
     depths: dict[int, int] = {}
     waiting = [(0, 0)]
     while waiting:

@@ -1,7 +1,8 @@
 """Continuation functions: the rest of a function, from one of its instructions on.
 
-A continuation of `f` at an instruction takes what the rest of `f` needs of its state, rebuilds the value
-stack and jumps to the instruction; behind that prefix stands what is left of the original body::
+A continuation of `f` at an instruction takes what the rest of `f` needs of its state, rebuilds the
+value stack and jumps to the instruction; behind that prefix stands what is left of the original
+body::
 
     __resume_at_30_1(stack items..., live variables...):
         push the stack items                    NULLs and exception states where the caller says so
@@ -37,15 +38,15 @@ def make_continuation(
     """The code of a function that goes on at `disassemble(code)[index]`.
 
     Its parameters are positional: the stack items from the bottom up, without those that the prefix
-    makes itself, then the live plain locals in the order of `live`. (One exception: if the rest may call
-    `super()` without arguments, the function's own first parameter comes first; `co_varnames` has the
-    order in any case, stack item i being named `.stack<i>`.) Live variables that are left out are
-    unbound.
+    makes itself, then the live plain locals in the order of `live`. (One exception: if the rest may
+    call `super()` without arguments, the function's own first parameter comes first; `co_varnames`
+    has the order in any case, stack item i being named `.stack<i>`.) Live variables that are left
+    out are unbound.
 
     Live cells become free variables: `co_freevars` lists the live cells, then the free variables of
     `code`, and the caller makes a function with the cells themselves as closure, so that other
-    functions that captured them keep seeing each assignment. Own cells that are not live are made anew.
-    (Reading an empty cell then raises NameError, not its subclass UnboundLocalError.)
+    functions that captured them keep seeing each assignment. Own cells that are not live are made
+    anew. (Reading an empty cell then raises NameError, not its subclass UnboundLocalError.)
 
     A region of the exception table that covers the instruction covers it in the continuation, too.
 
@@ -55,14 +56,14 @@ def make_continuation(
         live: bound variables that the rest needs, usually of `live_names`.
         stack: number of items on the value stack.
         null_slots: which of them are NULL.
-        exception_slots: which of them are an exception being handled (PUSH_EXC_INFO). The item below
-            each is the exception that was handled before, which the prefix finds itself. The number
-            that some handlers keep below that (`lasti`) is an ordinary item; 0 will do.
+        exception_slots: which of them are an exception being handled (PUSH_EXC_INFO). The item
+            below each is the exception that was handled before, which the prefix finds itself. The
+            number that some handlers keep below that (`lasti`) is an ordinary item; 0 will do.
         number: makes the name `__resume_at_<offset>_<number>` unique.
 
     Raises:
-        ContinuationError: generators and coroutines, class bodies and modules, an instruction in the
-            prologue, or a `super()` without arguments that could no longer find its object.
+        ContinuationError: generators and coroutines, class bodies and modules, an instruction in
+            the prologue, or a `super()` without arguments that could no longer find its object.
     """
     instructions = disassemble(code)
     _check(code, instructions, index)

@@ -45,8 +45,8 @@ class Encoder:
     Attributes:
         units: what has been encoded so far.
         labels: for each jump target, the index of its first unit.
-        constants, names: the pools; those of the model code object come first, so indices stay small
-            and the docstring stays in place.
+        constants, names: the pools; those of the model code object come first, so indices stay
+            small and the docstring stays in place.
     """
 
     def __init__(self, like: CodeType, slots: Slots, order: dict[Instruction, int]) -> None:
@@ -60,7 +60,7 @@ class Encoder:
         self._name_index = {name: i for i, name in enumerate(self.names)}
 
     def start(self, label: JumpTarget, origin: Instruction) -> None:
-        """Marks where a jump target begins and which instruction the units that follow belong to."""
+        """Marks where a jump target begins, and to which instruction the next units belong."""
         self.labels[label] = len(self.units)
         self._origin = origin
 

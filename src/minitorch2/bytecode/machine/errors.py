@@ -12,8 +12,8 @@ class UnsupportedPythonError(MinitorchError):
 
 
 class BytecodeError(UnsupportedError):
-    """A code object or an instruction list breaks a rule of the canonical grammar, or has no form in
-    it; a frame of such code runs in Python.
+    """A code object or an instruction list breaks a rule of the canonical grammar, or has no form
+    in it; a frame of such code runs in Python.
     """
 
     default_code = "bytecode"

@@ -1,18 +1,18 @@
-"""A callback before each Python frame runs, and frames that are answered without being run (PEP 523).
+"""A callback before each Python frame runs, and frames answered without being run (PEP 523).
 
-`FrameHook(callback)` asks `callback(function, arguments)` about every frame that starts while the hook is
-enabled in its thread. The callback says None (run the frame as it is) or gives a function without
-parameters, whose result becomes the frame's result. The hook is
+`FrameHook(callback)` asks `callback(function, arguments)` about every frame that starts while the
+hook is enabled in its thread. The callback says None (run the frame as it is) or gives a function
+without parameters, whose result becomes the frame's result. The hook is
 
-- off while the callback thinks, and on again while the answer is computed, so that frames called from
-  there are asked about too (an answer's own frame as well, unless its code is skipped);
+- off while the callback thinks, and on again while the answer is computed, so that frames called
+  from there are asked about too (an answer's own frame as well, unless its code is skipped);
 - per thread: other threads run as if there were no hook;
-- silent about generators, coroutines, class bodies and modules, about code marked with `skip`, and while
-  a trace or monitoring callback runs.
+- silent about generators, coroutines, class bodies and modules, about code marked with `skip`, and
+  while a trace or monitoring callback runs.
 
-How a frame is answered: CPython has already built it, so it must also take it down. The hook puts the
-result on the frame's empty stack, swaps the frame's code for a stub that has the same local slots and
-returns the top of the stack (or raises it), and lets CPython's own evaluator run that.
+How a frame is answered: CPython has already built it, so it must also take it down. The hook puts
+the result on the frame's empty stack, swaps the frame's code for a stub that has the same local
+slots and returns the top of the stack (or raises it), and lets CPython's own evaluator run that.
 
 Source: PyTorch 2 paper, section 3.2 (PyTorch calls its C version `eval_frame`).
 """
@@ -114,7 +114,8 @@ ask:                                    ; off, ask, on
   %to_int = inttoptr i64 {to_int} to ptr
   %locals_int = call ptr %to_int(ptr %locals)
   %call = inttoptr i64 {call} to ptr
-  %answer = call ptr (ptr, ...) %call(ptr %callback, ptr %function, ptr %code, ptr %locals_int, ptr null)
+  %answer = call ptr (ptr, ...) %call(
+    ptr %callback, ptr %function, ptr %code, ptr %locals_int, ptr null)
   %decref = inttoptr i64 {decref} to ptr
   call void %decref(ptr %locals_int)
   store ptr %thread, ptr %owner_p
@@ -153,8 +154,8 @@ run:
   %value_as_is = call ptr %evaluate(ptr %thread, ptr %frame, i32 %throw)
   ret ptr %value_as_is
 }}"""
-"""`table` holds a number of rows, then rows of two words: the thread state for which the row's hook is
-enabled (0: none) and its callback. Only the row's own thread writes it, and only with the GIL.
+"""`table` holds a number of rows, then rows of two words: the thread state for which the row's hook
+is enabled (0: none) and its callback. Only the row's own thread writes it, and only with the GIL.
 """
 
 
@@ -238,7 +239,7 @@ class _Machinery:
 
 
 class _ThreadState(threading.local):
-    """What a thread knows about its own row: which one (None: none), and its thread state's address."""
+    """A thread's own row (None: it has none), and the address of its thread state."""
 
     def __init__(self) -> None:
         self.row: int | None = None
@@ -303,9 +304,9 @@ class FrameHook:
 
     Args:
         callback: called with the frame's function and the values of its parameters, in the order of
-            `co_varnames` (positional, keyword-only, `*args` tuple, `**kwargs` dict). Parameters that
-            are cells come as plain values; free variables are in `function.__closure__`. What it
-            raises is raised by the call that made the frame, and so is what its answer raises.
+            `co_varnames` (positional, keyword-only, `*args` tuple, `**kwargs` dict). Parameters
+            that are cells come as plain values; free variables are in `function.__closure__`. What
+            it raises is raised by the call that made the frame, and so is what its answer raises.
 
     Raises:
         UnsupportedPythonError: this interpreter cannot be hooked.
@@ -327,7 +328,8 @@ class _FramePlan:
     """How frames of one code object are read and answered.
 
     Attributes:
-        parameters: a C array type of the parameters' slots; None if these frames are never asked about.
+        parameters: a C array type of the parameters' slots; None if these frames are never asked
+            about.
         slots: number of local slots; the stack starts behind them.
         returning, raising: stubs that return or raise what lies at the bottom of the stack.
         life: drops this plan when the code object dies, since plans are found by its address.
@@ -363,8 +365,8 @@ def _plan(code: CodeType) -> _FramePlan:
 def _stub(code: CodeType, ending: str) -> CodeType:
     """Code with as many local slots as `code` that takes the bottom of the stack, then ends.
 
-    All its slots are plain locals: no cell is made, and debuggers look into slots that claim to hold
-    cells. RERAISE as ending leaves no trace of the frame in the exception's traceback.
+    All its slots are plain locals: no cell is made, and debuggers look into slots that claim to
+    hold cells. RERAISE as ending leaves no trace of the frame in the exception's traceback.
     """
     slots = len(Slots.of(code).names)
     varnames = code.co_varnames + tuple(f".cell{i}" for i in range(len(code.co_varnames), slots))

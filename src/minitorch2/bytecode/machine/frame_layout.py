@@ -1,8 +1,8 @@
 """Where the fields of the interpreter's frame lie, found by looking instead of by a table.
 
-A probe is installed as frame evaluation function (PEP 523) for one call of a function that we know. It
-copies the first words of the frame; `id(code)`, `id(function)` and marked arguments then give away the
-fields. Every finding is checked on a second function; whatever does not fit is refused.
+A probe is installed as frame evaluation function (PEP 523) for one call of a function that we know.
+It copies the first words of the frame; `id(code)`, `id(function)` and marked arguments then give
+away the fields. Every finding is checked on a second function; whatever does not fit is refused.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class FrameLayout:
         function: the function object.
         locals: the first local slot; the stack follows the last.
         pointer: the instruction pointer.
-        first_instruction: what the pointer of an unstarted frame holds, less the code's address, in bytes.
-        tracing: 32-bit counter in the thread state, non-zero while a trace or monitoring callback runs,
-            in bytes.
+        first_instruction: what the pointer of an unstarted frame holds, less the code's address, in
+            bytes.
+        tracing: 32-bit counter in the thread state, non-zero while a trace or monitoring callback
+            runs, in bytes.
     """
 
     code: int
@@ -71,7 +72,7 @@ define ptr @probe(ptr %thread, ptr %frame, i32 %throw) {{
 
 
 def probe_frame_layout() -> FrameLayout:
-    """The layout of this interpreter's frames; raises UnsupportedPythonError if it looks unfamiliar."""
+    """The layout of this interpreter's frames; UnsupportedPythonError if it looks unfamiliar."""
     words = (ctypes.c_uint64 * WORDS)()
     probe = compile_ir(
         PROBE_IR.format(
@@ -134,7 +135,7 @@ def _only(words: list[int], value: int) -> int:
 
 
 def _tracing_offset() -> int:
-    """The one 32-bit field of the thread state that entering and leaving a trace function changes."""
+    """The one 32-bit field of the thread state that entering a trace function counts up."""
     thread = get_thread_state()
 
     def snapshot() -> list[int]:

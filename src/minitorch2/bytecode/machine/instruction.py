@@ -1,8 +1,8 @@
 """Canonical instructions: one bytecode language for every supported CPython version.
 
-A function body is a list of `Instruction`. Each opcode has one meaning on all versions; the tables in
-`versions/` translate to and from the real opcodes. The stack grows to the right; `argval` comes after
-the opcode::
+A function body is a list of `Instruction`. Each opcode has one meaning on all versions; the tables
+in `versions/` translate to and from the real opcodes. The stack grows to the right; `argval` comes
+after the opcode::
 
     constants   LOAD_CONST value            |  PUSH_NULL            |  NOP
     locals      LOAD_FAST name              raises UnboundLocalError if the name is not bound
@@ -16,16 +16,18 @@ the opcode::
     globals     LOAD_GLOBAL name  |  STORE_GLOBAL name  |  DELETE_GLOBAL name
              |  LOAD_NAME name  |  STORE_NAME name  |  DELETE_NAME name
     attributes  LOAD_ATTR name  |  STORE_ATTR name  |  DELETE_ATTR name
-             |  LOAD_METHOD name            object -> method self  |  NULL attribute  |  attribute NULL
+             |  LOAD_METHOD name            object -> method self | NULL value | value NULL
              |  LOAD_SUPER_ATTR (name, explicit)     super class self -> attribute    (3.12+)
-             |  LOAD_SUPER_METHOD (name, explicit)   same result as LOAD_METHOD; explicit is False for
-                                            a zero-argument super()
-    calls       CALL (count, names)         below the count arguments lie two slots, and at most one is
+             |  LOAD_SUPER_METHOD (name, explicit)   same result as LOAD_METHOD; explicit is False
+                                            for a zero-argument super()
+    calls       CALL (count, names)         below the count arguments lie two slots; at most one is
                                             NULL: if one is, the other is the callable; if none is,
-                                            the lower is the callable and the upper its first
-                                            argument. names: tuple of the trailing keyword arguments
-             |  CALL_FUNCTION_EX flags      the callable and NULL (either order), a tuple-like, and if
-                                            flags & 1 a mapping
+                                            the lower is the callable, the upper its first argument.
+                                            names: tuple of the trailing keyword arguments
+             |  CALL_FUNCTION_EX flags      the callable and NULL (either order), an iterable, and
+                                            if flags & 1 a mapping
+    (NULL lies below the callable before 3.13 and above it from then on; the assembler does not
+    reorder, so instructions made by us must push it where the version wants it.)
     operators   BINARY_OP symbol            "+" ... and in place "+=" ...
              |  COMPARE_OP symbol           "<" "<=" "==" "!=" ">" ">=", never converted to bool
              |  UNARY_POSITIVE  |  UNARY_NEGATIVE  |  UNARY_NOT  |  UNARY_INVERT
@@ -46,8 +48,9 @@ the opcode::
              |  UNPACK_SEQUENCE n  |  UNPACK_EX (before, after)
              |  FORMAT_VALUE (conversion, has_spec)   conversion: None "s" "r" "a"; has_spec: bool
              |  CONVERT_VALUE conversion              conversion: "s" "r" "a"            (3.13)
-             |  MAKE_FUNCTION parts         frozenset of "defaults" "kwdefaults" "annotations" "closure";
-                                            the stack holds them in that order, then the code object
+             |  MAKE_FUNCTION parts         frozenset of "defaults" "kwdefaults" "annotations"
+                                            "closure"; the stack holds them in that order, then the
+                                            code object
     stack       COPY i  |  SWAP i  |  POP_TOP
     exceptions  RAISE_VARARGS n  |  RERAISE n  |  PUSH_EXC_INFO  |  POP_EXCEPT  |  CHECK_EXC_MATCH
              |  BEFORE_WITH  |  WITH_EXCEPT_START  |  LOAD_ASSERTION_ERROR
@@ -55,12 +58,12 @@ the opcode::
              |  IMPORT_STAR  |  CALL_INTRINSIC_1 name  |  CALL_INTRINSIC_2 name  |  LOAD_BUILD_CLASS
              |  any other opcode under CPython's own name, `argval` being its raw argument
 
-What never appears: CACHE, EXTENDED_ARG, PRECALL, KW_NAMES, superinstructions, RETURN_CONST, TO_BOOL,
-END_FOR, CALL_KW, SET_FUNCTION_ATTRIBUTE, LOAD_FAST_CHECK and directions of jumps.
+What never appears: CACHE, EXTENDED_ARG, PRECALL, KW_NAMES, superinstructions, RETURN_CONST,
+TO_BOOL, END_FOR, CALL_KW, SET_FUNCTION_ATTRIBUTE, LOAD_FAST_CHECK and directions of jumps.
 
-Exceptions: an instruction's `handler` says where control goes if it raises. The handler cuts the stack
-to `depth` items, pushes the raising instruction's position if `lasti`, then the exception, and jumps to
-`target` (CPython's exception table, "zero-cost" exceptions, Objects/exception_handling_notes.txt).
+Exceptions: an instruction's `handler` says where control goes if it raises. The handler cuts the
+stack to `depth` items, pushes the position of the raise if `lasti`, then the exception, and
+jumps to `target` (CPython's exception table, Objects/exception_handling_notes.txt).
 """
 
 from __future__ import annotations
@@ -80,14 +83,15 @@ ENDS_FLOW = frozenset({"JUMP", "JUMP_NO_INTERRUPT", "RETURN_VALUE", "RAISE_VARAR
 class Instruction:
     """One canonical instruction; see the grammar in the module's docstring.
 
-    Compared by identity, and not frozen: a jump refers to its target, which may come later in the list.
+    Compared by identity, and not frozen: a jump refers to its target, which may come later.
 
     Attributes:
         opname: canonical opcode.
         argval: decoded operand; its type depends on the opcode.
         target: where a jump goes.
         handler: where an exception raised here goes; None leaves the function.
-        positions: the user's source position (lines from 1, columns in bytes from 0), parts may be None.
+        positions: the user's source position (lines from 1, columns in bytes from 0); any part may
+            be None.
         offset: byte offset in the code object it was read from; -1 if it was made by us.
     """
 
@@ -131,7 +135,7 @@ class ExceptionHandler:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionRegion:
-    """A row of the exception table: instructions `start` to `last`, both included, share a handler."""
+    """A row of the exception table: `start` to `last`, both included, share a handler."""
 
     start: Instruction
     last: Instruction

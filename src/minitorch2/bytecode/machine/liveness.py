@@ -23,8 +23,9 @@ def live_names(
 ) -> tuple[str, ...]:
     """The variables that must be carried along to go on at `instructions[index]`, sorted.
 
-    Plain locals whose value may be read, and the function's own cells that may be used; free variables
-    are not among them. A live variable need not be bound. Exceptions are followed into handlers.
+    Plain locals whose value may be read, and the function's own cells that may be used; free
+    variables are not among them. A live variable need not be bound. Exceptions are followed into
+    handlers.
 
     Args:
         instructions: the whole function.

@@ -10,8 +10,10 @@ from minitorch2.bytecode.machine.errors import BytecodeError
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Names of the slots by kind. A name in both `varnames` and `cellvars` has one slot (its cell is
-    made in place); a name in both `varnames` and `freevars` has two (inlined comprehensions, PEP 709).
+    """Names of the slots by kind.
+
+    A name in both `varnames` and `cellvars` has one slot (made a cell in place); one in both
+    `varnames` and `freevars` has two (inlined comprehensions, PEP 709).
     """
 
     varnames: tuple[str, ...]

@@ -1,7 +1,7 @@
 """The two compressed tables of a code object: source positions and exception handlers.
 
-Formats: CPython's Objects/locations.md and Objects/exception_handling_notes.txt (3.11 and later). Both
-count in code units of two bytes.
+Formats: CPython's Objects/locations.md and Objects/exception_handling_notes.txt (3.11 and later).
+Both count in code units of two bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dis import Positions
 
 LONG_FORM, NO_COLUMNS, NO_LOCATION = 14, 13, 15
-"""Codes of the location entries that are written here; the shorter forms are only read (by CPython)."""
+"""Codes of the location entries written here; shorter forms exist, but save only memory."""
 LONGEST_ENTRY = 8
 """Code units that one location entry can cover."""
 

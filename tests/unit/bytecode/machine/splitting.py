@@ -1,7 +1,8 @@
 """Runs a function up to an instruction and hands out its state: a reference for continuations.
 
-The instruction is replaced by code that packs the value stack, the cells and `locals()` and returns them.
-A NULL on the stack becomes an empty place in a tuple, which is told by its address before it is read.
+The instruction is replaced by code that packs the value stack, the cells and `locals()` and returns
+them. A NULL on the stack becomes an empty place in a tuple, which is told by its address before it
+is read.
 """
 
 import ctypes
@@ -23,8 +24,8 @@ STOPPED = "a value that no program returns"
 
 
 def split_points(code: CodeType) -> dict[int, int]:
-    """The instructions at which a function can be stopped, with the stack depth there: those that can
-    be reached, have started, and run while no exception is being handled.
+    """The instructions at which a function can be stopped, with the stack depth there: those that
+    can be reached, have started, and run while no exception is being handled.
     """
     instructions = disassemble(code)
     start = next(i for i, one in enumerate(instructions) if one.opname == "RESUME") + 1
@@ -45,7 +46,8 @@ def split_points(code: CodeType) -> dict[int, int]:
 
 
 def exceptions_in_flight(instructions: Sequence[Instruction]) -> list[int | None]:
-    """How many exceptions are being handled before each instruction; None where it is not reached."""
+    """How many exceptions are being handled before each instruction; None where it is not reached.
+    """
     order = {instruction: index for index, instruction in enumerate(instructions)}
     counts: list[int | None] = [None] * len(instructions)
     waiting = [(0, 0)]
@@ -89,7 +91,8 @@ def stopping(code: CodeType, index: int, depth: int) -> CodeType:
 
 
 def in_two_steps(function: FunctionType, index: int, depth: int) -> Callable[..., object]:
-    """A function that does what `function` does, but goes on in a continuation at an instruction."""
+    """A function that does what `function` does, but goes on in a continuation at an instruction.
+    """
     code = function.__code__
     first = with_code(function, stopping(code, index, depth))
     live = live_names(disassemble(code), index, code)

@@ -1,4 +1,4 @@
-"""CPython 3.13: superinstructions, TO_BOOL, NULL above the callable, CALL_KW, function attributes."""
+"""CPython 3.13: superinstructions, TO_BOOL, CALL_KW, function attributes, NULL above callables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def encode_convert_value(encoder: Encoder, instruction: Instruction) -> None:
 
 
 def encode_format_value(encoder: Encoder, instruction: Instruction) -> None:
-    """FORMAT_VALUE, whose conversion comes first; below a format spec it is a CONVERT_VALUE already."""
+    """FORMAT_VALUE, whose conversion comes first."""
     conversion, has_spec = instruction.argval
     if conversion is not None:
         encoder.emit("CONVERT_VALUE", rules.CONVERSIONS.index(conversion))

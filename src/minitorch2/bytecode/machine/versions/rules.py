@@ -132,7 +132,7 @@ def compare_op(shift: int) -> DecodeRule:
 
 
 COMPARE_MASKS = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
-"""Results of a three-way comparison that make an operator true: unordered 1, less 2, greater 4, equal 8."""
+"""Results that make an operator true: unordered 1, less 2, greater 4, equal 8."""
 
 
 def encode_compare_op(shift: int) -> EncodeRule:
@@ -263,7 +263,7 @@ def encode_unpack_ex(encoder: Encoder, instruction: Instruction) -> None:
 
 
 def decode_format_value(decoder: Decoder, raw: RawInstruction) -> None:
-    """FORMAT_VALUE of 3.11 and 3.12: bits 0 and 1 are the conversion, bit 2 tells of a format spec."""
+    """FORMAT_VALUE of 3.11 and 3.12: two bits of conversion, then one for a format spec."""
     decoder.emit("FORMAT_VALUE", (CONVERSIONS[raw.arg & 3], bool(raw.arg & 4)))
 
 
