@@ -1,0 +1,133 @@
+"""Comparison of a compiled function with eager PyTorch: value, output, exception, state afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from minitorch2.api import compile as minitorch2_compile
+
+Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass
+class Observation:
+    """Everything that a caller can see of one call.
+
+    Attributes:
+        value: what it returned; None if it raised.
+        error: class and text of what it raised.
+        printed: what it wrote to standard output.
+        state: arguments and globals afterwards.
+    """
+
+    value: object = None
+    error: tuple[type[BaseException], str] | None = None
+    printed: str = ""
+    state: object = field(default=None)
+
+
+def observe(function: Callable[..., Any], args: Sequence[object], state: object) -> Observation:
+    """Call a function with a fixed random seed; `state` is looked at afterwards."""
+    seen = Observation()
+    output = io.StringIO()
+    torch.manual_seed(0)
+    with contextlib.redirect_stdout(output):
+        try:
+            seen.value = function(*args)
+        except Exception as error:
+            seen.error = (type(error), str(error))
+    seen.printed, seen.state = output.getvalue(), copy.deepcopy(state)
+    return seen
+
+
+def eager_backend(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile with the backend that changes nothing: what is tested is capture alone."""
+    return minitorch2_compile(function, backend="eager")
+
+
+def assert_matches_eager(
+    function: Callable[..., Any],
+    *inputs: object,
+    compile: Compile = eager_backend,
+    calls: int = 2,
+    tolerance: float = 0.0,
+) -> Callable[..., Any]:
+    """Check that the compiled function does what the function does, several times over.
+
+    Args:
+        function: the function; it may read and change its arguments.
+        inputs: its arguments; each call gets a deep copy.
+        compile: any compiler of PyTorch functions.
+        calls: how often it is called: compiled entries must serve later calls as well.
+        tolerance: absolute and relative difference allowed between numbers of tensors.
+
+    Returns:
+        the compiled function.
+
+    Raises:
+        AssertionError: something that a caller can see is different.
+    """
+    compiled = compile(function)
+    for _ in range(calls):
+        wanted_args, given_args = copy.deepcopy((inputs, inputs))
+        wanted = observe(function, wanted_args, wanted_args)
+        given = observe(compiled, given_args, given_args)
+        assert_same_observation(given, wanted, tolerance)
+    return compiled
+
+
+def assert_same_observation(
+    given: Observation, wanted: Observation, tolerance: float = 0.0
+) -> None:
+    """Check that two calls cannot be told apart."""
+    assert given.error == wanted.error, f"raised {given.error}, eager raises {wanted.error}"
+    assert given.printed == wanted.printed, f"printed {given.printed!r}, not {wanted.printed!r}"
+    assert_same(given.value, wanted.value, tolerance, "value")
+    assert_same(given.state, wanted.state, tolerance, "state")
+
+
+def assert_same(given: object, wanted: object, tolerance: float = 0.0, path: str = "value") -> None:
+    """Check that two values are equal all the way down: classes, elements, tensors, attributes."""
+    same_type = type(given) is type(wanted) or type(given).__name__ == type(wanted).__name__
+    assert same_type, f"{path} is a {type(given)}, not a {type(wanted)}"
+    if isinstance(wanted, torch.Tensor):
+        assert isinstance(given, torch.Tensor)
+        _assert_same_tensor(given, wanted, tolerance, path)
+    elif isinstance(wanted, Mapping):
+        assert isinstance(given, Mapping)
+        assert list(given) == list(wanted), f"{path} has keys {list(given)}, not {list(wanted)}"
+        for key in wanted:
+            assert_same(given[key], wanted[key], tolerance, f"{path}[{key!r}]")
+    elif isinstance(wanted, list | tuple):
+        assert isinstance(given, list | tuple)
+        assert len(given) == len(wanted), f"{path} has {len(given)} elements, not {len(wanted)}"
+        for index, (left, right) in enumerate(zip(given, wanted, strict=True)):
+            assert_same(left, right, tolerance, f"{path}[{index}]")
+    elif type(wanted).__eq__ is object.__eq__ and hasattr(wanted, "__dict__"):
+        assert_same(vars(given), vars(wanted), tolerance, f"{path}.__dict__")
+    else:
+        assert given == wanted or (given != given and wanted != wanted), (
+            f"{path} is {given!r}, not {wanted!r}"
+        )
+
+
+def _assert_same_tensor(
+    given: torch.Tensor, wanted: torch.Tensor, tolerance: float, path: str
+) -> None:
+    torch.testing.assert_close(
+        given,
+        wanted,
+        rtol=tolerance,
+        atol=tolerance,
+        equal_nan=True,
+        check_stride=True,
+        msg=lambda text: f"{path}: {text}",
+    )
+    assert given.requires_grad == wanted.requires_grad, f"requires_grad of {path} differs"
