@@ -24,6 +24,7 @@ from minitorch2.autograd.runtime import (
     inference_runner,
     training_runner,
     without_autocast,
+    without_grad,
 )
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.errors import BackendError
@@ -67,7 +68,7 @@ def aot_autograd(
     if program.has_backward:
         run = _training(program, partition, forward_compiler, backward_compiler or forward_compiler)
     else:
-        run = _inference(program, inference_compiler or forward_compiler)
+        run = _inference(program, inference_compiler or forward_compiler, detached=differentiate)
     run = _with_same_duplicates(run, examples, bool(program.epilogue.mutations))
     return _called_as_before(run, program, attributes)
 
@@ -108,9 +109,13 @@ def _requires_grad(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _inference(program: TracedProgram, compiler: Compiler) -> Callable[..., Sequence[Any]]:
+def _inference(
+    program: TracedProgram, compiler: Compiler, *, detached: bool
+) -> Callable[..., Sequence[Any]]:
+    """``detached``: inputs require gradients, but no result depends on them differentiably."""
     _record("aten graph", program.module)
     call = without_autocast(compiler(program.module, _example_values(program.module)))
+    call = without_grad(call) if detached else call
     return inference_runner(call, program.epilogue, program.forward_outputs)
 
 

@@ -223,7 +223,13 @@ class _ProgramTracer:
         if len(group) == 1:
             return group[0]
         candidates = [t for fake in group for t in (fake, fake._base) if isinstance(t, FakeTensor)]
-        bases = [t for t in candidates if not self.tracer.state_of(t).views]
+        chains = [self.tracer.state_of(fake).views for fake in group]
+
+        def leads_to_all(candidate: FakeTensor) -> bool:
+            views = self.tracer.state_of(candidate).views
+            return all(chain[: len(views)] == views for chain in chains)
+
+        bases = filter(leads_to_all, candidates)
         return max(bases, key=lambda t: t.requires_grad, default=None)
 
     def _result(
@@ -242,7 +248,8 @@ class _ProgramTracer:
             indices[id(head)] = len(self.heads)
             self.heads.append(head)
         index = indices[id(head)]
-        return Computed(index) if head is result else OutputView(index, state.views, detached)
+        below = state.views[len(self.tracer.state_of(head).views) :]
+        return Computed(index) if head is result else OutputView(index, below, detached)
 
     def _number(self, result: Any) -> Result:
         if isinstance(result, (torch.SymInt, torch.SymFloat)):

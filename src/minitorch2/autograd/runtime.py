@@ -118,9 +118,9 @@ def make_function(
             ctx.maybe_clear_saved_tensors()
             arguments = [*saved, *tangents]
             del saved, tangents, gradients
-            with torch.no_grad():
-                results = tuple(backward(arguments))
-            return _differentiable_once(results, sources) if needs_graph else results
+            if not needs_graph:
+                return tuple(backward(arguments))
+            return _differentiable_once(tuple(without_grad(backward)(arguments)), sources)
 
     return CompiledFunction
 
@@ -182,6 +182,16 @@ class _AutocastDisabled(AbstractContextManager[object]):
     def __exit__(self, *_: object) -> None:
         for device in self.devices:
             torch.set_autocast_enabled(device, True)
+
+
+def without_grad(call: BoxedCall) -> BoxedCall:
+    """``call`` run with grad mode off: what a graph computes has no history of its own."""
+
+    def run(arguments: list[Any]) -> list[Any]:
+        with torch.no_grad():
+            return call(arguments)
+
+    return run
 
 
 def without_autocast(call: BoxedCall) -> BoxedCall:

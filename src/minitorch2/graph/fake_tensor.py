@@ -208,6 +208,8 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     facts = operator_facts(func)
     if facts.needs_data and not _shape_is_known(func, args, kwargs):
         raise DataDependentError(f"{func} needs the data of a tensor that is not computed yet")
+    if facts.changes_metadata:  # others may hold the same meta tensor
+        args[0].meta = args[0].meta.detach()
     call = _MetaCall()
     meta_args = [call.unwrap(value) for value in args]
     meta_kwargs = {key: call.unwrap(value) for key, value in kwargs.items()} if kwargs else {}

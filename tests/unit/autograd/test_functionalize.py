@@ -1,0 +1,208 @@
+"""Programs that write and alias: same values, same memory relations, same gradients as eager."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from minitorch2.autograd import default_partition, min_cut_partition
+from minitorch2.autograd.schemas import alias_facts, functional_form
+from minitorch2.errors import BackendError, UnsupportedError
+from tests.unit.autograd.programs import check, compiled, joint_of, operators
+
+aten = torch.ops.aten
+
+
+def leaf(*size: int) -> torch.Tensor:
+    return torch.randn(*size, requires_grad=True)
+
+
+def set_rows(x: Any, y: Any) -> Any:
+    z = x.clone()
+    z[0] = y
+    z[:, 1:3] *= 2
+    z[..., -1] = 3.0
+    z[1:, None, 2] = y[0]
+    return (z,)
+
+
+def write_through_views(x: Any) -> Any:
+    z = x * 1
+    z.view(-1)[3:9].mul_(3)
+    z.t()[0].zero_()
+    z.unsqueeze(0).squeeze(0)[1].add_(x[0])
+    z.diagonal().fill_(2.0)
+    z.narrow(1, 2, 2).div_(2)
+    z.select(0, 2).neg_()
+    return z, z.sum(1)
+
+
+def swap(x: Any, y: Any) -> Any:
+    keep = x.clone()
+    x.copy_(y)
+    y.copy_(keep)
+    return (x + 0,)
+
+
+def running_average(x: Any, buffer: Any) -> Any:
+    buffer.mul_(0.9).add_(x.detach().mean() * 0.1)
+    return (x * buffer,)
+
+
+def scatter_writes(x: Any, i: Any) -> Any:
+    z = x.clone()
+    z[i] = 1.0
+    z.index_add_(0, i, x[i] * 2)
+    z.masked_fill_(x > 1, -1.0)
+    z.scatter_(1, i[:, None], 5.0)
+    z.clamp_(-2, 2)
+    return (z,)
+
+
+def out_arguments(x: Any) -> Any:
+    buffer = torch.empty(4)
+    torch.add(x, 1, out=buffer)
+    other = torch.zeros(2, 4)
+    torch.mul(buffer, 2, out=other[1])
+    return buffer, other
+
+
+def metadata(x: Any) -> Any:
+    y = x * 2
+    y.t_()
+    y.unsqueeze_(0)
+    return (y, y.squeeze(0).add_(1))
+
+
+def detach_and_write(x: Any) -> Any:
+    y = x.sin()
+    with torch.no_grad():
+        z = y.detach()
+    return y * 2, z + 1
+
+
+def write_then_view(x: Any) -> Any:
+    y = x.sin()
+    v = y.view(-1)
+    y.add_(1)
+    return (v * 2, v)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "chain": (lambda x: (x.sin().add_(1).mul_(2),), [leaf(4, 4)]),
+    "set_rows": (set_rows, [leaf(4, 4), leaf(4)]),
+    "write_through_views": (write_through_views, [leaf(4, 6)]),
+    "swap": (swap, [torch.randn(3), torch.randn(3)]),
+    "running_average": (running_average, [leaf(4), torch.ones(4)]),
+    "scatter_writes": (scatter_writes, [leaf(4, 6), torch.tensor([0, 2])]),
+    "out_arguments": (out_arguments, [torch.randn(4)]),
+    "metadata": (metadata, [leaf(2, 3)]),
+    "detach_and_write": (detach_and_write, [leaf(3)]),
+    "write_then_view": (write_then_view, [leaf(2, 3)]),
+    "input_written": (lambda x: (x.add_(1),), [torch.randn(4)]),
+    "input_written_not_returned": (lambda x: (x.add_(1), x * 2)[1:], [torch.randn(4)]),
+    "input_view_written": (lambda x: (x[1:3].zero_(), x.sum()), [torch.randn(4)]),
+    "promotion_in_place": (lambda x: (x.add_(torch.ones(3, dtype=torch.float64)),), [torch.randn(3)]),
+    "in_place_broadcast": (lambda x, y: (x.clone().add_(y),), [leaf(4, 3), leaf(3)]),
+    "copy_layout": (lambda x: (torch.empty(3, 2).copy_(x.t()),), [leaf(2, 3)]),
+    "fill_with_tensor": (lambda x: (torch.empty(3).fill_(x.sum()),), [leaf(3)]),
+    "bool_mask_write": (lambda x: (x.clone().index_put_((x > 0,), torch.tensor(0.0)),), [torch.randn(4)]),
+    "zero_size": (lambda x: (x[:0].add_(1), x * 2), [torch.randn(3)]),
+}
+ALIASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "input_itself": (lambda x: (x, x * 2), [leaf(3, 4)]),
+    "input_views": (lambda x: (x.view(12), x.t(), x[1]), [leaf(3, 4)]),
+    "input_detached": (lambda x: (x.detach(), x.sin()), [leaf(3, 4)]),
+    "input_cloned": (lambda x: (x.clone(), x), [leaf(3, 4)]),
+    "same_twice": (lambda x: (lambda y: (y, y))(x.sin()), [leaf(3, 4)]),
+    "views_of_a_result": (lambda x: (lambda y: (y, y.t(), y[0]))(x.sin()), [leaf(3, 4)]),
+    "views_of_a_hidden_base": (lambda x: (lambda y: (y[0], y[1:]))(x.sin()), [leaf(3, 4)]),
+    "equal_results": (lambda x: (x.sin(), x.sin()), [leaf(3)]),
+    "expanded": (lambda x: (x.sum().expand(3, 2),), [leaf(3)]),
+    "split_results": (lambda x: tuple((x * 2).split(2)), [leaf(5)]),
+    "view_of_a_written_input": (lambda x: (x.mul_(2), x[1:]), [torch.randn(4)]),
+    "numbers_and_none": (lambda x: (x.sin(), 3, None, 2.5, "a"), [leaf(3)]),
+}
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *ALIASES])
+@pytest.mark.parametrize("partition", [min_cut_partition, default_partition])
+def test_as_eager(name: str, partition: Any) -> None:
+    program, inputs = {**PROGRAMS, **ALIASES}[name]
+    check(program, inputs, partition=partition)
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *ALIASES])
+def test_as_eager_without_gradients(name: str) -> None:
+    program, inputs = {**PROGRAMS, **ALIASES}[name]
+    with torch.no_grad():
+        check(program, [x.detach() if isinstance(x, torch.Tensor) else x for x in inputs])
+
+
+def test_no_writes_are_left() -> None:
+    names = operators(joint_of(write_through_views, [leaf(4, 6)]).module)
+    assert not [name for name in names if name.endswith("_")]
+    assert "slice_scatter" in names and "diagonal_scatter" in names
+
+
+def test_a_write_to_a_caller_tensor_with_history_is_differentiable() -> None:
+    x = torch.randn(3, requires_grad=True)
+    ours, theirs = x * 1, x * 1
+    program = lambda y: (y.mul_(3), y.sum())  # noqa: E731
+    run = compiled(program, [(x * 1)])
+    got, expected = run(ours), program(theirs)
+    assert got[0] is ours and ours.grad_fn is not None
+    torch.testing.assert_close(
+        torch.autograd.grad((got[1], ours.sin().sum()), x), torch.autograd.grad((expected[1], theirs.sin().sum()), x)
+    )
+
+
+def test_one_tensor_passed_twice() -> None:
+    x = torch.randn(4, requires_grad=True)
+    run = compiled(lambda a, b: (a * b.sin(),), [x, x])
+    (grad,) = torch.autograd.grad(run(x, x)[0].sum(), x)
+    torch.testing.assert_close(grad, x.sin() + x * x.cos())
+    with pytest.raises(BackendError) as found:
+        run(x, torch.randn(4))
+    assert found.value.code == "aliasing-changed"
+
+
+def test_one_written_tensor_passed_twice() -> None:
+    b = torch.ones(4)
+    run = compiled(lambda a, c: (a.add_(1), c * 2), [b, b])
+    assert torch.equal(run(b, b)[1], torch.full((4,), 4.0)) and torch.equal(b, torch.full((4,), 2.0))
+
+
+def test_views_of_results_are_views_to_autograd() -> None:
+    x = leaf(4, 4)
+    a, _, base = compiled(lambda x: (lambda y: (y[0], y[1], y))(x * 2), [x])(x)
+    assert a._base is base
+    base.mul_(2)  # the view's gradient follows a later write to its base, as in eager
+    (grad,) = torch.autograd.grad(a.sum(), x)
+    assert torch.equal(grad[0], torch.full((4,), 4.0)) and not grad[1:].any()
+
+
+def test_writing_to_a_constant_is_refused() -> None:
+    held = torch.ones(3)
+    with pytest.raises(UnsupportedError, match="constant"):
+        compiled(lambda x: (held.add_(x),), [torch.ones(3)])
+
+
+def test_writing_through_an_expanded_tensor_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="expanded"):
+        joint_of(lambda x: (x.clone().expand(3, 2).add_(1),), [torch.randn(1, 2)], differentiate=False)
+
+
+def test_schema_facts() -> None:
+    assert alias_facts(aten.add_.Tensor).written == ("self",)
+    assert alias_facts(aten.add.out).written == ("out",)
+    assert alias_facts(aten.view.default).is_view and not alias_facts(aten.add.Tensor).is_view
+    assert functional_form(aten.add_.Tensor) is aten.add.Tensor
+    assert functional_form(aten.add.out) is aten.add.Tensor
+    assert functional_form(aten.bernoulli_.float) is aten.bernoulli.p
+    assert functional_form(aten.index_put_.default) is aten.index_put.default
+    with pytest.raises(UnsupportedError, match="no functional form"):
+        functional_form(aten.embedding_renorm_.default) if not hasattr(aten, "embedding_renorm") else (
+            functional_form(aten.record_stream.default)
+        )
