@@ -5,7 +5,6 @@ Grammar::
     guard ::= TensorMatch(source, metadata)        class, dtype, device, requires_grad, dispatch keys,
                                                    ndim, sizes, strides: the eight checks
             | IdMatch(source, object)              the very same object (functions, classes, modules)
-            | ParameterMatch(source, tensor)       the very same tensor, with the same metadata
             | TypeMatch(source, class)             exactly this class
             | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0, NaN is NaN
             | NoneMatch(source)
@@ -24,6 +23,7 @@ PyTorch 2 paper, section 3.3; the kinds' capital names are those of its author's
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, ModuleType
@@ -144,7 +144,8 @@ class TensorMatch(SourceGuard):
     """A tensor like the one seen while capturing (slides: TENSOR_MATCH, eight checks).
 
     The cheapest checks come first. Static sizes imply the number of dimensions, and the dispatch
-    keys of a CPU tensor imply its device, so neither costs anything there.
+    keys of a CPU tensor imply its device, so neither costs anything there. A model has hundreds of
+    parameters, and their class and dtype leave the dispatch keys no choice but the device's.
     """
 
     KIND = "TENSOR_MATCH"
@@ -157,33 +158,10 @@ class TensorMatch(SourceGuard):
         yield _device_check(path, m.device, name)
         yield _requires_grad_check(path, m.requires_grad)
         yield from _size_checks(path, m, name)
-        keys = f"{name(torch._C._dispatch_keys)}({path}).raw_repr()"
-        yield Check("dispatch keys", f"{keys} == {m.dispatch_keys}", keys, str(m.dispatch_keys))
-
-
-@dataclass(frozen=True)
-class ParameterMatch(SourceGuard):
-    """The very same tensor object, whose metadata is still what it was.
-
-    Identity fixes the class and the dispatch keys; `module.half()`, `module.to(device)`,
-    `requires_grad_` and assignments to `.data` change the rest under the same identity.
-    """
-
-    KIND = "PARAMETER_MATCH"
-    identity: int
-    metadata: TensorMetadata
-    tensor: torch.Tensor = field(compare=False, repr=False)
-
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        m = self.metadata
-        yield Check("identity", f"id({path}) == {self.identity}", f"id({path})", str(self.identity))
-        yield Check("dtype", f"{path}.dtype is {name(m.dtype)}", f"{path}.dtype", str(m.dtype))
-        yield _device_check(path, m.device, name)
-        yield _requires_grad_check(path, m.requires_grad)
-        yield from _size_checks(path, m, name)
-
-    def watched(self) -> object:
-        return self.tensor
+        if m.cls is not torch.nn.Parameter:
+            keys = f"{name(torch._C._dispatch_keys)}({path}).raw_repr()"
+            expected = f"{keys} == {m.dispatch_keys}"
+            yield Check("dispatch keys", expected, keys, str(m.dispatch_keys))
 
 
 def _device_check(path: str, device: torch.device, name: Name) -> Check:
@@ -225,31 +203,37 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes made by Python code, which c
 
 @dataclass(frozen=True)
 class IdMatch(SourceGuard):
-    """The very same object (slides: FUNCTION_MATCH for functions and modules)."""
+    """The very same object (slides: FUNCTION_MATCH for functions and modules).
+
+    The object is held weakly where that is possible, so that guards keep nothing alive.
+    """
 
     identity: int
-    value: object = field(compare=False, repr=False)
+    held: Callable[[], object] = field(compare=False, repr=False)
 
     @property
     def kind(self) -> str:
         """FUNCTION_MATCH for callables and Python modules, ID_MATCH for other objects."""
-        functional = callable(self.value) or isinstance(self.value, ModuleType)
+        value = self.held()
+        functional = callable(value) or isinstance(value, ModuleType)
         return "FUNCTION_MATCH" if functional else "ID_MATCH"
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        if is_permanent(self.value):
-            condition = f"{path} is {name(self.value)}"
-        else:
-            condition = f"id({path}) == {self.identity}"
-        yield Check("identity", condition, path, _short(self.value))
+        value = self.held()
+        weak = isinstance(self.held, weakref.ref)
+        condition = f"id({path}) == {self.identity}" if weak else f"{path} is {name(value)}"
+        yield Check("identity", condition, path, _short(value))
 
     def watched(self) -> object | None:
-        return None if is_permanent(self.value) else self.value
+        return self.held() if isinstance(self.held, weakref.ref) else None
 
 
 def id_match(source: Source, value: object, user_line: SourceLine | None = None) -> IdMatch:
     """The guard that `source` still loads this very object."""
-    return IdMatch(source, id(value), value, user_line=user_line)
+    held: Callable[[], object] = lambda: value  # noqa: E731
+    if not is_permanent(value) and type(value).__weakrefoffset__:
+        held = weakref.ref(value)
+    return IdMatch(source, id(value), held, user_line=user_line)
 
 
 @dataclass(frozen=True)

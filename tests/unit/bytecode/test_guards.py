@@ -19,7 +19,6 @@ from minitorch2.bytecode.guards import (
     Guard,
     KeyAbsent,
     LengthMatch,
-    ParameterMatch,
     SameObject,
     SetMatch,
     ShapeCondition,
@@ -110,7 +109,7 @@ def test_subclass_is_refused() -> None:
 
 
 def parameter_match(p: torch.Tensor) -> CompiledGuards:
-    return compiled(ParameterMatch(A, id(p), TensorMetadata.of(p), p))
+    return compiled(TensorMatch(A, TensorMetadata.of(p)))
 
 
 @pytest.mark.parametrize(
@@ -134,11 +133,6 @@ def test_parameter_changed_under_its_identity(
     except RuntimeError:
         pytest.skip("PyTorch forbids this change")
     assert failure(guards, p) == what and not guards.check(p)
-
-
-def test_parameter_replaced() -> None:
-    p = torch.nn.Parameter(torch.randn(3, 3))
-    assert failure(parameter_match(p), torch.nn.Parameter(p.detach().clone())) == "identity"
 
 
 CONSTANTS = [0, 1, True, False, 0.0, -0.0, 1.0, math.nan, "1", b"1", None, ..., 1j, -1j, 0j]
@@ -289,8 +283,9 @@ def test_watched_objects_are_those_known_by_id() -> None:
     value = Local()
     guards = compiled(id_match(A, value), id_match(A, torch), id_match(A, len), id_match(A, int))
     assert guards.watched() == [value]
-    assert not any(cell.cell_contents is value for cell in guards.check.__closure__)  # type: ignore
+    del value
     gc.collect()
+    assert guards.watched() == [], "a guard keeps nothing alive"
 
 
 def test_explanation_names_expected_and_actual() -> None:

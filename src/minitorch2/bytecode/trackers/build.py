@@ -195,6 +195,8 @@ def _elements(capture: Capture, value: Any, source: Source) -> list[VariableTrac
 
 def _sequence(cls: type[ListVariable] | type[TupleVariable]) -> Builder:
     def builder(capture: Capture, value: Any, source: Source) -> VariableTracker:
+        if source.is_fixed and isinstance(value, tuple):
+            return cls([capture.wrap(part, None) for part in value], source=source)
         length = LengthMatch(source, len(value), user_line=capture.line)
         guards = _guarded(capture, *_type(capture, value, source), length)
         return cls(_elements(capture, value, source), source=source, guards=guards)

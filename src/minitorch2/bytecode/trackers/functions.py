@@ -80,6 +80,8 @@ class UserFunctionVariable(FunctionVariable):
         value = getattr(self.value, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return literal(value)
+        if name == "__code__":
+            return evaluator.capture.wrap(value, evaluator.capture.reference(value))
         source = self.source or evaluator.capture.reference(self.value)
         return evaluator.capture.wrap(value, AttributeSource(source, name))
 

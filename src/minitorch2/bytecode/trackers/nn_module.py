@@ -7,7 +7,6 @@ for its class, one for its hooks, and those of what the program reads.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -109,16 +108,13 @@ class ModuleVariable(ObjectVariable):
             unsupported("module-write", f"assignment of a module to the attribute {name!r}")
         super().plain_set_attribute(evaluator, name, value)
 
-    def has_dict(self) -> bool:
-        return True
+    def shadows_fallback(self, name: str) -> bool:
+        """``nn.Module.__setattr__`` keeps a name in one place: either registered or plain."""
+        attributes = self.instance_dict()
+        return not any(name in attributes.get(registry, ()) for registry in REGISTRIES)  # type: ignore[operator]
 
 
 def _global_hooks() -> bool:
     module = torch.nn.modules.module
     names = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
     return any(getattr(module, name) for name in names)
-
-
-def is_inlinable(function: types.FunctionType) -> bool:
-    """Whether a function is one of `torch.nn`'s own, whose source reads like user code."""
-    return function.__module__.startswith("torch.nn.")

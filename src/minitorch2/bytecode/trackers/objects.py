@@ -157,6 +157,8 @@ class ObjectVariable(VariableTracker):
             value = raw.__get__(self.value)
         except AttributeError:
             return self._absent(evaluator, name)
+        if isinstance(self.value, types.CodeType):
+            return evaluator.capture.wrap(value, evaluator.capture.reference(value))
         assert self.source is not None
         return evaluator.capture.wrap(value, AttributeSource(self.source, name))
 
@@ -165,6 +167,10 @@ class ObjectVariable(VariableTracker):
             attributes = AttributeSource(self.source, "__dict__")
             guard = KeyAbsent(attributes, name, user_line=evaluator.source_line())
             self.guards |= {evaluator.capture.add_guard(guard)}
+
+    def shadows_fallback(self, name: str) -> bool:
+        """Whether an attribute of the object's own could later hide what ``__getattr__`` finds."""
+        return True
 
     def has_dict(self) -> bool:
         """Whether the real object has attributes of its own."""
@@ -176,7 +182,7 @@ class ObjectVariable(VariableTracker):
             guard = AttributeGuard(self.source, name, False, user_line=line)
             if not hasattr(self.cls, "__getattr__"):
                 self.guards |= {evaluator.capture.add_guard(guard)}
-            elif self.has_dict():
+            elif self.shadows_fallback(name):
                 self._guard_not_shadowed(evaluator, name)
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"
         return raise_observed(AttributeError, message)
