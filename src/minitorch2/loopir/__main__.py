@@ -63,9 +63,8 @@ def main() -> None:
         lowered = lower_graph(gm)
         print(f"\n# {title}\n\n{lowered.print()}")
         for decision in lowered.decisions:
-            print(
-                f"# {decision.name}: {'stored' if decision.stored else 'inlined'}, {decision.reason}"
-            )
+            what = "stored" if decision.stored else "inlined"
+            print(f"# {decision.name}: {what}, {decision.reason}")
         difference = (interpret(lowered, [EXAMPLE])[0] - gm(EXAMPLE)[0]).abs().max()
         print(f"# largest difference between the NumPy interpreter and eager: {difference:.1e}")
 

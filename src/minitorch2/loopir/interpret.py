@@ -24,7 +24,7 @@ from minitorch2.loopir.handlers.interpreter import (
     evaluate,
     fixed_numbers,
 )
-from minitorch2.loopir.lower_graph import LoweredGraph
+from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.ops import use_handler
 
 
@@ -113,7 +113,10 @@ class GraphInterpreter:
             buffer.run(symbols[: len(loops.ranges)], symbols[len(loops.ranges) :])
 
     def _call(self, kernel: ExternKernel) -> None:
-        result = kernel.target(*self._argument(kernel.args), **self._argument(kernel.kwargs))
+        args, kwargs = self._argument(kernel.args), self._argument(kernel.kwargs)
+        if kernel.out_variant is not None:
+            kwargs["out"] = self._empty(kernel)
+        result = (kernel.out_variant or kernel.target)(*args, **kwargs)
         if not kernel.outputs:
             self._keep(kernel, result)
         for output in kernel.outputs:
@@ -124,9 +127,11 @@ class GraphInterpreter:
 
     def _keep(self, buffer: Buffer, value: torch.Tensor) -> None:
         """Copy a call's result into the layout that the graph expects."""
+        self.memory[buffer.name] = Memory.of(self._empty(buffer).copy_(value))
+
+    def _empty(self, buffer: Buffer) -> torch.Tensor:
         layout = fixed_numbers(buffer.fixed_layout(), self.environment)
-        expected = torch.empty_strided(layout.size, layout.stride, dtype=layout.dtype)
-        self.memory[buffer.name] = Memory.of(expected.copy_(value))
+        return torch.empty_strided(layout.size, layout.stride, dtype=layout.dtype)
 
     def _argument(self, argument: Any) -> Any:
         if isinstance(argument, BufferView):

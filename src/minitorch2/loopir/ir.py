@@ -1,6 +1,6 @@
 """The intermediate representation of loops, in one grammar.
 
-    graph   ::= LoweredGraph(inputs, buffers, outputs)                           lower_graph.py
+    graph   ::= LoweredGraph(inputs, buffers, outputs)                        lowered_graph.py
     buffer  ::= InputBuffer | ConstantBuffer | ComputedBuffer(name, layout, loops)
              |  ExternKernel(name, layout, target, args, kwargs) | MultiOutput      buffers.py
     loops   ::= Pointwise(device, dtype, ranges, inner_fn)

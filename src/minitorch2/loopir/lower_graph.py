@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import sympy
 import torch
 from torch._ops import OpOverload
 
@@ -29,43 +27,22 @@ from minitorch2.loopir.buffers import (
     ConstantBuffer,
     InputBuffer,
     Origins,
-    RealizeDecision,
     use_table,
 )
-from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.handlers.counter import body_cost
 from minitorch2.loopir.layout import FixedLayout, same_strides
 from minitorch2.loopir.loops import Pointwise
+from minitorch2.loopir.lowered_graph import LoweredGraph, OutputValue
 from minitorch2.loopir.lowering import LOWERINGS
 from minitorch2.loopir.lowering.fallback import lower_by_fallback
 from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
-from minitorch2.loopir.print_lowered import print_graph
+from minitorch2.loopir.verify import verify_lowered
 
 LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples of them
-OutputValue: TypeAlias = BufferView | int | float | bool | sympy.Expr | None
 
 MAX_OPERATIONS = 64
 """A body of more operations gets memory, so that closures cannot grow without bound."""
-
-
-@dataclass
-class LoweredGraph:
-    """What lowering gives: buffers in the order in which they can be computed.
-
-    `inputs` has one entry per placeholder: a buffer, or the expression that a number input is.
-    `outputs` is what the graph returns, in order; `constants` are the buffers of its attributes.
-    """
-
-    inputs: list[InputBuffer | Expr | float | None]
-    buffers: list[Buffer]
-    outputs: list[OutputValue]
-    constants: dict[str, ConstantBuffer] = field(default_factory=dict)
-    decisions: list[RealizeDecision] = field(default_factory=list)
-
-    def print(self) -> str:
-        """The graph as text whose loop bodies are Python."""
-        return print_graph(self.inputs, self.buffers, self.outputs)
 
 
 def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> LoweredGraph:
@@ -77,7 +54,12 @@ def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> Lower
         LoweringError: the graph is not functional, or a node is no aten operator.
     """
     with stages.phase("lower"), use_table(BufferTable()) as table:
-        return _GraphLowering(gm, table).run()
+        lowered = _GraphLowering(gm, table).run()
+    if config.current().verify:
+        verify_lowered(lowered)
+    if stages.open_logs():
+        stages.record("loop_ir.py", lowered.print())
+    return lowered
 
 
 class _GraphLowering:

@@ -16,7 +16,7 @@ from minitorch2.loopir.buffers import (
 from minitorch2.loopir.dependencies import extract_reads_writes
 from minitorch2.loopir.expressions import index_symbols
 from minitorch2.loopir.handlers.dtypes import TypingHandler
-from minitorch2.loopir.lower_graph import LoweredGraph
+from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.ops import use_handler
 
 

@@ -24,8 +24,8 @@ from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, InputB
 from minitorch2.loopir.expressions import Expr, modular_indexing, to_expr
 from minitorch2.loopir.layout import FixedLayout, contiguous_strides
 from minitorch2.loopir.loops import Index, Loops, Pointwise, Reduction
-from minitorch2.loopir.lower_graph import LoweredGraph
-from minitorch2.loopir.ops import Value, ops
+from minitorch2.loopir.lowered_graph import LoweredGraph
+from minitorch2.loopir.ops import ReductionKind, Value, ops
 
 CPU = torch.device("cpu")
 FLOAT, INT, BOOL = torch.float32, torch.int64, torch.bool
@@ -45,7 +45,11 @@ SMOOTH = ("exp", "sin", "cos", "tanh", "sigmoid", "erf", "log1p", "expm1", "atan
 """Functions of floats that code generators may compute with a small error."""
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-REDUCTIONS = {FLOAT: ("sum", "max", "min"), INT: ("sum", "max", "min", "xor_sum"), BOOL: ("any",)}
+REDUCTIONS: dict[torch.dtype, tuple[ReductionKind, ...]] = {
+    FLOAT: ("sum", "max", "min"),
+    INT: ("sum", "max", "min", "xor_sum"),
+    BOOL: ("any",),
+}
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,10 @@ class _GraphMaker:
         """A body that gives a value of `dtype` for every index within `size`."""
         forms = [self.leaf] if depth == 0 else [self.leaf, self.elementwise, self.elementwise,
                                                 self.where, self.masked, self.cast]  # fmt: skip
-        return self.draw(st.sampled_from(forms))(dtype, size, depth)
+        make: Callable[[torch.dtype, tuple[int, ...], int], Body] = self.draw(
+            st.sampled_from(forms)
+        )
+        return make(dtype, size, depth)
 
     def leaf(self, dtype: torch.dtype, size: tuple[int, ...], depth: int) -> Body:
         readable = [b for b in self.buffers if b.dtype == dtype and 0 not in b.size]

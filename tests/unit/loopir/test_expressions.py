@@ -52,7 +52,7 @@ def expressions():
     return st.recursive(leaves, grow, max_leaves=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(expressions(), st.integers(1, 12), st.integers(1, 12))
 def test_built_expressions_mean_what_python_says(inner, d, m):
     expected = np.array(values(inner))
@@ -60,13 +60,13 @@ def test_built_expressions_mean_what_python_says(inner, d, m):
     assert values(modular_indexing(inner, d, m)) == list(expected // d % m)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(expressions())
 def test_simplify_keeps_every_value(expr):
     assert values(simplify(expr, RANGES)) == values(expr)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(expressions())
 def test_bounds_hold(expr):
     limits = bounds(expr, RANGES)
@@ -74,7 +74,7 @@ def test_bounds_hold(expr):
         assert limits[0] <= min(values(expr)) and max(values(expr)) <= limits[1]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(expressions())
 def test_dividends_stay_non_negative(expr):
     """So a language whose division rounds towards zero computes the same."""
@@ -124,7 +124,7 @@ def factorizations(total):
     return [*found, (total, 1), (1, total)]
 
 
-@pytest.mark.parametrize("total", [1, 6, 12, 24])
+@pytest.mark.parametrize("total", [1, 6, 12])
 def test_reshape_is_row_major_for_all_sizes(total):
     for old, new in itertools.product(factorizations(total), repeat=2):
         symbols = index_symbols("i", len(new))

@@ -5,7 +5,8 @@ import re
 import pytest
 import torch
 
-from minitorch2 import config
+from minitorch2 import config, stages
+from minitorch2.graph import FakeTensor, Graph, GraphModule
 from minitorch2.loopir.__main__ import log2_graph, sin_cos_graph
 from minitorch2.loopir.buffers import BufferView, ComputedBuffer
 from minitorch2.loopir.dependencies import extract_reads_writes
@@ -207,3 +208,32 @@ def test_printed_graph_names_every_buffer():
     text = lowered.print()
     for buffer in lowered.buffers:
         assert re.search(rf"^{buffer.name} = ", text, re.MULTILINE)
+
+
+def test_large_reductions_to_few_results_have_two_stages():
+    lowered = lower(lambda x: x.sum(), torch.ones(64, 2048))
+    assert [b.loops.ranges for b in lowered.buffers] == [(64,), ()]
+    assert [b.loops.reduction_ranges for b in lowered.buffers] == [(1, 2048), (64,)]
+    assert len(lower(lambda x: x.sum(0), torch.ones(64, 2048)).buffers) == 1
+    assert len(lower(lambda x: x.sum(), torch.ones(65537)).buffers) == 1  # a prime
+
+
+def test_cpu_scalars_are_copied_to_the_device_of_the_kernel():
+    cuda = torch.device("cuda", 0)
+    graph = Graph()
+    x, scalar = graph.placeholder("x"), graph.placeholder("scalar")
+    x.meta["val"] = FakeTensor(torch.empty(4, device="meta"), cuda)
+    scalar.meta["val"] = FakeTensor(torch.empty((), device="meta"), torch.device("cpu"))
+    add = graph.call_function(torch.ops.aten.add.Tensor, (x, scalar))
+    add.meta["val"] = FakeTensor(torch.empty(4, device="meta"), cuda)
+    graph.output((add,))
+    copy, kernel = lower_graph(GraphModule(graph)).buffers
+    assert copy.device == kernel.device == cuda and "_to_copy" in str(copy.target)
+    assert not copy.is_fallback
+
+
+def test_stages_and_verification_are_reported():
+    with config.patch(verify=True), stages.collect() as log:
+        lower(lambda x: x + 1, X)
+    assert "def inner_fn_buf0(index)" in log.texts("loop_ir.py")[0]
+    assert log.seconds["lower"] > 0

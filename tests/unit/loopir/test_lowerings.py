@@ -324,6 +324,17 @@ CASES = {
     ),
     "sdpa": (lambda q: F.scaled_dot_product_attention(q, q, q), numbers(1, 2, 8, 16)),
     "scatter": (lambda x, i: x.scatter(1, i, 1.0), X, integers(4, 3, low=0, high=8)),
+    "repeat": (lambda x: (x.repeat(2, 1, 3), x.repeat(1, 2) * 2), X),
+    "pixel_shuffle": (
+        lambda x: (F.pixel_shuffle(x, 2), F.pixel_unshuffle(x, 2) * 2),
+        numbers(2, 4, 4, 6),
+    ),
+    "prelu": (lambda x, w: F.prelu(x, w), X, numbers(8).abs()),
+    "heaviside": (lambda x: torch.heaviside(x, tensor(0.5)), tensor([-1.0, 0.0, 2.0, INF])),
+    "split_reductions": (
+        lambda x: (x.sum(), x.amax(), x.mean(0), x.sum(1), x.var((0, 1))),
+        numbers(2 * 3 * 37, 1024, dtype=torch.float64),
+    ),
     "max_pool": (lambda x: F.max_pool2d(x, 2) * 2, numbers(1, 2, 4, 4)),
 }
 

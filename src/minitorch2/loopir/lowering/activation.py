@@ -43,6 +43,12 @@ def leaky_relu(dtype: torch.dtype, x: Value, slope: Value) -> Value:
     return ops.where(ops.gt(x, _constant(dtype, 0)), x, ops.mul(x, slope))
 
 
+@pointwise(aten._prelu_kernel)
+def prelu(dtype: torch.dtype, x: Value, weight: Value) -> Value:
+    """`x` where positive, else `weight * x`."""
+    return ops.where(ops.gt(x, _constant(dtype, 0)), x, ops.mul(x, weight))
+
+
 @pointwise(aten.elu)
 def elu(
     dtype: torch.dtype,

@@ -190,6 +190,16 @@ def clamp_max(dtype: torch.dtype, x: Value, high: Value) -> Value:
     return ops.minimum(x, high)
 
 
+@pointwise(aten.heaviside)
+def heaviside(dtype: torch.dtype, x: Value, at_zero: Value) -> Value:
+    """0 below zero, `at_zero` at zero, 1 above; 1 for NaN as eager."""
+    if dtype == torch.bool:
+        return ops.where(x, x, at_zero)
+    zero = number_value(0, dtype)
+    side = ops.where(ops.lt(x, zero), zero, number_value(1, dtype))
+    return ops.where(ops.eq(x, zero), at_zero, side)
+
+
 @pointwise(aten.addcmul)
 def addcmul(dtype: torch.dtype, x: Value, y: Value, z: Value, *, value: Number = 1) -> Value:
     """`x + value * y * z`"""

@@ -15,9 +15,9 @@ import torch
 
 from minitorch2 import config
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.expressions import Expr, product, to_expr
+from minitorch2.loopir.expressions import Expr, floor_div, product, to_expr
 from minitorch2.loopir.layout import Size
-from minitorch2.loopir.loops import Index, InnerFn, Pointwise, Reduction
+from minitorch2.loopir.loops import Index, InnerFn, Pointwise, Reduction, ReductionFn
 from minitorch2.loopir.lowering.conversion import convert
 from minitorch2.loopir.lowering.registry import (
     PointwiseBody,
@@ -74,7 +74,8 @@ def make_reduction(
 ) -> TensorBox:
     """Reduce dimensions of `x`, converted to `dtype` first; the result has dtype `dtype`.
 
-    A few elements are combined by an expression instead of a loop, which fuses with its readers.
+    A few elements are combined by an expression instead of a loop, which fuses with its readers;
+    very many, with few results, in two stages that run in parallel.
     """
     dims = ReducedDims(x, dim, keepdim)
     load = (x if x.dtype == dtype else convert(x, dtype)).make_loader()
@@ -86,6 +87,9 @@ def make_reduction(
     def inner_fn(index: Index, reduction_index: Index) -> Value:
         return load(dims.join(index, reduction_index))
 
+    pieces = pieces_of(dims)
+    if pieces > 1:
+        return _in_two_stages(x.device, dtype, dims, inner_fn, kind, pieces)
     return TensorBox.create(
         Reduction(x.device, dtype, dims.ranges, inner_fn, dims.reduction_ranges, kind,
                   compute_dtype(dtype))
@@ -105,6 +109,53 @@ def _unrolled(
         return result
 
     return TensorBox.create(Pointwise(device, dtype, dims.ranges, inner_fn))
+
+
+SPLIT_BELOW_OUTPUTS = 32
+SPLIT_FROM_ELEMENTS = 1 << 16
+MOST_PIECES = 128
+
+
+def pieces_of(dims: ReducedDims) -> int:
+    """Into how many partial results a reduction is cut, 1 for not at all.
+
+    Few outputs of many elements each would keep most processors idle. The first reduced dimension
+    is cut into equal pieces, so addresses stay linear.
+    """
+    outputs, count = product(dims.ranges), product(dims.reduction_ranges)
+    first = dims.reduction_ranges[0] if dims.reduction_ranges else 1
+    if not (isinstance(outputs, int) and isinstance(count, int) and isinstance(first, int)):
+        return 1
+    if outputs > SPLIT_BELOW_OUTPUTS or count < SPLIT_FROM_ELEMENTS:
+        return 1
+    return max(p for p in range(1, MOST_PIECES + 1) if first % p == 0)
+
+
+def _in_two_stages(
+    device: torch.device,
+    dtype: torch.dtype,
+    dims: ReducedDims,
+    inner_fn: ReductionFn,
+    kind: ReductionKind,
+    pieces: int,
+) -> TensorBox:
+    """Partial results in the compute dtype, one for each piece, and their combination."""
+    first, *others = dims.reduction_ranges
+    length = floor_div(first, pieces)
+    kept = compute_dtype(dtype)
+
+    def partial(index: Index, reduction_index: Index) -> Value | tuple[Value, Value]:
+        head = to_expr(index[-1] * length + reduction_index[0])
+        return inner_fn(index[:-1], (head, *reduction_index[1:]))
+
+    ranges, rest = (*dims.ranges, pieces), (length, *others)
+    stage = TensorBox.create(Reduction(device, kept, ranges, partial, rest, kind, kept))
+    load = stage.make_loader()
+
+    def combine(index: Index, reduction_index: Index) -> Value:
+        return load((*index, *reduction_index))
+
+    return TensorBox.create(Reduction(device, dtype, dims.ranges, combine, (pieces,), kind, kept))
 
 
 def _all_positions(sizes: list[int]) -> list[tuple[int, ...]]:

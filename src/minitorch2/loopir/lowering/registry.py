@@ -21,11 +21,13 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from minitorch2 import config
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.handlers.counter import body_cost
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, Pointwise
+from minitorch2.loopir.lowering.fallback import extern_call
 from minitorch2.loopir.ops import Value, compute_dtype, ops
 from minitorch2.loopir.promotion import Operand, Promotion, computation_type
 from minitorch2.loopir.views import broadcast_sizes, expand
@@ -112,7 +114,8 @@ def map_elements(
     `casts` gives each argument its own dtype instead.
     """
     tensors = [arg for arg in args if isinstance(arg, TensorBox)]
-    size = broadcast_sizes([tensor.size for tensor in tensors])
+    size, device = broadcast_sizes([t.size for t in tensors]), device_of(tensors)
+    args = [to_device(arg, device) if isinstance(arg, TensorBox) else arg for arg in args]
     dtypes = casts or [dtype] * len(args)
     producers = [_producer(arg, cast, size) for arg, cast in zip(args, dtypes, strict=True)]
     compute, rounds = compute_dtype(dtype), _rounds_to(result_dtype)
@@ -121,7 +124,7 @@ def map_elements(
         value = body(compute, *(produce(index) for produce in producers), **options)
         return ops.to_dtype(value, result_dtype) if rounds else value
 
-    return TensorBox.create(Pointwise(device_of(tensors), result_dtype, size, inner_fn))
+    return TensorBox.create(Pointwise(device, result_dtype, size, inner_fn))
 
 
 def _rounds_to(dtype: torch.dtype) -> bool:
@@ -133,6 +136,15 @@ def device_of(tensors: Sequence[TensorBox]) -> torch.device:
     """The device of a result: 0-dim CPU tensors go where the others are."""
     ordered = sorted(tensors, key=lambda t: (t.device.type == "cpu", t.ndim == 0))
     return ordered[0].device
+
+
+def to_device(x: TensorBox, device: torch.device) -> TensorBox:
+    """A copy of a 0-dim CPU tensor for a kernel on another device; anything there is `x` itself."""
+    if x.device == device:
+        return x
+    fake = FakeTensor(torch.empty((), dtype=x.dtype, device="meta"), device)
+    copied: TensorBox = extern_call(torch.ops.aten._to_copy.default, (x,), {"device": device}, fake)
+    return copied
 
 
 def _producer(arg: Operand, dtype: torch.dtype, size: Size) -> Callable[[Index], Value]:

@@ -17,6 +17,7 @@ from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import InputBuffer, ReinterpretedBuffer, current_table
 from minitorch2.loopir.expressions import (
     Expr,
+    floor_div,
     is_less,
     is_nonnegative,
     modular_indexing,
@@ -212,6 +213,45 @@ def roll(x: TensorBox, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tenso
         return tuple(_rolled(index[d], by_dim[d], x.size[d]) for d in range(x.ndim))
 
     return x.view(x.size, reindex).copy()
+
+
+@lowering(aten.repeat)
+def repeat(x: TensorBox, repeats: Sequence[Expr]) -> TensorBox:
+    """The tensor side by side with itself; a copy."""
+    extra = len(repeats) - x.ndim
+    inner = (*(1 for _ in range(extra)), *x.size)
+    size = tuple(to_expr(n * r) for n, r in zip(inner, repeats, strict=True))
+
+    def reindex(index: Index) -> Index:
+        pairs = zip(index[extra:], x.size, repeats[extra:], strict=True)
+        return tuple(i if r == 1 else modular_indexing(i, 1, n) for i, n, r in pairs)
+
+    return x.view(size, reindex).copy()
+
+
+@lowering(aten.pixel_shuffle)
+def pixel_shuffle(x: TensorBox, factor: int) -> TensorBox:
+    """(.., C * f * f, H, W) -> (.., C, H * f, W * f)"""
+    *batch, channels, height, width = x.size
+    outer = len(batch)
+    parts = (*batch, floor_div(channels, factor * factor), factor, factor, height, width)
+    order = (*range(outer), outer, outer + 3, outer + 1, outer + 4, outer + 2)
+    moved = views.permute(views.reshape(x, parts), order)
+    size = (*batch, parts[outer], to_expr(height * factor), to_expr(width * factor))
+    return views.reshape(moved, size).copy()
+
+
+@lowering(aten.pixel_unshuffle)
+def pixel_unshuffle(x: TensorBox, factor: int) -> TensorBox:
+    """(.., C, H * f, W * f) -> (.., C * f * f, H, W)"""
+    *batch, channels, height, width = x.size
+    outer = len(batch)
+    rows, columns = floor_div(height, factor), floor_div(width, factor)
+    parts = (*batch, channels, rows, factor, columns, factor)
+    order = (*range(outer), outer, outer + 2, outer + 4, outer + 1, outer + 3)
+    moved = views.permute(views.reshape(x, parts), order)
+    size = (*batch, to_expr(channels * factor * factor), rows, columns)
+    return views.reshape(moved, size).copy()
 
 
 def _rolled(position: Expr, shift: int, size: Expr) -> Expr:

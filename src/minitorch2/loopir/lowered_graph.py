@@ -1,0 +1,39 @@
+"""The result of lowering: inputs, buffers in order, outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import sympy
+
+from minitorch2.loopir.buffers import (
+    Buffer,
+    BufferView,
+    ConstantBuffer,
+    InputBuffer,
+    RealizeDecision,
+)
+from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.print_lowered import print_graph
+
+OutputValue: TypeAlias = BufferView | int | float | bool | sympy.Expr | None
+
+
+@dataclass
+class LoweredGraph:
+    """What lowering gives: buffers in the order in which they can be computed.
+
+    `inputs` has one entry per placeholder: a buffer, or the expression that a number input is.
+    `outputs` is what the graph returns, in order; `constants` are the buffers of its attributes.
+    """
+
+    inputs: list[InputBuffer | Expr | float | None]
+    buffers: list[Buffer]
+    outputs: list[OutputValue]
+    constants: dict[str, ConstantBuffer] = field(default_factory=dict)
+    decisions: list[RealizeDecision] = field(default_factory=list)
+
+    def print(self) -> str:
+        """The graph as text whose loop bodies are Python."""
+        return print_graph(self.inputs, self.buffers, self.outputs)
