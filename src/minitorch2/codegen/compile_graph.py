@@ -9,16 +9,27 @@ from typing import Any, Literal
 import torch
 
 from minitorch2 import config, stages
-from minitorch2.codegen import cache
+from minitorch2.codegen import cache, triton
+from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource
-from minitorch2.codegen.wrapper import KernelCall, WrapperModule, WrapperPrinter
+from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
+from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
+from minitorch2.codegen.wrapper import (
+    KernelCall,
+    WrapperModule,
+    WrapperPrinter,
+    memory_owner,
+)
+from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
-from minitorch2.loopir.schedule import Capabilities, Schedule
+from minitorch2.loopir.schedule import Capabilities, KernelNode, Schedule, bodies
 from minitorch2.loopir.scheduler import dtypes_of, schedule
 
 BoxedCall = Callable[[list[Any]], list[Any]]
+Target = Literal["numba", "triton"]
 
 
 def numba_capabilities() -> Capabilities:
@@ -29,37 +40,86 @@ def numba_capabilities() -> Capabilities:
 def compile_graph(
     gm: GraphModule,
     example_inputs: Sequence[Any] = (),
-    target: Literal["numba", "triton"] = "numba",
+    target: Target = "numba",
     capabilities: Capabilities | None = None,
 ) -> BoxedCall:
     """Compile a functional aten graph whose nodes have `meta["val"]`.
+
+    With the target `triton`, kernels on CUDA tensors are Triton kernels; what is left on the CPU
+    is compiled with Numba, unless Triton's interpreter is on (`TRITON_INTERPRET=1`).
 
     Returns a function in the boxed convention: it takes one list of arguments, empties it, and
     returns the list of outputs, with the strides that eager PyTorch would give them.
 
     Raises:
         LoweringError: the graph is not functional, or a kernel cannot compute an operator.
+        BackendError: Triton kernels cannot run here.
     """
     lowered = lower_graph(gm, example_inputs)
     if stages.open_logs():
         stages.record("loopir.py", lowered.print())
-    plan = schedule(lowered, capabilities or numba_capabilities())
+    plan = schedule(lowered, capabilities or _capabilities(target))
     if stages.open_logs():
         stages.record("schedule.txt", describe(plan))
     with stages.phase("codegen"):
-        module = print_module(lowered, plan)
+        module = print_module(lowered, plan, target)
     stages.record("wrapper.py", module.text)
     return load_module(module)
 
 
-def print_module(lowered: LoweredGraph, plan: Schedule) -> WrapperModule:
-    """The kernels and the wrapper of a scheduled graph, as one Python module for the CPU."""
+def print_module(
+    lowered: LoweredGraph, plan: Schedule, target: Target = "numba"
+) -> WrapperModule:
+    """The kernels and the wrapper of a scheduled graph, as one Python module."""
     dtypes = dtypes_of(lowered)
     calls: dict[str, KernelCall] = {}
     definitions: dict[str, str] = {}
     for node in plan.kernels():
-        calls[node.name] = _kernel_call(node, plan, dtypes, definitions)
+        if _is_for_triton(node, target):
+            calls[node.name] = _triton_call(node, lowered, plan, definitions)
+        else:
+            calls[node.name] = _kernel_call(node, plan, dtypes, definitions)
     return WrapperPrinter(lowered, plan, calls).print()
+
+
+def _capabilities(target: Target) -> Capabilities:
+    return numba_capabilities() if target == "numba" else triton.CAPABILITIES
+
+
+def _is_for_triton(node: KernelNode, target: Target) -> bool:
+    device = bodies(node)[0].buffer.device
+    if target == "numba" or (device.type == "cpu" and not is_interpreting()):
+        return False
+    missing = why_unavailable(device)
+    if missing is not None:
+        raise BackendError(missing, code="triton-unavailable", fix="use the backend 'numba'")
+    return True
+
+
+def _triton_call(
+    node: KernelNode, lowered: LoweredGraph, plan: Schedule, definitions: dict[str, str]
+) -> KernelCall:
+    """Print a Triton kernel; equal kernels share a definition, as above."""
+    own = {body.name for body in bodies(node)}
+    if not can_write_in_place(node):
+        plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
+    inplace = {new: old for new, old in plan.inplace.items() if new in own}
+    inputs = [value for value in lowered.inputs if isinstance(value, Buffer)]
+    buffers = {b.name: b for b in (*inputs, *lowered.constants.values(), *lowered.buffers)}
+    name = kernel_name(node, len(definitions))
+    kernel = print_triton_kernel(
+        node, buffers, name=name, removed=plan.removed, inplace=inplace
+    )
+    shared = definitions.setdefault(kernel.source.key(), name)
+    text = kernel.source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+    definition = f"\n{name} = load_triton_kernel({name!r}, '''\\\n{text}''')"
+    return KernelCall(
+        shared,
+        definition if shared == name else "",
+        kernel.xnumel,
+        tuple(memory_owner(pointer, plan.inplace) for pointer in kernel.pointers),
+        kernel.sizes,
+    )
 
 
 def _kernel_call(

@@ -77,7 +77,7 @@ class WrapperPrinter:
         self.buffers = buffers_of(schedule.nodes)
         self.inputs = {b.name: b for b in lowered.inputs if isinstance(b, Buffer)}
         self.namespace: dict[str, Any] = {
-            f"{name}": value for name, value in lowered.constants.items()
+            name: constant.value for name, constant in lowered.constants.items()
         }
         self.extern = ExternPrinter(self.namespace, self.view)
         self.body = _Lines()
@@ -89,9 +89,12 @@ class WrapperPrinter:
     # -- memory ------------------------------------------------------------------------------------
 
     def _root(self, name: str) -> str:
-        while name in self.schedule.inplace:
-            name = self.schedule.inplace[name]
-        return name
+        return memory_owner(name, self.schedule.inplace)
+
+    def _device(self) -> torch.device:
+        """Where the graph computes: the first kernel's device, or the CPU."""
+        computed = (b for b in self.buffers.values() if isinstance(b, ComputedBuffer))
+        return next((b.device for b in computed), torch.device("cpu"))
 
     def _last_use(self, root: str) -> int:
         """The last node that uses the memory of `root` under any name."""
@@ -110,6 +113,7 @@ class WrapperPrinter:
             for name in sorted(node.written_names):
                 buffer = self.buffers[name]
                 is_ours = isinstance(buffer, ComputedBuffer) and name not in self.schedule.removed
+                is_ours = is_ours and buffer.device == self._device()
                 if is_ours and self._root(name) == name and name not in visible:
                     size = buffer.fixed_layout().storage_size()
                     if isinstance(size, int):
@@ -148,7 +152,7 @@ class WrapperPrinter:
     def _empty(self, layout: FixedLayout) -> str:
         size, stride = _tuple(layout.size), _tuple(layout.stride)
         extra = "" if layout.dtype == torch.float32 else f", dtype={layout.dtype}"
-        device = "" if layout.device.type == "cpu" else f", device={str(layout.device)!r}"
+        device = _device_argument(layout.device)
         return f"empty_strided({size}, {stride}{extra or ', dtype=torch.float32'}{device})"
 
     def _free(self, position: int) -> None:
@@ -173,9 +177,11 @@ class WrapperPrinter:
 
     def print(self) -> WrapperModule:
         """The whole module."""
+        self._enter_device()
         self._unpack()
         if self.arena.bytes:
-            self.body.add(f"arena = empty({self.arena.bytes}, dtype=torch.uint8)")
+            device = _device_argument(self._device())
+            self.body.add(f"arena = empty({self.arena.bytes}, dtype=torch.uint8{device})")
             self.body.add("base = arena.data_ptr()")
         for position, node in enumerate(self.schedule.nodes):
             if isinstance(node, ExternKernelSchedulerNode):
@@ -189,6 +195,14 @@ class WrapperPrinter:
             self._free(position)
         self.body.add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
         return WrapperModule(self._assemble(), self.namespace, self.arena)
+
+    def _enter_device(self) -> None:
+        """Kernels run on the current device, which another thread or model may have changed."""
+        device = self._device()
+        if device.type == "cuda" and device.index is not None:
+            self.body.add(f"if torch.cuda.current_device() != {device.index}:")
+            self.body.add(f"{INDENT}with torch.cuda.device({device.index}):")
+            self.body.add(f"{INDENT * 2}return call(args)")
 
     def _unpack(self) -> None:
         names = []
@@ -215,7 +229,10 @@ class WrapperPrinter:
         if call.iterations == 0:
             return
         sizes = [print_expr(size) for size in (call.iterations, *call.sizes)]
-        addresses = [self._address(name, node) for name in call.buffers]
+        device = bodies(node)[0].buffer.device
+        addresses = [
+            self._moved(name, device) or self._address(name, node) for name in call.buffers
+        ]
         self.body.add(f"{call.name}({', '.join([sizes[0], *addresses, *sizes[1:]])})")
 
     def _address(self, root: str, node: KernelNode) -> str:
@@ -230,6 +247,17 @@ class WrapperPrinter:
                 if name in node.written_names:
                     break
         return f"{holder}.data_ptr()"
+
+    def _moved(self, name: str, device: torch.device) -> str | None:
+        """The address of a copy, for a tensor (of one number) that lies on another device."""
+        source = self.inputs.get(name) or self.lowered.constants.get(name)
+        if source is None or source.device == device:
+            return None
+        copy = f"{name}_on_{device.type}"
+        if copy not in self.pointers:
+            self.pointers[copy] = copy
+            self.body.add(f"{copy} = {name}.to({str(device)!r})")
+        return f"{copy}.data_ptr()"
 
     def view(self, view: BufferView) -> str:
         """A window on a buffer as a tensor."""
@@ -253,13 +281,29 @@ class WrapperPrinter:
         head = ["import torch", "from torch import as_strided, empty, empty_strided"]
         head += self.extern.imports()
         definitions = list(dict.fromkeys(call.definition for call in self.kernels.values()))
+        head += [line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)]
         return "\n".join(
-            [_DOC, *head, *_KERNEL_IMPORTS, "", *definitions, "", "def call(args):", *self.body.lines, ""]
+            [_DOC, *head, "", *definitions, "", "def call(args):", *self.body.lines, ""]
         )
 
 
 _DOC = '"""Generated by minitorch2: the kernels of one graph, and the function that runs them."""\n'
-_KERNEL_IMPORTS = ["from minitorch2.codegen.numba.runtime import KernelSource, load_kernel"]
+_KERNEL_IMPORTS = {
+    " load_kernel": "from minitorch2.codegen.numba.runtime import KernelSource, load_kernel",
+    " load_triton_kernel": "from minitorch2.codegen.triton.launch import load_triton_kernel",
+}
+"""What defines a kernel, by how its definition calls it: Triton is imported only where needed."""
+
+
+def memory_owner(name: str, inplace: Mapping[str, str]) -> str:
+    """The buffer that was allocated with the memory that `name` lives in."""
+    while name in inplace:
+        name = inplace[name]
+    return name
+
+
+def _device_argument(device: torch.device) -> str:
+    return "" if device.type == "cpu" else f", device={str(device)!r}"
 
 
 def _tuple(sizes: tuple[Expr, ...]) -> str:

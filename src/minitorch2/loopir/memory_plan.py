@@ -55,7 +55,7 @@ def _find_removed(schedule: Schedule, outputs: set[str], capabilities: Capabilit
 
 def _fits(body: SchedulerNode, node: FusedSchedulerNode, capabilities: Capabilities) -> bool:
     """Whether the value of a body can live in the kernel until its last reader."""
-    if body.is_reduction or not body.covers_reduction:
+    if body.is_reduction or not body.covers_reduction or capabilities.recomputes_rows:
         return True
     levels = passes(node)
     last = max((levels[b.name] for b in node.nodes if body.name in b.read_names), default=0)

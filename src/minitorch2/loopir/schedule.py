@@ -63,7 +63,8 @@ class Capabilities:
     """What a code generator can do with fused nodes.
 
     `row_scratch` is how many elements of a row a kernel can keep between its passes over that
-    row; a value of a longer row needs memory if a later pass reads it.
+    row; a value of a longer row needs memory if a later pass reads it, unless the code generator
+    `recomputes_rows`.
     """
 
     fuses_reduction_broadcast_reduction: bool = True
@@ -71,6 +72,7 @@ class Capabilities:
     reorders_loops: bool = True
     max_fusion_size: int = 64
     row_scratch: int = 0
+    recomputes_rows: bool = False
 
 
 class BaseSchedulerNode:

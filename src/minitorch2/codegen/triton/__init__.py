@@ -11,7 +11,7 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     passes.py      a fused group with reductions -> passes over the reduction's elements
     blocks.py      block sizes and warps, from sizes alone
     handler.py     `TritonHandler`: loads, stores, reductions, masks
-    kernel.py      `print_kernel`: everything above, put together
+    kernel.py      `print_triton_kernel`: everything above, put together
     library.py     device functions that kernels call (the only files here that import triton:
     launch.py      load a kernel's file, compile it, launch it with little overhead  these two,
     libdevice_on_cpu.py  and the stand-in for CUDA's math library in the interpreter)
@@ -22,6 +22,6 @@ Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU 
 
 from minitorch2.loopir.schedule import Capabilities
 
-CAPABILITIES = Capabilities(fuses_reduction_broadcast_reduction=True, row_scratch=1 << 62)
+CAPABILITIES = Capabilities(fuses_reduction_broadcast_reduction=True, recomputes_rows=True)
 """Softmax and layer norm are one kernel; a value that a later pass over a row needs is computed
 again, however long the row is."""

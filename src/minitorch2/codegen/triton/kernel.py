@@ -19,6 +19,7 @@ from minitorch2.codegen.triton.indexing import (
     split_index,
 )
 from minitorch2.codegen.triton.passes import domain, split_into_passes
+from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import Expr, Ranges, product, simplify
 from minitorch2.loopir.handlers.recorder import RecordingHandler
@@ -33,32 +34,39 @@ from minitorch2.codegen.triton import library as lib
 from minitorch2.codegen.triton.launch import {decorator}
 from minitorch2.codegen.triton.library import libdevice
 """
-_PLACEHOLDER = "kernel"
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel as text and what to call it with: `pointers` name buffers, `sizes` are numbers.
-
-    `key` depends on the computation only, not on names of the kernel, its buffers or user lines:
-    kernels with equal keys are one kernel.
-    """
+    """The text of a module with one kernel. Only the name and the comments depend on the graph."""
 
     name: str
     text: str
-    key: str
+
+    def key(self) -> str:
+        """Equal for kernels that compute the same, whatever they are called."""
+        code = "\n".join(line for line in self.text.splitlines() if not line.startswith("#"))
+        return cache.key_of(code.replace(f"def {self.name}(", "def kernel("))
+
+
+@dataclass(frozen=True)
+class TritonKernel:
+    """A kernel and its call `kernel(xnumel, *pointers, *sizes)`: pointers name buffers."""
+
+    source: KernelSource
+    xnumel: Expr
     pointers: tuple[str, ...]
     sizes: tuple[Expr, ...]
 
 
-def print_kernel(
+def print_triton_kernel(
     kernel: KernelNode,
     buffers: Mapping[str, Buffer],
     *,
     name: str,
     removed: Iterable[str] = (),
     inplace: Mapping[str, str] | None = None,
-) -> KernelSource:
+) -> TritonKernel:
     """Print the kernel of a node of the schedule.
 
     Args:
@@ -107,22 +115,21 @@ class _KernelPrinter:
             frozenset(inplace),
         )
 
-    def run(self, name: str) -> KernelSource:
+    def run(self, name: str) -> TritonKernel:
         self._print_passes()
         head = self._head()
         pointers = self.arguments.pointers()
         sizes = [*self.arguments.sizes(), *self._extents()]
         parameters = [argument.name for argument in (*pointers, *sizes)]
         lines = [*head, *self.handler.body.outer, *self.handler.final_stores]
-        decorator, code = self._decorator(), _function(parameters, self.domain.blocks, lines)
+        decorator = self._decorator(pointers)
+        code = _function(parameters, self.domain.blocks, lines)
         imports = _IMPORTS.format(decorator=decorator.partition("(")[0].removeprefix("@"))
         comments = "".join(f"{line}\n" for line in user_lines(self.kernel))
         text = f"{imports}\n\n{comments}{decorator}\n@triton.jit\ndef {name}{code}"
-        dtypes = ", ".join(str(self.buffers[str(p.value)].dtype) for p in pointers)
-        return KernelSource(
-            name,
-            text,
-            cache.key_of(decorator, code, dtypes),
+        return TritonKernel(
+            KernelSource(name, text),
+            self.domain.xnumel,
             tuple(str(pointer.value) for pointer in pointers),
             tuple(self._number(size) for size in sizes),
         )
@@ -210,10 +217,9 @@ class _KernelPrinter:
         numel = product((self.domain.xnumel, self.domain.rnumel or 1))
         return not all(isinstance(n, int) and n + 65536 < INT32_MAX for n in (*sizes, numel))
 
-    def _decorator(self) -> str:
-        blocks, metadata = self.domain.blocks, {}
-        metadata["xnumel"] = self.domain.xnumel if isinstance(self.domain.xnumel, int) else None
-        metadata["XBLOCK"] = blocks.x
+    def _decorator(self, pointers: Sequence[KernelArgument]) -> str:
+        blocks, metadata = self.domain.blocks, {"XBLOCK": self.domain.blocks.x}
+        types = [TRITON_POINTERS[self.buffers[str(p.value)].dtype] for p in pointers]
         kind = "pointwise"
         if blocks.r is not None:
             kind = "persistent_reduction" if blocks.persistent else "reduction"
@@ -221,7 +227,7 @@ class _KernelPrinter:
         metadata["num_warps"] = blocks.warps
         text = ", ".join(f"{name}={value}" for name, value in metadata.items())
         checks = ", checks_indices=True" if self.handler.checks_indices else ""
-        return f"@{kind}({text}{checks})"
+        return f'@{kind}(pointers="{" ".join(types)}", {text}{checks})'
 
 
 def _function(parameters: Sequence[str], blocks: Blocks, lines: Sequence[str]) -> str:

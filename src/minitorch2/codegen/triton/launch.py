@@ -1,16 +1,17 @@
 """Load a kernel's text, compile it, launch it.
 
-A kernel's decorator (`@pointwise(...)`, `@reduction(...)`) makes it a `Launcher`. The first launch
-for new sizes goes through Triton's JIT front end, which inspects each argument and compiles; later
-ones call the compiled kernel's own launcher with addresses (PyTorch 2 paper, section 4.5: "the
-pointwise decorator encodes boilerplate code").
+A kernel's decorator (`@pointwise(...)`, `@reduction(...)`) makes it a `Launcher` (PyTorch 2 paper,
+section 4.5: "the pointwise decorator encodes boilerplate code"). The decorator's arguments say all
+that the compiler needs, so kernels are compiled and launched without Triton's JIT front end, which
+looks at every argument of every call: the compiled kernel's own launcher gets plain addresses.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,164 +23,137 @@ from triton.compiler import ASTSource
 
 from minitorch2 import config, stages
 from minitorch2.codegen import cache as disk
+from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.codegen.triton.kernel import KernelSource
-from minitorch2.codegen.triton.values import triton_dtype
+from minitorch2.codegen.triton.values import TRITON_POINTERS
 
 ALIGNMENT = 16
-"""Compiled code may assume that addresses are multiples of so many bytes."""
+"""Compiled code may assume that addresses, and sizes marked so, are multiples of this."""
 
 JitFunction = Any  # triton.JITFunction or InterpretedFunction, which have no types
-Decorator = Callable[[JitFunction], "Launcher"]
+Hints = tuple[bool, ...]
+"""Which arguments are multiples of `ALIGNMENT`, so that memory can be moved 16 bytes at once."""
 
 
 class Launcher:
-    """A kernel with its block sizes: `run(*tensors, *sizes)` launches it on the current stream."""
+    """A kernel: `launcher(xnumel, *addresses, *sizes)` runs it on the current device and stream.
+
+    Args:
+        function: the kernel, as Triton sees it.
+        pointers: Triton's types of the pointers, separated by blanks: `"*fp32 *i64"`.
+        blocks: the block sizes, by parameter name.
+        num_warps: how many warps of 32 threads compute one block.
+        checks_indices: whether the kernel may fail with "index out of bounds".
+    """
 
     def __init__(
         self,
         function: JitFunction,
-        *,
-        xnumel: int | None,
+        pointers: str,
         blocks: dict[str, int],
         num_warps: int,
         checks_indices: bool,
     ) -> None:
         self.function = function
+        self.pointers = pointers.split()
         self.blocks = blocks
-        self.xnumel = xnumel
-        names = list(function.arg_names)
-        self._size_count = sum(name.startswith("ks") or name in ("xnumel", "rnumel")
-                               for name in names)  # fmt: skip
-        self._pointer_count = len(names) - self._size_count - len(blocks)
-        self._xnumel_at = names.index("xnumel") if "xnumel" in names else None
-        self._options: dict[str, Any] = {"num_warps": num_warps}
+        self.options: dict[str, Any] = {"num_warps": num_warps}
         if checks_indices:  # assertions need `debug`, which would also check for overflow
-            self._options |= {"debug": True, "sanitize_overflow": False}
-        self._prepared: dict[tuple[int, ...], Callable[..., None]] = {}
+            self.options |= {"debug": True, "sanitize_overflow": False}
+        self._compiled: dict[tuple[int, Hints], Callable[..., None]] = {}
+        self._tail = tuple(blocks.values())
+        self._run = self._interpret if is_interpreting() else self._launch
 
-    def run(self, *arguments: Any) -> None:
-        """Launch with the kernel's tensors, in order, then its sizes."""
-        tensors = arguments[: self._pointer_count]
-        sizes = arguments[self._pointer_count :]
-        addresses = [tensor.data_ptr() for tensor in tensors]
-        key = (tensors[0].get_device(), *sizes)
-        launch = self._prepared.get(key)
-        if launch is not None and _all_aligned(addresses):
-            launch(*addresses)
-        else:
-            self._first_launch(key, arguments, addresses)
+    def __call__(self, xnumel: int, *arguments: int) -> None:
+        """Run the kernel for `xnumel` elements."""
+        programs = -(-xnumel // self._tail[0])
+        if programs:
+            self._run(programs, arguments)
 
-    def compile_for(self, dtypes: Sequence[torch.dtype], target: GPUTarget) -> Any:
+    def _launch(self, programs: int, arguments: tuple[int, ...]) -> None:
+        driver = triton.runtime.driver.active
+        device = driver.get_current_device()
+        hints = tuple([argument % ALIGNMENT == 0 for argument in arguments])
+        launch = self._compiled.get((device, hints))
+        if launch is None:
+            launch = self._compiled[device, hints] = self._load(hints, driver.get_current_target())
+        launch(programs, driver.get_current_stream(device), arguments)
+
+    def _load(self, hints: Hints, target: GPUTarget) -> Callable[..., None]:
+        """Compile and put the code on the current device."""
+        kernel = self.compile_for(target, hints)
+        run, tail = kernel.run, self._tail  # `run` loads the code, and only then it has a function
+        function, metadata = kernel.function, kernel.packed_metadata
+
+        def launch(programs: int, stream: int, arguments: tuple[int, ...]) -> None:
+            run(programs, 1, 1, stream, function, metadata, None, None, None, *arguments, *tail)
+
+        return launch
+
+    def compile_for(self, target: GPUTarget, hints: Hints | None = None) -> Any:
         """Compile without launching, also where there is no GPU: Triton's `CompiledKernel`.
 
         Args:
-            dtypes: of the elements behind each pointer, in order.
             target: for example `GPUTarget("cuda", 90, 32)`, a Hopper GPU.
+            hints: what is known of each argument; all are multiples of 16 if it is None.
         """
-        names = self.function.arg_names
-        signature = dict.fromkeys(names, "i64")
-        signature |= {n: pointer_type(dtype) for n, dtype in zip(names, dtypes)}
-        signature |= dict.fromkeys(self.blocks, "constexpr")
-        aligned = {(i,): [["tt.divisibility", ALIGNMENT]] for i in range(len(dtypes))}
-        source = ASTSource(self.function, signature, dict(self.blocks), aligned)
-        return triton.compile(source, target=target, options=dict(self._options))
+        names = [name for name in self.function.arg_names if name not in self.blocks]
+        types = [*self.pointers, *["i64"] * (len(names) - len(self.pointers))]
+        signature = dict(zip(names, types)) | dict.fromkeys(self.blocks, "constexpr")
+        known = hints or (True,) * len(names)
+        aligned = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_so in enumerate(known) if is_so}
+        with stages.phase("kernel_compile"):
+            source = ASTSource(self.function, signature, dict(self.blocks), aligned)
+            return triton.compile(source, target=target, options=dict(self.options))
 
-    def programs(self, arguments: tuple[Any, ...]) -> int:
-        """How many blocks the elements are divided into."""
-        xnumel = self.xnumel if self._xnumel_at is None else arguments[self._xnumel_at]
-        assert xnumel is not None
-        return -(-xnumel // self.blocks["XBLOCK"])
-
-    def _first_launch(
-        self, key: tuple[int, ...], arguments: tuple[Any, ...], addresses: list[int]
-    ) -> None:
-        programs = self.programs(arguments)
-        if programs == 0:
-            return
-        with _device_of(arguments[0]):
-            kernel = self.function[(programs,)](*arguments, **self.blocks, **self._options)
-        if kernel is not None and _all_aligned(addresses):
-            self._prepared[key] = self._prepare(kernel, programs, key[0], key[1:])
-
-    def _prepare(
-        self, kernel: Any, programs: int, device: int, sizes: tuple[int, ...]
-    ) -> Callable[..., None]:
-        """A function of addresses that launches the compiled kernel."""
-        launch, code, metadata = kernel.run, kernel.function, kernel.packed_metadata
-        tail = (*sizes, *self.blocks.values())
-        stream_of = triton.runtime.driver.active.get_current_stream
-
-        def prepared(*addresses: int) -> None:
-            launch(programs, 1, 1, stream_of(device), code, metadata, None, None, None,
-                   *addresses, *tail)  # fmt: skip
-
-        return prepared
+    def _interpret(self, programs: int, arguments: tuple[int, ...]) -> None:
+        """Run in Triton's interpreter, which wants tensors."""
+        count = len(self.pointers)
+        tensors = [_element_at(a, p) for a, p in zip(arguments[:count], self.pointers)]
+        self.function[(programs,)](*tensors, *arguments[count:], **self.blocks)
 
 
-def pointer_type(dtype: torch.dtype) -> str:
-    """Triton's name of a pointer to elements of `dtype`: `*fp32`, `*i64`, `*i1`."""
-    name = triton_dtype(dtype).removeprefix("tl.")
-    for long, short in (("uint", "u"), ("int", "i"), ("bfloat", "bf"), ("float", "fp")):
-        if name.startswith(long):
-            return f"*{short}{name.removeprefix(long)}"
-    raise AssertionError(name)
-
-
-def _all_aligned(addresses: list[int]) -> bool:
-    together = 0
-    for address in addresses:
-        together |= address
-    return together % ALIGNMENT == 0
-
-
-def _device_of(tensor: torch.Tensor) -> Any:
-    """Make the tensor's device current for a block; on the CPU this does nothing."""
-    return torch.cuda.device(tensor.get_device())
+def _element_at(address: int, pointer: str) -> torch.Tensor:
+    """A tensor of one element that lies at an address; the interpreter only asks where it is."""
+    dtype = next(dtype for dtype, name in TRITON_POINTERS.items() if name == pointer)
+    if address == 0:  # of an empty tensor
+        return torch.empty(1, dtype=dtype)
+    memory = (ctypes.c_char * dtype.itemsize).from_address(address)
+    return torch.frombuffer(memory, dtype=dtype)
 
 
 def pointwise(
-    *, xnumel: int | None, XBLOCK: int, num_warps: int, checks_indices: bool = False
-) -> Decorator:
-    """The decorator of a kernel without reductions. `xnumel` is None if it is an argument."""
-    return lambda function: Launcher(
-        function,
-        xnumel=xnumel,
-        blocks={"XBLOCK": XBLOCK},
-        num_warps=num_warps,
-        checks_indices=checks_indices,
-    )
+    *, pointers: str, XBLOCK: int, num_warps: int, checks_indices: bool = False
+) -> Callable[[JitFunction], Launcher]:
+    """The decorator of a kernel without reductions."""
+    blocks = {"XBLOCK": XBLOCK}
+    return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
 
 
 def reduction(
-    *, xnumel: int | None, XBLOCK: int, RBLOCK: int, num_warps: int, checks_indices: bool = False
-) -> Decorator:
+    *, pointers: str, XBLOCK: int, RBLOCK: int, num_warps: int, checks_indices: bool = False
+) -> Callable[[JitFunction], Launcher]:
     """The decorator of a kernel that visits what it reduces in a loop."""
-    return lambda function: Launcher(
-        function,
-        xnumel=xnumel,
-        blocks={"XBLOCK": XBLOCK, "RBLOCK": RBLOCK},
-        num_warps=num_warps,
-        checks_indices=checks_indices,
-    )
+    blocks = {"XBLOCK": XBLOCK, "RBLOCK": RBLOCK}
+    return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
 
 
 persistent_reduction = reduction
 """The decorator of a kernel whose block holds everything that is reduced."""
 
-
 _LAUNCHERS: dict[str, Launcher] = {}
 
 
-def load_kernel(source: KernelSource) -> Launcher:
+def load_triton_kernel(name: str, text: str) -> Launcher:
     """The launcher of a kernel; kernels that compute the same share one.
 
     Triton reads a kernel's source from its file, so the text is written into the cache folder (or
     into a temporary one); what runs is the text, never what the folder held.
     """
-    if source.key not in _LAUNCHERS:
-        stages.count("kernels_loaded")
-        _LAUNCHERS[source.key] = _load(source.name, source.text)
-    return _LAUNCHERS[source.key]
+    key = KernelSource(name, text).key()
+    if key not in _LAUNCHERS:
+        _LAUNCHERS[key] = _load(name, text)
+    return _LAUNCHERS[key]
 
 
 def _load(name: str, text: str) -> Launcher:
@@ -206,4 +180,3 @@ def _write(name: str, text: str) -> Path:
 @cache
 def _temporary_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="minitorch2-kernels-"))
-

@@ -31,6 +31,19 @@ _TRITON_DTYPES = {
     torch.float32: "tl.float32",
     torch.float64: "tl.float64",
 }
+TRITON_POINTERS = {
+    torch.bool: "*i1",
+    torch.uint8: "*u8",
+    torch.int8: "*i8",
+    torch.int16: "*i16",
+    torch.int32: "*i32",
+    torch.int64: "*i64",
+    torch.float16: "*fp16",
+    torch.bfloat16: "*bf16",
+    torch.float32: "*fp32",
+    torch.float64: "*fp64",
+}
+"""Triton's types of pointers to elements of each dtype."""
 _LITERAL_DTYPES = (torch.float32, torch.int32, torch.int64)
 
 

@@ -1,0 +1,213 @@
+"""Triton kernels on a GPU: bytes per second against eager and torch.compile, and block sizes.
+
+    python -m benchmarks.gpu_bandwidth [--peer] [--sweep]
+
+Each case counts the fewest bytes that it must move: every input read once, every output written
+once. The ceiling is a device-to-device copy. `--sweep` tries other block sizes than `blocks.py`'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from triton.testing import do_bench
+
+from minitorch2.codegen.triton import kernel
+from minitorch2.codegen.triton.blocks import Blocks, next_power_of_two
+from minitorch2.codegen.triton.launch import Launcher, load_triton_kernel
+from tests.unit.codegen.triton.run_lowered import Kernels, kernels_of
+
+Program = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    program: Program
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: torch.dtype = torch.float32
+
+    def inputs(self) -> list[torch.Tensor]:
+        return [torch.randn(shape, device="cuda").to(self.dtype) for shape in self.shapes]
+
+
+def chain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return ((x * y + 1).abs().sqrt() - x.sigmoid()).clamp(-2, 2) * y.tanh()
+
+
+def normalize(x: torch.Tensor) -> torch.Tensor:
+    centered = x - x.mean(-1, keepdim=True)
+    return centered * ((centered * centered).mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+
+BF16 = torch.bfloat16
+CASES = [
+    Case("sin and cos 1e7", lambda x: (x.sin(), x.sin().cos()), ((10**7,),)),
+    Case("pointwise chain 1e7", chain, ((10**7,), (10**7,))),
+    Case("pointwise chain 1e8", chain, ((10**8,), (10**8,))),
+    Case("pointwise chain 1e8 bf16", chain, ((10**8,), (10**8,)), BF16),
+    Case("transpose + add", lambda x, y: x.t() + y, ((8192, 8192), (8192, 8192))),
+    Case("row sum 8192x8192", lambda x: x.sum(-1), ((8192, 8192),)),
+    Case("row sum 1024x100000", lambda x: x.sum(-1), ((1024, 100000),)),
+    Case("column sum 8192x8192", lambda x: x.sum(0), ((8192, 8192),)),
+    Case("softmax 65536x1024", lambda x: x.softmax(-1), ((65536, 1024),)),
+    Case("softmax 16384x4096", lambda x: x.softmax(-1), ((16384, 4096),)),
+    Case("softmax 8192x8192", lambda x: x.softmax(-1), ((8192, 8192),)),
+    Case("softmax 1024x65536", lambda x: x.softmax(-1), ((1024, 65536),)),
+    Case("softmax 16384x4096 bf16", lambda x: x.softmax(-1), ((16384, 4096),), BF16),
+    Case("normalize 65536x1024", normalize, ((65536, 1024),)),
+    Case("normalize 100000x768 bf16", normalize, ((100000, 768),), BF16),
+    Case("gelu + residual 1e7", lambda x, y: F.gelu(x + y) + x, ((10**7,), (10**7,))),
+]
+
+
+def milliseconds(function: Callable[[], Any]) -> float:
+    return float(do_bench(function, warmup=20, rep=60, return_mode="median"))
+
+
+def launches(made: Kernels, inputs: list[torch.Tensor]) -> Callable[[], None]:
+    """All kernels of a graph, on memory that is there already."""
+    made.run(inputs)
+    work = [
+        (load_triton_kernel(kernel.source.name, kernel.source.text), made.arguments(kernel))
+        for kernel in made.kernels.values()
+    ]
+
+    def run() -> None:
+        for launcher, arguments in work:
+            launcher(*arguments)
+
+    return run
+
+
+def moved_bytes(made: Kernels, inputs: list[torch.Tensor]) -> int:
+    return sum(t.nbytes for t in (*inputs, *made.run(inputs)))
+
+
+def table(peer: bool) -> None:
+    copy_from, copy_to = torch.randn(2, 10**8, device="cuda")
+    copied = 8e8 / milliseconds(lambda: copy_to.copy_(copy_from)) / 1e9
+    print(f"device-to-device copy: {copied:.2f} TB/s")
+    for case in CASES:
+        inputs = case.inputs()
+        start = time.perf_counter()
+        made = kernels_of(case.program, *inputs)
+        run = launches(made, inputs)
+        torch.cuda.synchronize()
+        compiled_in = time.perf_counter() - start
+        count = moved_bytes(made, inputs)
+        ours = milliseconds(run)
+        eager = milliseconds(lambda case=case, inputs=inputs: case.program(*inputs))
+        line = f"{case.name:28} {len(made.kernels)} kernels  ours {ours:.4f} ms"
+        line += f" {count / ours / 1e9:5.2f} TB/s {count / ours / 1e9 / copied:5.0%} of copy"
+        line += f"  eager {eager:.4f} ms ({eager / ours:.2f}x)  made in {compiled_in:.1f} s"
+        if peer:
+            torch._dynamo.reset()
+            function = torch.compile(case.program)
+            function(*inputs)
+            theirs = milliseconds(lambda f=function, inputs=inputs: f(*inputs))
+            line += f"  torch.compile {theirs:.4f} ms ({theirs / ours:.2f}x)"
+        print(line, flush=True)
+
+
+def variants(blocks: Blocks, rnumel: int) -> Iterator[Blocks]:
+    if blocks.r is None:
+        for x, warps in itertools.product((512, 1024, 2048, 4096), (4, 8)):
+            yield Blocks(x, None, warps)
+        return
+    whole = next_power_of_two(rnumel)
+    if whole <= 16384:
+        for x, warps in itertools.product((1, 2, 4), (2, 4, 8, 16)):
+            if 1024 <= x * whole <= 16384 and x * whole >= warps * 128:
+                yield Blocks(x, whole, warps, persistent=True)
+    shapes = ((1, 1024), (1, 2048), (1, 4096), (1, 8192))
+    columns = ((8, 256), (32, 32), (64, 64), (128, 16), (256, 8))
+    for (x, r), warps in itertools.product((*shapes, *columns), (4, 8, 16)):
+        if r <= whole and (x > 1) == (blocks.x > 8 and not blocks.persistent):
+            yield Blocks(x, r, warps)
+
+
+def sweep() -> None:
+    for case in CASES:
+        inputs = case.inputs()
+        count = moved_bytes(kernels_of(case.program, *inputs), inputs)
+        chosen = []
+        for blocks in all_blocks(case, inputs):
+            with mock.patch.object(kernel, "pointwise_blocks", return_value=blocks), \
+                    mock.patch.object(kernel, "reduction_blocks", return_value=blocks):  # fmt: skip
+                made = kernels_of(case.program, *inputs)
+            try:
+                ours = milliseconds(launches(made, inputs))
+            except Exception as error:
+                print(case.name, blocks, type(error).__name__)
+                continue
+            chosen.append((count / ours / 1e9, blocks))
+        chosen.sort(key=lambda item: -item[0])
+        found = "; ".join(f"{rate:.2f} {shown(blocks)}" for rate, blocks in chosen[:9])
+        print(f"{case.name:28} {found}", flush=True)
+
+
+def shown(blocks: Blocks) -> str:
+    return f"{blocks.x}x{blocks.r}{'p' if blocks.persistent else ''} w{blocks.warps}"
+
+
+def all_blocks(case: Case, inputs: list[torch.Tensor]) -> list[Blocks]:
+    seen: list[tuple[Blocks, int]] = []
+    original = kernel.reduction_blocks
+
+    def spy(numel: int, rnumel: int, contiguous: bool) -> Blocks:
+        blocks = original(numel, rnumel, contiguous)
+        seen.append((blocks, rnumel))
+        return blocks
+
+    with mock.patch.object(kernel, "reduction_blocks", spy):
+        kernels_of(case.program, *inputs)
+    blocks, rnumel = seen[0] if seen else (Blocks(1024, None, 4), 1)
+    return [blocks, *variants(blocks, rnumel)]
+
+
+def overhead() -> None:
+    """Microseconds of one launch on the host, for a tensor so small that the GPU waits."""
+    x = torch.randn(64, device="cuda")
+    made = kernels_of(lambda x: x + 1, x)
+    made.run([x])
+    first = next(iter(made.kernels.values()))
+    launcher: Launcher = load_triton_kernel(first.source.name, first.source.text)
+    arguments = made.arguments(first)
+    tensors = [made.memory[name] for name in first.pointers]
+    jit = launcher.function[(1,)]
+    compiled = torch.compile(lambda x: x + 1)
+    for name, function in {
+        "Launcher": lambda: launcher(*arguments),
+        "Triton's front end": lambda: jit(*tensors, **launcher.blocks, **launcher.options),
+        "eager x + 1": lambda: x + 1,
+        "torch.compile x + 1": lambda: compiled(x),
+    }.items():
+        function()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(2000):
+            function()
+        spent = time.perf_counter() - start
+        torch.cuda.synchronize()
+        print(f"{name:22} {spent / 2000 * 1e6:.2f} us")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--sweep", action="store_true")
+    options = parser.parse_args()
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    overhead()
+    table(options.peer)
+    if options.sweep:
+        sweep()
