@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 
 import sympy
 import torch
@@ -112,10 +113,10 @@ class _IndexPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
         return f"({a} % {m})" if expr.args[1] == 1 else f"({a} // {d} % {m})"
 
     def _print_Max(self, expr: sympy.Max) -> str:
-        return f"max({', '.join(map(self._print, expr.args))})"
+        return reduce(lambda a, b: f"max({a}, {b})", map(self._print, expr.args))
 
     def _print_Min(self, expr: sympy.Min) -> str:
-        return f"min({', '.join(map(self._print, expr.args))})"
+        return reduce(lambda a, b: f"min({a}, {b})", map(self._print, expr.args))
 
     def _print_ToFloat(self, expr: sympy.Expr) -> str:
         return f"float({self._print(expr.args[0])})"

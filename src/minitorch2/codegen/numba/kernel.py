@@ -35,8 +35,12 @@ from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodi
 COLUMN_BLOCK = 512
 POINTWISE_BLOCK = 4096
 FEW_ITERATIONS = 64
-# Sums of more float32 elements than this are accumulated in float64.
-LONG_SUM = 4096
+# A transposed access is read in tiles of this many elements each way: whole cache lines.
+TILE = 32
+# Longer sums of float32 are accumulated in float64. A row's sum is many sums side by side (one per
+# vector lane), so it may be longer than a column's.
+LONG_ROW_SUM = 16384
+LONG_COLUMN_SUM = 1024
 # A thread should get at least so much work; 1 is about a twentieth of a nanosecond.
 WORK_OF_A_THREAD = 150_000
 _UNKNOWN_SIZE = 512
@@ -113,6 +117,7 @@ class _KernelPrinter:
             *zip(self.reduced, node.reduction_ranges),
         )
         self.scratch: dict[str, str] = {}
+        self.current = self.bodies[0]
 
     def _forget_unread(self) -> None:
         """A buffer of this kernel that is always at hand is not read from memory."""
@@ -180,6 +185,10 @@ class _KernelPrinter:
         """The loop shared by threads over the first `count` kept loops, and maybe over blocks."""
         sizes = [*self.node.ranges[:count], *([extra] if extra_name else [])]
         names = [*(str(s) for s in self.kept[:count]), *([extra_name] if extra_name else [])]
+        return self.enter_shared(names, sizes)
+
+    def enter_shared(self, names: Sequence[str], sizes: Sequence[Expr]) -> Block:
+        """One loop shared by threads that stands for a nest of loops."""
         if len(names) == 1:
             return self.enter(f"for {names[0]} in range(lo, hi):", names[0])
         block = self.enter("for i in range(lo, hi):", *names)
@@ -198,6 +207,7 @@ class _KernelPrinter:
 
     def run(self, body: SchedulerNode) -> None:
         """Write a loop body into the current loop."""
+        self.current = body
         body.run(self.kept, self.reduced if body.covers_reduction else ())
 
     # -- values of the kernel's own buffers --------------------------------------------------------
@@ -218,10 +228,10 @@ class _KernelPrinter:
     def _reduce(self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]) -> TextValue:
         raise NotImplementedError
 
-    def accumulator_dtype(self, kind: str, dtype: torch.dtype) -> torch.dtype:
-        """float64 for long sums of float32, else the values' own dtype."""
+    def accumulator_dtype(self, kind: str, dtype: torch.dtype, limit: int) -> torch.dtype:
+        """float64 for sums of float32 longer than `limit`, else the values' own dtype."""
         length = product(self.node.reduction_ranges)
-        is_long = not isinstance(length, int) or length > LONG_SUM
+        is_long = not isinstance(length, int) or length > limit
         is_sum = kind in ("sum", "prod") and dtype == torch.float32
         return torch.float64 if is_sum and is_long else dtype
 
@@ -245,11 +255,14 @@ class _PointwisePrinter(_KernelPrinter):
             self.leave(block)
             return inner
         symbol = str(self.kept[-1])
+        across = self._transposed_loop()
+        if across is not None:
+            return self._write_tiles(across)
         if self._is_blocked():
             blocks = floor_div(inner + POINTWISE_BLOCK - 1, POINTWISE_BLOCK)
             loop = self.enter_flattened(len(ranges) - 1, blocks, "block")
             start = f"block * {POINTWISE_BLOCK}"
-            limits = f"{start}, smaller({start} + {POINTWISE_BLOCK}, {self.text(inner)})"
+            limits = f"{start}, min({start} + {POINTWISE_BLOCK}, {self.text(inner)})"
         else:
             blocks = 1
             loop = self.enter_flattened(len(ranges) - 1)
@@ -259,6 +272,32 @@ class _PointwisePrinter(_KernelPrinter):
         self.leave(inside)
         self.leave(loop)
         return product((outer, blocks))
+
+    def _transposed_loop(self) -> int | None:
+        """An outer loop along which some access is contiguous while the inner loop strides."""
+        for body in self.bodies:
+            for access in (*body.reads_of, *body.writes_of):
+                far = access.strides[-1]
+                if 1 in access.strides[:-1] and far is not None and (not isinstance(far, int) or far >= TILE):
+                    return access.strides.index(1)
+        return None
+
+    def _write_tiles(self, across: int) -> Expr:
+        """Square tiles over loop `across` and the inner loop; the other loops are flattened."""
+        ranges = self.node.ranges
+        others = [i for i in range(len(ranges) - 1) if i != across]
+        counts = [floor_div(ranges[i] + TILE - 1, TILE) for i in (across, -1)]
+        names = [*(str(self.kept[i]) for i in others), "tile0", "tile1"]
+        sizes = [*(ranges[i] for i in others), *counts]
+        opened = [self.enter_shared(names, sizes)]
+        for tile, i in (("tile0", across), ("tile1", len(ranges) - 1)):
+            symbol = str(self.kept[i])
+            start, limit = f"{tile} * {TILE}", self.text(ranges[i])
+            opened.append(self.enter(f"for {symbol} in range({start}, min({start} + {TILE}, {limit})):", symbol))
+        self._run_all()
+        for block in reversed(opened):
+            self.leave(block)
+        return product(sizes)
 
     def _is_blocked(self) -> bool:
         """Few long inner loops are cut, so that there is work for every thread."""
@@ -273,6 +312,8 @@ class _PointwisePrinter(_KernelPrinter):
     def inner_sizes(self) -> Sequence[Expr]:
         if self._is_single():
             return ()
+        if self._transposed_loop() is not None:
+            return (TILE, TILE)
         return (POINTWISE_BLOCK,) if self._is_blocked() else self.node.ranges[-1:]
 
     def _is_single(self) -> bool:
@@ -368,7 +409,10 @@ class _ReductionPrinter(_KernelPrinter):
 class _RowPrinter(_ReductionPrinter):
     """Reductions along contiguous memory: accumulators are variables."""
 
+    searches: list[tuple[SchedulerNode, str, str]]
+
     def write_loops(self) -> Expr:
+        self.searches = []
         ranges = self.node.ranges
         row = self.enter_flattened(len(ranges)) if ranges else self.enter("for i in range(lo, hi):")
         self.write_passes()
@@ -383,7 +427,7 @@ class _RowPrinter(_ReductionPrinter):
         source = values[0].dtype
         if kind in ("argmax", "argmin"):
             return self._reduce_position(kind, values)
-        held = self.accumulator_dtype(kind, source)
+        held = self.accumulator_dtype(kind, source, LONG_ROW_SUM)
         accumulator = self.handler.namer.fresh("acc")
         self.row.lines.append(f"{accumulator} = {operators.constant(operators.neutral(kind, held), held)}")
         value = operators.convert(values[0].text, source, held)
@@ -391,20 +435,44 @@ class _RowPrinter(_ReductionPrinter):
         return TextValue(operators.convert(accumulator, held, dtype), dtype, self.row.depth)
 
     def _reduce_position(self, kind: ReductionKind, values: list[TextValue]) -> TextValue:
-        candidate, position = values
+        """First the extreme value, which vectorizes; `_search` then looks for its position."""
+        candidate, _ = values
         best, place = self.handler.namer.fresh("best"), self.handler.namer.fresh("place")
         start = operators.constant(operators.neutral(kind, candidate.dtype), candidate.dtype)
         self.row.lines += [f"{best} = {start}", f"{place} = int64({2**63 - 1})"]
-        better = _better(kind, candidate, position, best, place)
-        choice = self.handler.namer.fresh("better")
-        self.handler.block.lines += [
-            f"{choice} = {better}",
-            f"{best} = where({choice}, {candidate}, {best})",
-            f"{place} = where({choice}, {position}, {place})",
-        ]
+        step = operators.combine(kind[3:], best, candidate.text, candidate.dtype)
+        self.handler.block.lines.append(f"{best} = {step}")
+        self.searches.append((self.current, best, place))
+        return TextValue(place, torch.int64, self.row.depth)
+
+    def _search(self) -> None:
+        """The smallest position of each extreme value, in another pass."""
+        searches, self.searches = self.searches, []
+        if not searches:
+            return
+        pending = [*self.handler.pending]
+        loops = self.enter_reduction()
+        for body, best, place in searches:
+            self.handler.reduce = lambda kind, dtype, values, best=best, place=place: (  # type: ignore[misc]
+                self._match(values, best, place)
+            )
+            self.run(body)
+        self.handler.reduce = self._reduce
+        self.handler.pending = pending
+        for loop in reversed(loops):
+            self.leave(loop)
+
+    def _match(self, values: list[TextValue], best: str, place: str) -> TextValue:
+        candidate, position = values
+        found = f"{candidate} == {best}"
+        if candidate.dtype.is_floating_point:
+            found = f"({found}) | ({candidate} != {candidate})"  # NaN is found where it is best
+        step = f"{place} = min({place}, where({found}, {position}, int64({2**63 - 1})))"
+        self.handler.block.lines.append(step)
         return TextValue(place, torch.int64, self.row.depth)
 
     def write_outputs(self, level: int) -> None:
+        self._search()
         for name, index, value in self.handler.pending:
             result = self.handler.assign(value.text, value.dtype, self.handler.block.depth, "result")
             self.handler.at_hand[name] = lambda result=result: result  # type: ignore[misc]
@@ -435,11 +503,16 @@ class _ColumnPrinter(_ReductionPrinter):
         self.width = width
         self.length = min(COLUMN_BLOCK, width) if isinstance(width, int) else COLUMN_BLOCK
         blocks = floor_div(width + self.length - 1, self.length)
-        loop = self.enter_flattened(len(outer), blocks, "block")
-        loop.lines += [
-            f"start = block * {self.length}",
-            f"stop = smaller(start + {self.length}, {self.text(width)})",
-        ]
+        self.limits = "start, stop"
+        if blocks == 1:
+            self.limits = str(width)  # a constant number of turns can be unrolled
+            loop = self.enter_flattened(len(outer)) if outer else self.enter("for i in range(lo, hi):")
+        else:
+            loop = self.enter_flattened(len(outer), blocks, "block")
+            loop.lines += [
+                f"start = block * {self.length}",
+                f"stop = min(start + {self.length}, {self.text(width)})",
+            ]
         self.write_passes()
         self.leave(loop)
         return product((*outer, blocks))
@@ -450,8 +523,8 @@ class _ColumnPrinter(_ReductionPrinter):
     def enter_columns(self) -> Block:
         """The vectorized loop over the outputs of the block."""
         symbol = str(self.kept[-1])
-        block = self.enter(f"for {symbol} in range(start, stop):", symbol, "column")
-        block.lines.append(f"column = {symbol} - start")
+        block = self.enter(f"for {symbol} in range({self.limits}):", symbol, "column")
+        block.lines.append(f"column = {symbol}" + (" - start" if "start" in self.limits else ""))
         return block
 
     def enter_reduction(self) -> list[Block]:
@@ -474,15 +547,16 @@ class _ColumnPrinter(_ReductionPrinter):
         name = self.local_array(prefix, self.length, dtype)
         value = operators.store(dtype, operators.constant(start, dtype))
         self.outside.lines += [
-            "for column in range(stop - start):", f"    {name}[column] = {value}",
-        ]  # fmt: skip
+            f"for column in range({'stop - start' if 'start' in self.limits else self.limits}):",
+            f"    {name}[column] = {value}",
+        ]
         return name
 
     def _reduce(self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]) -> TextValue:
         source = values[0].dtype
         if kind in ("argmax", "argmin"):
             return self._reduce_position(kind, values)
-        held = self.accumulator_dtype(kind, source)
+        held = self.accumulator_dtype(kind, source, LONG_COLUMN_SUM)
         place = f"{self._accumulator('acc', held, operators.neutral(kind, held))}[column]"
         value = operators.convert(values[0].text, source, held)
         step = operators.combine(kind, operators.load(held, place), value, held)

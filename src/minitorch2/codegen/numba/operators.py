@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import torch
 
-from minitorch2.errors import LoweringError
 from minitorch2.codegen.numba.vocabulary import VOCABULARY
+from minitorch2.errors import LoweringError
 from minitorch2.loopir.ops import PREDICATES
 
 NUMBA_TYPE = {
@@ -47,7 +47,7 @@ _FLOAT_FORMS = {
     "sign": "{dtype}({0} > 0) - {dtype}({0} < 0)",
 }  # fmt: skip
 _INTEGER_FORMS = {
-    "neg": "-{0}", "abs": "abs({0})", "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
+    "neg": "-{0}", "abs": "abs({0})", "maximum": "max({0}, {1})", "minimum": "min({0}, {1})",
     "sign": "{dtype}({0} > 0) - {dtype}({0} < 0)", "bitwise_not": "~{0}",
     "truncdiv": "truncdiv({0}, {1})", "fmod": "remainder({0}, {1})", "isnan": "False",
     "isinf": "False", "signbit": "{0} < 0",

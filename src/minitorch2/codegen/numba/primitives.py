@@ -185,13 +185,16 @@ larger = _select_integer(">")
 
 
 def _integer_division(name: str) -> Any:
-    """C's division or remainder of signed integers; 0 where C has no answer (a zero divisor)."""
+    """C's division or remainder of integers; 0 where C has no answer (a zero divisor)."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         x, y = args
-        # Dividing by -1 may overflow and trap, so it is done by negation.
         zero, one, minus_one = y.type(0), y.type(1), y.type(-1)
         is_zero = builder.icmp_signed("==", y, zero)
+        if not signature.return_type.signed:
+            unsigned = getattr(builder, name.replace("s", "u", 1))
+            return builder.select(is_zero, zero, unsigned(x, builder.select(is_zero, one, y)))
+        # Dividing by -1 may overflow and trap, so it is done by negation.
         is_minus = builder.icmp_signed("==", y, minus_one)
         safe = builder.select(builder.or_(is_zero, is_minus), one, y)
         divided = getattr(builder, name)(x, safe)

@@ -41,10 +41,12 @@ ROUNDING_BITS = np.int32(0x4B400000)
 SQRT_HALF_BITS = np.int32(0x3F3504F3)
 SMALLEST_NORMAL = f32(1.17549435e-38)
 
-# The first 192 binary digits of 1 / (2 pi).
-TURN_0 = np.uint64(0x28BE60DB9391054A)
-TURN_1 = np.uint64(0x7F09D5F47D4D3770)
-TURN_2 = np.uint64(0x36D8A5664F10E410)
+# The binary digits of 1 / (2 pi) / 2**8, after the point.
+TURN_0 = np.uint64(0x0028BE60DB939105)
+TURN_1 = np.uint64(0x4A7F09D5F47D4D37)
+TURN_2 = np.uint64(0x7036D8A5664F10E4)
+# Beyond this the argument of a sine is reduced with as many digits of pi as it needs.
+FAR = f32(32768.0)
 
 
 @library_function(float32(int32))
@@ -197,21 +199,22 @@ def erf(x):  # type: ignore[no-untyped-def]
     return f32(-1.0) if value < f32(-1.0) else value
 
 
-@library_function(float32(float32, float64))
+@library_function(float32(float32, float32))
 def after_turns(x, n):  # type: ignore[no-untyped-def]
-    """x - n * pi/2, rounded once; the reduction is exact for |x| < 2**30."""
-    return float32(fma(n, -6.077100506506192e-11, fma(n, -1.5707963267341256, float64(x))))
+    """x - n * pi/2, with pi/2 in three parts (Cody and Waite)."""
+    r = fma(n, f32(-1.57079601), x)
+    return fma(n, f32(-5.39030253e-15), fma(n, f32(-3.13916473e-7), r))
 
 
 @library_function(int64(float32))
 def phase(x):  # type: ignore[no-untyped-def]
-    """|x| / (2 pi) modulo 1, in units of 2**-64, for |x| >= 2**23: exact integer arithmetic.
+    """|x| / (2 pi) modulo 1, in units of 2**-64, for |x| >= 2**15: exact integer arithmetic.
 
     With |x| = m * 2**e, only the digits of 1 / (2 pi) after the e-th matter (Payne and Hanek).
     """
     pattern = uint64(bits(absolute(x)))
     mantissa = (pattern & uint64(0x7FFFFF)) | uint64(0x800000)
-    e = ((pattern >> uint64(23)) - uint64(150)) & uint64(127)
+    e = ((pattern >> uint64(23)) - uint64(142)) & uint64(127)
     shift = e & uint64(63)
     high = TURN_0 if e < uint64(64) else TURN_1
     low = TURN_1 if e < uint64(64) else TURN_2
@@ -250,11 +253,10 @@ def cos_reduced(r):  # type: ignore[no-untyped-def]
 @library_function(float32(float32, int32))
 def sin_after(x, quarters):  # type: ignore[no-untyped-def]
     """sin(x + quarters * pi/2)."""
-    n = round_even(float64(x) * 0.6366197723675814)
-    is_far = absolute(x) >= f32(1073741824.0) and absolute(x) < INFINITY
-    # Adding 1.5 * 2**52 leaves a whole number in the low bits.
-    turns = far_turns(x) if is_far else int32(bits(n + 6755399441055744.0))
-    r = far_rest(x) if is_far else after_turns(x, n)
+    shifted = fma(x, f32(0.6366197723675814), ROUNDING)
+    is_far = absolute(x) >= FAR and absolute(x) < INFINITY
+    turns = far_turns(x) if is_far else int32(bits(shifted) - ROUNDING_BITS)
+    r = far_rest(x) if is_far else after_turns(x, shifted - ROUNDING)
     turns = int32(turns + quarters)
     value = cos_reduced(r) if (turns & int32(1)) != int32(0) else sin_reduced(r)
     value = -value if (turns & int32(2)) != int32(0) else value
@@ -263,7 +265,7 @@ def sin_after(x, quarters):  # type: ignore[no-untyped-def]
 
 @library_function(float32(float32))
 def sin(x):  # type: ignore[no-untyped-def]
-    """The sine, its argument reduced in float64, or in integers where it is large."""
+    """The sine; its argument is reduced in integer arithmetic where it is large."""
     return sin_after(x, int32(0))
 
 

@@ -16,19 +16,13 @@ _FLOATS = (types.float32, types.float64)
 
 VECTORIZED = {
     "float32": frozenset(
-        "exp expm1 exp2 log log2 log10 log1p tanh sigmoid erf sin cos rsqrt pow".split()
+        ["exp", "expm1", "exp2", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "rsqrt", "pow"]
     ),
     "float64": frozenset(("exp", "log", "sigmoid", "rsqrt")),
 }
 """The functions of `vecmath` by the dtype of their arguments."""
 
-LIBM = {
-    name: 1
-    for name in (
-        "exp expm1 exp2 log log2 log10 log1p tanh erf sin cos tan acos asin atan sinh cosh acosh"
-        " asinh atanh erfc lgamma"
-    ).split()
-} | {"pow": 2, "atan2": 2, "fmod": 2}
+LIBM = dict.fromkeys(["exp", "expm1", "exp2", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "acos", "asin", "atan", "sinh", "cosh", "acosh", "asinh", "atanh", "erfc", "lgamma"], 1) | {"pow": 2, "atan2": 2, "fmod": 2}
 """Functions of the C math library, with their number of arguments."""
 
 
@@ -52,16 +46,15 @@ def _functions() -> dict[str, Any]:
     return {name: call_symbol(_versions(name, LIBM.get(name, 1)), LIBM.get(name, 1)) for name in names}
 
 
-_PRIMITIVES = (
-    "floor ceil trunc round_even sqrt absolute copysign maximum minimum add_any_order"
-    " multiply_any_order where smaller larger truncdiv remainder bits from_bits from_float16 to_float16 from_bfloat16 to_bfloat16 local_array"
-).split()
-_TYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 boolean".split()
+_PRIMITIVES = ["floor", "ceil", "trunc", "round_even", "sqrt", "absolute", "copysign", "maximum", "minimum", "add_any_order", "multiply_any_order", "where", "truncdiv", "remainder", "bits", "from_bits", "from_float16", "to_float16", "from_bfloat16", "to_bfloat16", "local_array"]
+_TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "boolean"]
 
 VOCABULARY: dict[str, Any] = {
     **_functions(),
     **{name: getattr(primitives, name) for name in _PRIMITIVES},
     **{name: getattr(types, name) for name in _TYPES},
+    "min": primitives.smaller,
+    "max": primitives.larger,
     "inf": float("inf"),
     "nan": float("nan"),
 }
