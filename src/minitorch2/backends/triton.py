@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from minitorch2.autograd import aot_autograd
-from minitorch2.codegen import compile_graph
+from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.graph.graph_module import GraphModule
 
 
