@@ -1,1 +1,5 @@
-"""Public test tools: Hypothesis strategies and comparisons with eager PyTorch."""
+"""Public test tools, usable on any compiler.
+
+Takes nothing but a compiler or an interpreter to examine; gives Hypothesis strategies and
+comparisons with eager PyTorch. Reading order: `loop_bodies` (random loop graphs).
+"""
