@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_unflatten
 
 from minitorch2 import stages
-from minitorch2.autograd.decompositions import DECOMPOSITIONS
+from minitorch2.autograd.decompositions import DECOMPOSITIONS, REQUIRED_DECOMPOSITIONS
 from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partition, Partitioner, min_cut_partition
@@ -64,7 +64,8 @@ def aot_autograd(
     examples = [*example_inputs, *attributes]
     differentiate = torch.is_grad_enabled() and any(_requires_grad(value) for value in examples)
     with stages.phase("joint"):
-        program = trace_program(lifted, examples, decompositions, differentiate=differentiate)
+        table = {**REQUIRED_DECOMPOSITIONS, **decompositions}
+        program = trace_program(lifted, examples, table, differentiate=differentiate)
     if program.has_backward:
         run = _training(program, partition, forward_compiler, backward_compiler or forward_compiler)
     else:

@@ -38,6 +38,9 @@ _COPIES = frozenset({aten.clone.default, aten._to_copy.default})
 _RESHAPES = frozenset({aten.view.default, aten.expand.default, aten.permute.default, aten.slice.Tensor,
                        aten.as_strided.default, aten._unsafe_view.default, aten.squeeze.dim})  # fmt: skip
 
+# Their argument is the result's size, in which -1 may stand for a size that is now known.
+_SIZED = frozenset({aten.view.default, aten.expand.default})
+
 
 class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records into ``graph`` every operator run on tensors it knows.
@@ -188,9 +191,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         state = self.state_of(base)
         node = state.read(self)
         if func not in _RENAMES and not (func in _RESHAPES and _same_layout(base, result)):
-            node = self._record(
-                func, (node, *self._as_nodes(tuple(rest))), self._as_nodes(kwargs), result
-            )
+            arguments = [list(result.shape)] if func in _SIZED else self._as_nodes(tuple(rest))
+            node = self._record(func, (node, *arguments), self._as_nodes(kwargs), result)
         step = ViewStep(func, tuple(rest), kwargs)
         self.set_state(result, state.child(step, node))
         self._alive.append(result)

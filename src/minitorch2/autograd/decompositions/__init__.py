@@ -5,6 +5,8 @@ or to a table of one's own. What stays an operator: matrix products, convolution
 kernels, random operators, gathers and scatters.
 """
 
+import torch
+
 from minitorch2.autograd.decompositions import (  # noqa: F401  (importing fills the table)
     activations,
     losses,
@@ -16,7 +18,24 @@ from minitorch2.autograd.decompositions import (  # noqa: F401  (importing fills
 from minitorch2.autograd.decompositions.registry import (
     DECOMPOSITIONS,
     Decomposition,
+    Operator,
     register_decomposition,
 )
 
-__all__ = ["DECOMPOSITIONS", "Decomposition", "register_decomposition"]
+aten = torch.ops.aten
+
+REQUIRED_DECOMPOSITIONS: dict[Operator, Decomposition] = {
+    operator: DECOMPOSITIONS[operator]
+    for operator in (
+        # Several views at once: functionalization knows one view at a time.
+        aten.split.Tensor,
+        aten.split_with_sizes.default,
+        aten.unbind.int,
+        # They write their running statistics, and their schemas do not say so.
+        aten.native_batch_norm.default,
+        aten.cudnn_batch_norm.default,
+    )
+}
+"""Applied whatever table is given: without them a trace could not be functional."""
+
+__all__ = ["DECOMPOSITIONS", "REQUIRED_DECOMPOSITIONS", "Decomposition", "register_decomposition"]

@@ -1,0 +1,156 @@
+"""Partitions: what is saved, what is recomputed, and how long it takes."""
+
+import time
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from minitorch2.autograd import default_partition, min_cut_partition
+from minitorch2.autograd.partition import Partition, SavedInput
+from minitorch2.graph.verify import verify
+from tests.unit.autograd.programs import check, joint_of, operators, partition_of
+
+
+def leaf(*size: int) -> torch.Tensor:
+    return torch.randn(*size, requires_grad=True)
+
+
+def sin_sin(x: Any) -> Any:
+    return (x.sin().sin(),)
+
+
+def test_default_is_the_slides_split() -> None:
+    parts = partition_of(sin_sin, [leaf(4)], default_partition)
+    assert operators(parts.forward) == ["sin", "sin", "cos", "cos"]
+    assert operators(parts.backward) == ["mul", "mul"]
+    assert parts.saved_tensors == 2
+    assert len(parts.forward.graph.output_node.args[0]) == 3
+
+
+def test_min_cut_saves_one_tensor_the_input() -> None:
+    parts = partition_of(sin_sin, [leaf(4)])
+    assert parts.saved_tensors == 1 and parts.saved == (SavedInput(0),)
+    assert operators(parts.forward) == ["sin", "sin"]
+    assert operators(parts.backward) == ["sin", "cos", "mul", "cos", "mul"]
+
+
+def saved_names(parts: Partition) -> set[str]:
+    return {n.name for n in parts.saved_nodes}
+
+
+@pytest.mark.parametrize(
+    ("program", "banned"),
+    [
+        (lambda x: (F.dropout(x.sin(), 0.5),), "bernoulli"),
+        (lambda x: ((x @ x).sin(),), "mm"),
+        (lambda x: ((x * x.sum(0)).sin(),), "sum"),
+        (lambda x: (F.conv1d(x, x[:, :, None]).sin(),), "convolution"),
+        (lambda x: (x.cumsum(0).sin(),), "cumsum"),
+    ],
+)
+def test_costly_and_random_operators_run_once(program: Any, banned: str) -> None:
+    parts = partition_of(program, [leaf(4, 4)])
+    assert banned in operators(parts.forward)
+    expected = 2 if banned in ("mm", "sum", "cumsum") else 0  # of backward's own
+    assert operators(parts.backward).count(banned) <= expected
+    assert any(banned in n.name or banned in str(n.all_input_nodes) for n in parts.saved_nodes) or parts.saved_nodes
+
+
+def test_random_operators_without_reader_stay_in_forward() -> None:
+    def program(x: Any) -> Any:
+        torch.rand(3)
+        return (x.sin(),)
+
+    parts = partition_of(program, [leaf(4)])
+    assert operators(parts.forward) == ["rand", "sin"] and "rand" not in operators(parts.backward)
+
+
+def test_recomputed_values_come_right_before_their_reader() -> None:
+    def program(x: Any) -> Any:
+        for _ in range(4):
+            x = F.gelu(x @ x)
+        return (x,)
+
+    parts = partition_of(program, [leaf(4, 4)])
+    names = operators(parts.backward)
+    assert names.index("erf") < names.index("mm") < len(names) - 1 - names[::-1].index("erf")
+
+
+def test_min_cut_never_saves_more_bytes() -> None:
+    def program(x: Any, w: Any, g: Any, b: Any) -> Any:
+        return (F.gelu(F.layer_norm(x @ w, (8,), g, b)).softmax(-1) * torch.sigmoid(x),)
+
+    inputs = [leaf(4, 8), leaf(8, 8), leaf(8), leaf(8)]
+
+    def saved_bytes(parts: Partition) -> int:
+        kept = [n.meta["val"] for n in parts.saved_nodes if n.op != "placeholder"]
+        return sum(v.numel() * v.element_size() for v in kept)
+
+    least = saved_bytes(partition_of(program, inputs, min_cut_partition))
+    assert least < saved_bytes(partition_of(program, inputs, default_partition))
+
+
+def test_written_inputs_are_saved_as_they_were() -> None:
+    def program(x: Any, b: Any) -> Any:
+        y = x * b.clone()
+        b.zero_()
+        return (y,)
+
+    check(program, [leaf(3), torch.randn(3)])
+
+
+def test_graphs_verify_and_gradients_without_tangents() -> None:
+    for how in (min_cut_partition, default_partition):
+        parts = partition_of(lambda x, y: (x + y.detach() * 0, y), [leaf(3), leaf(3)], how)
+        verify(parts.forward)
+        verify(parts.backward)
+
+
+class Block(torch.nn.Module):
+    """A transformer block."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, t, c = x.shape
+        parts = self.qkv(self.norm1(x)).split(c, 2)
+        q, k, v = (p.view(b, t, self.heads, c // self.heads).transpose(1, 2) for p in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + F.dropout(self.out(y.transpose(1, 2).reshape(b, t, c)), 0.1)
+        return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)))), 0.1)
+
+
+def stack_program(layers: int) -> tuple[Any, list[torch.Tensor]]:
+    model = torch.nn.Sequential(*[Block() for _ in range(layers)])
+    names = [name for name, _ in model.named_parameters()]
+    from minitorch2.autograd.lift import ModuleCall
+
+    call = ModuleCall(model, tuple(names))
+    return (lambda x, *parameters: (call(list(parameters), x),)), [torch.randn(2, 16, 64), *model.parameters()]
+
+
+def test_a_transformer_block_matches_eager() -> None:
+    program, inputs = stack_program(1)
+    check(program, inputs, tolerance=1e-4)
+
+
+def test_a_transformer_block_has_few_nodes() -> None:
+    program, inputs = stack_program(1)
+    parts = partition_of(program, inputs)
+    assert len(operators(parts.forward)) <= 70 and len(operators(parts.backward)) <= 100
+    assert not {"clone", "alias", "detach", "t", "transpose"} & {*operators(parts.forward), *operators(parts.backward)}
+
+
+def test_twelve_layers_are_partitioned_quickly() -> None:
+    program, inputs = stack_program(12)
+    joint = joint_of(program, inputs)
+    start = time.process_time()
+    min_cut_partition(joint)
+    assert time.process_time() - start < 1.0  # about 0.1 s

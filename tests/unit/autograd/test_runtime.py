@@ -1,0 +1,161 @@
+"""The compiled autograd function: laziness, memory, layouts, second derivatives, structure of results."""
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+from minitorch2 import stages
+from minitorch2.autograd import aot_autograd
+from minitorch2.backends.aot_eager import run_boxed
+from minitorch2.errors import BackendError
+from minitorch2.graph import Graph, GraphModule
+from tests.unit.autograd.programs import compiled, graph_of
+
+
+def leaf(*size: int) -> torch.Tensor:
+    return torch.randn(*size, requires_grad=True)
+
+
+class Counting:
+    """A compiler that counts what it compiles."""
+
+    def __init__(self) -> None:
+        self.graphs: list[GraphModule] = []
+
+    def __call__(self, gm: GraphModule, example_inputs: Any) -> Any:
+        self.graphs.append(gm)
+        return run_boxed(gm, example_inputs)
+
+
+def test_backward_is_compiled_on_first_use_and_once() -> None:
+    forward, backward, inference = Counting(), Counting(), Counting()
+    x = leaf(3)
+    run = compiled(
+        lambda x: (x.sin(),), [x],
+        forward_compiler=forward, backward_compiler=backward, inference_compiler=inference,
+    )  # fmt: skip
+    run(x)
+    assert (len(forward.graphs), len(backward.graphs), len(inference.graphs)) == (1, 0, 0)
+    for _ in range(2):
+        run(x)[0].sum().backward()
+    assert len(backward.graphs) == 1
+    with torch.no_grad():
+        compiled(lambda x: (x.sin(),), [x], forward_compiler=forward, inference_compiler=inference)
+    assert len(inference.graphs) == 1 and len(forward.graphs) == 1
+
+
+def test_late_backward_reports_to_the_log_of_its_compilation() -> None:
+    def compiler(gm: GraphModule, example_inputs: Any) -> Any:
+        stages.count("compilations")
+        return run_boxed(gm, example_inputs)
+
+    x = leaf(3)
+    with stages.collect() as log:
+        run = compiled(lambda x: (x.sin(),), [x], forward_compiler=compiler)
+    run(x)[0].sum().backward()
+    assert log.counts["compilations"] == 2
+    assert [s.name for s in log.stages] == ["joint graph.py", "forward graph.py", "backward graph.py"]
+    assert set(log.seconds) >= {"joint", "partition"}
+
+
+def test_no_autograd_function_without_gradients() -> None:
+    x = torch.randn(3)
+    assert compiled(lambda x: (x.sin(),), [x])(x)[0].grad_fn is None
+
+
+@pytest.mark.parametrize("expanded", [True, False])
+def test_tangents_of_any_layout(expanded: bool) -> None:
+    x = leaf(3, 4)
+    run = compiled(lambda x: (x.sin(),), [x])
+    tangent = torch.tensor(2.0).expand(3, 4) if expanded else torch.randn(4, 3).t()
+    (got,) = torch.autograd.grad(run(x)[0], x, tangent)
+    torch.testing.assert_close(got, x.cos() * tangent)
+
+
+def test_only_some_outputs_get_gradients() -> None:
+    x = leaf(3)
+    a, b = compiled(lambda x: (x.sin(), x.cos()), [x])(x)
+    (got,) = torch.autograd.grad(b.sum(), x)
+    torch.testing.assert_close(got, -x.sin())
+    assert a.requires_grad
+
+
+def test_integer_outputs_are_not_differentiable() -> None:
+    x = leaf(3, 4)
+    value, index = compiled(lambda x: tuple(x.max(1)), [x])(x)
+    assert value.requires_grad and not index.requires_grad
+
+
+def test_backward_twice_needs_retain_graph() -> None:
+    x = leaf(3)
+    run = compiled(lambda x: (x.sin(),), [x])
+    y = run(x)[0].sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    torch.testing.assert_close(x.grad, 2 * x.cos())
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+def test_a_second_derivative_is_a_clear_error() -> None:
+    x = leaf(3)
+    (first,) = torch.autograd.grad(compiled(lambda x: (x.sin(),), [x])(x)[0].sum(), x, create_graph=True)
+    torch.testing.assert_close(first, x.cos())
+    with pytest.raises(BackendError) as found:
+        first.sum().backward()
+    assert found.value.code == "double-backward" and found.value.fix
+
+
+def test_a_saved_input_that_was_changed_is_noticed() -> None:
+    x = leaf(3)
+    y = x * 1
+    (out,) = compiled(lambda y: (y.sin(),), [x * 1])(y)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_arguments_are_freed_during_backward() -> None:
+    """The boxed convention: backward's callee holds the only references to what was saved."""
+    alive: list[int] = []
+
+    def compiler(gm: GraphModule, example_inputs: Any) -> Any:
+        run = run_boxed(gm, example_inputs)
+
+        def call(arguments: list[Any]) -> list[Any]:
+            watched = [weakref.ref(a) for a in arguments if isinstance(a, torch.Tensor)]
+            result = run(arguments)
+            gc.collect()
+            alive.append(sum(ref() is not None for ref in watched))
+            return result
+
+        return call
+
+    x = leaf(50)
+    run = compiled(lambda x: (torch.softmax(x, 0),), [x], forward_compiler=run_boxed, backward_compiler=compiler)
+    run(x)[0].sum().backward()
+    assert alive == [0] or alive[0] <= 1  # autograd itself may hold the tangent
+
+
+def test_the_structure_of_results_is_kept() -> None:
+    x = torch.ones(2)
+    program = lambda x: {"a": x + 1, "b": [x * 2, None, (3,)]}  # noqa: E731
+    result = compiled(program, [x])(x)
+    assert torch.equal(result["b"][0], x * 2) and result["b"][1:] == [None, (3,)]
+
+
+def test_wrong_number_of_examples() -> None:
+    graph = Graph()
+    graph.output((graph.placeholder("x"),))
+    with pytest.raises(TypeError, match="1 inputs"):
+        aot_autograd(GraphModule(graph), [], forward_compiler=run_boxed)
+
+
+def test_numbers_among_the_inputs() -> None:
+    x = leaf(3)
+    run = aot_autograd(graph_of(lambda x, n: (x * n,), 2), [x, 3], forward_compiler=run_boxed)
+    run(x, 3)[0].sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 3.0))
