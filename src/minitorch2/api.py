@@ -166,15 +166,17 @@ def _compiled(model: Any, region: Region) -> Any:
 
 
 def _compiled_object(model: Callable[..., Any], region: Region) -> Callable[..., Any]:
-    """A callable object: its class's `__call__` is compiled; builtins get a function around them."""
-    call = getattr(type(model), "__call__", None)
+    """A callable object: its class's `__call__` is compiled; builtins are called by a function."""
+    call = next((vars(c)["__call__"] for c in type(model).__mro__ if "__call__" in vars(c)), None)
     if isinstance(call, FunctionType):
         return MethodType(compile_function(call, region), model)
 
     def calling(*args: Any, **kwargs: Any) -> Any:
         return model(*args, **kwargs)
 
-    return compile_function(functools.update_wrapper(calling, model), region)
+    functools.update_wrapper(calling, model)
+    assert isinstance(calling, FunctionType)
+    return compile_function(calling, region)
 
 
 def compile_function(function: FunctionType, region: Region) -> FunctionType:
@@ -183,7 +185,7 @@ def compile_function(function: FunctionType, region: Region) -> FunctionType:
 
 
 def disable(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that always runs in Python, with everything that it calls: capture breaks at it."""
+    """A function that always runs in Python with all that it calls: capture breaks at it."""
 
     @functools.wraps(function)
     def calling(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -201,7 +203,7 @@ def reset() -> None:
 def explain(
     model: Callable[..., Any], *, backend: BackendChoice = None
 ) -> Callable[..., Explanation]:
-    """``explain(model)(*args)`` compiles the model anew for these arguments and says what came out."""
+    """``explain(model)(*args)``: compile anew for these arguments and say what came out."""
 
     def explaining(*args: Any, **kwargs: Any) -> Explanation:
         region = Region(_backend(backend), options=_options(None, None, False, None))

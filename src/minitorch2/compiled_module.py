@@ -1,4 +1,4 @@
-"""A compiled `torch.nn.Module`: a module of the same class that shares everything with the original.
+"""A compiled `torch.nn.Module`: of the same class, sharing everything with the original.
 
 The compiled module is an instance of a subclass made for it, whose `forward` is compiled and whose
 ``__dict__`` *is* the original's. So parameters, buffers, hooks, submodules, `state_dict` keys,
@@ -42,9 +42,10 @@ def compile_module(module: M, region: Region) -> M:
         "__reduce_ex__": _reduce,
         REGION: region,
     }
-    twin = object.__new__(type(cls)(cls.__name__, (cls,), members))
+    metaclass: Any = type(cls)
+    twin: M = object.__new__(metaclass(cls.__name__, (cls,), members))
     object.__setattr__(twin, "__dict__", module.__dict__)
-    return twin  # type: ignore[no-any-return]
+    return twin
 
 
 def uncompiled_class(cls: type[Any]) -> type[Any]:

@@ -17,7 +17,7 @@ from minitorch2.bytecode.trackers.containers import DictVariable, TupleVariable
 def bind_arguments(
     callee: Callee, args: Sequence[VariableTracker], kwargs: Mapping[str, VariableTracker]
 ) -> dict[str, VariableTracker]:
-    """The callee's parameters, as CPython binds them; raises the user's TypeError if they do not fit."""
+    """The callee's parameters, as CPython binds them; the user's TypeError if they do not fit."""
     code = callee.code
     positional = code.co_varnames[: code.co_argcount]
     end = code.co_argcount + code.co_kwonlyargcount

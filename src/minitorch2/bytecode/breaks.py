@@ -65,7 +65,9 @@ class FrameEnd:
     def _leave(self, instruction: Instruction) -> None:
         """Let Python run the rest of the frame, if anything was captured before."""
         capture = self.evaluator.capture
-        if not len(capture.side_effects) and all(n.op == "placeholder" for n in capture.graph.nodes):
+        if not len(capture.side_effects) and all(
+            n.op == "placeholder" for n in capture.graph.nodes
+        ):
             unsupported("nothing-captured", f"{instruction.opname} comes before any operation")
         self.resume(self.evaluator.position, as_is=True)
 
@@ -82,7 +84,7 @@ class FrameEnd:
 
     @contextmanager
     def caught(self, instruction: Instruction) -> Iterator[None]:
-        """Statements of the block raise into the user's own ``try`` or ``with``, if there is one."""
+        """What the block's statements raise goes to the user's own ``try`` or ``with``."""
         handler, residual = instruction.handler, self.residual
         if handler is None:
             yield
@@ -170,7 +172,9 @@ def _jump_or_pop(end: FrameEnd, instruction: Instruction) -> None:
         with end.caught(instruction):
             residual.emit(f"{name} = bool({test})")
         test = name
-    residual.emit(f"if {test}:" if instruction.opname == "JUMP_IF_FALSE_OR_POP" else f"if not {test}:")
+    residual.emit(
+        f"if {test}:" if instruction.opname == "JUMP_IF_FALSE_OR_POP" else f"if not {test}:"
+    )
     residual.indent()
     end.evaluator.pop()
     end.resume(end.evaluator.position + 1)

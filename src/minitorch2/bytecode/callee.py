@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Default = Callable[[], VariableTracker]
 
+
 @dataclass(frozen=True)
 class Callee:
     """A Python function as inlining needs it; wrapping of defaults waits until they are used.
@@ -53,7 +54,9 @@ def callee_of(capture: Capture, function: FunctionType, source: Source | None) -
         name: default("__kwdefaults__", name, value)
         for name, value in (function.__kwdefaults__ or {}).items()
     }
-    cells = [_outer_cell(capture, function, origin, i) for i in range(len(function.__closure__ or ()))]
+    cells = [
+        _outer_cell(capture, function, origin, i) for i in range(len(function.__closure__ or ()))
+    ]
     return Callee(function.__code__, function.__globals__, defaults, keyword_defaults, cells)
 
 

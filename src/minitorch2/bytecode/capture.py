@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from minitorch2.bytecode.fake_call import FakeCall, describe_target
-from minitorch2.bytecode.guards import Guard, SameObject
+from minitorch2.bytecode.guards import (
+    DistinctObjects,
+    DistinctStorages,
+    Guard,
+    SameObject,
+    TypeMatch,
+)
 from minitorch2.bytecode.names import identifier
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.side_effects import SideEffects
@@ -24,6 +30,8 @@ from minitorch2.bytecode.sources import AttributeSource, LocalSource, ReferenceS
 from minitorch2.bytecode.trackers import build
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.cell import CellVariable
+from minitorch2.bytecode.trackers.constant import ConstantVariable
+from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
 from minitorch2.graph.graph import Graph
@@ -40,10 +48,12 @@ class Frame:
     Attributes:
         function: the function object: code, globals, closure.
         values: value of each parameter by name, ``*args`` as a tuple and ``**kwargs`` as a dict.
+        varying: numbers and strings that change from call to call, so are not taken for constants.
     """
 
     function: FunctionType
     values: Mapping[str, object]
+    varying: frozenset[Source] = frozenset()
 
     @property
     def code(self) -> CodeType:
@@ -78,6 +88,7 @@ class Capture:
         references: objects with private names, shared by guards and residual code.
         side_effects: pending writes.
         evaluator: the frame that is being evaluated, which may be an inlined one.
+        writes_tensors: whether an operation changes a tensor in place.
     """
 
     frame: Frame
@@ -87,6 +98,7 @@ class Capture:
     references: References = field(default_factory=References)
     side_effects: SideEffects = field(default_factory=SideEffects)
     evaluator: Evaluator | None = None
+    writes_tensors: bool = False
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -118,20 +130,50 @@ class Capture:
         """
         source = source or self.reference(value)
         if isinstance(value, FunctionType) and "_minitorch2_dispatcher" in value.__dict__:
-            value, source = value.__wrapped__, AttributeSource(source, "__wrapped__")
+            # What is compiled already is captured as the user wrote it.
+            value = value.__dict__["__wrapped__"]
+            source = AttributeSource(source, "__wrapped__")
         known = self._by_source.get(source)
         if known is not None:
             return known
-        tracker = self._by_identity.get(id(value))
-        if tracker is None or tracker.source is None:
-            tracker = build.build(self, value, source)
-            if not tracker.is_constant():
-                self._by_identity.setdefault(id(value), tracker)
-            self._alive.append(value)
-        else:
-            tracker.guards |= {self.add_guard(SameObject(source, tracker.source))}
-        self._by_source[source] = tracker
+        tracker = self._by_source[source] = self._wrap(value, source)
         return tracker
+
+    def _wrap(self, value: object, source: Source) -> VariableTracker:
+        if source in self.frame.varying:
+            guard = self.add_guard(TypeMatch(source, type(value)))
+            return OpaqueVariable(type(value), source=source, guards=frozenset([guard]))
+        known = self._by_identity.get(id(value))
+        if known is not None and known.source is not None:
+            if not source.is_fixed:
+                known.guards |= {self.add_guard(SameObject(source, known.source))}
+            return known
+        tracker = build.build(self, value, source)
+        if not isinstance(tracker, ConstantVariable):
+            self._by_identity[id(value)] = tracker
+        self._alive.append(value)
+        return tracker
+
+    def guard_distinct(self, *trackers: VariableTracker) -> None:
+        """Rely on it that values from outside are different objects."""
+        sources = [tracker.source for tracker in trackers if tracker.source is not None]
+        if len(sources) > 1:
+            self.add_guard(DistinctObjects(tuple(sources)))
+
+    def guard_changes(self) -> None:
+        """Rely on it that what is changed is not also reached by another path.
+
+        Objects of the class of a changed one stay distinct; if the graph writes to a tensor, its
+        inputs share no memory unless they do so now.
+        """
+        changed = {id(owner): owner for owner in self.side_effects.changed_objects()}
+        kinds = {owner.python_type() for owner in changed.values()}
+        for kind in kinds:
+            others = [t for t in self._by_identity.values() if t.python_type() is kind]
+            self.guard_distinct(*others)
+        storages = {entry.value.untyped_storage()._cdata for entry in self.inputs}
+        if self.writes_tensors and len(self.inputs) > 1 and len(storages) == len(self.inputs):
+            self.add_guard(DistinctStorages(tuple(entry.source for entry in self.inputs)))
 
     def outer_cell(
         self, name: str, cell: CellType, place: Source, contents: Source
@@ -161,7 +203,10 @@ class Capture:
     # The graph -----------------------------------------------------------------------------------
 
     def tensor_input(
-        self, value: torch.Tensor, source: Source, make: Callable[[Node, FakeTensor], VariableTracker]
+        self,
+        value: torch.Tensor,
+        source: Source,
+        make: Callable[[Node, FakeTensor], VariableTracker],
     ) -> VariableTracker:
         """Make a tensor an input of the graph; `make` wraps its node and fake value.
 
@@ -184,7 +229,9 @@ class Capture:
 
     def _successor(self, source: Source) -> Node | None:
         """The node that a new placeholder precedes: parameters come first, in their own order."""
-        order = {LocalSource(name): i for i, name in enumerate(map(identifier, self.frame.values))}
+        order: dict[Source, int] = {
+            LocalSource(name): i for i, name in enumerate(map(identifier, self.frame.values))
+        }
         place = order.get(source, len(order))
         for entry in self.inputs:
             if order.get(entry.source, len(order)) > place:
@@ -223,6 +270,7 @@ class Capture:
         node.meta.update(val=value, source=evaluator.source_line())
         if call.is_impure:
             node.meta["impure"] = True
+        self.writes_tensors |= call.writes_tensors
         return self._outcome(node, value, [*args, *kwargs.values()])
 
     def _outcome(

@@ -1,12 +1,12 @@
 """From a frame to compiled code: the steps of the paper's section 3.2, in order.
 
-    (1) skip check, (2) cache lookup                         dispatch.py
-    (3) symbolic analysis                                    here, evaluator.py
-    (4) the graph is compiled by the backend                 here
-    (5) one guard function                                   guard_function.py
-    (6) continuation functions                               breaks.py, continuations.py
-    (7) residual code                                        residual.py
-    (8) guards and residual code are installed and run       dispatch.py
+(1) skip check, (2) cache lookup                         dispatch.py
+(3) symbolic analysis                                    here, evaluator.py
+(4) the graph is compiled by the backend                 here
+(5) one guard function                                   guard_function.py
+(6) continuation functions                               breaks.py, continuations.py
+(7) residual code                                        residual.py
+(8) guards and residual code are installed and run       dispatch.py
 """
 
 from __future__ import annotations
@@ -41,6 +41,18 @@ Backend = Callable[[GraphModule, list[torch.Tensor]], Callable[..., Any]]
 
 EARLIER_TRIES = 8
 """How many instructions before the unsupported one are tried as break points."""
+
+
+USER_ERRORS = frozenset({"exception", "operator-error"})
+"""Reasons that mean: the program itself raises an exception here."""
+
+
+class UserProgramError(Exception):
+    """With `fullgraph`, the program cannot be one graph because it raises; Python shall run it."""
+
+    def __init__(self, reason: UnsupportedError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class FrameCompiler(Protocol):
@@ -90,7 +102,13 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     _LOGGER.debug("step 7 of 8: residual code of %s", name)
     code = residual.compile()
     compiled = CompiledFrame(
-        compiled_guards, code, residual.source(), values, module, attempt.graph_break
+        compiled_guards,
+        code,
+        residual.source(),
+        values,
+        module,
+        attempt.graph_break,
+        attempt.number,
     )
     _report(frame, compiled)
     return compiled
@@ -109,7 +127,7 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     except UnsupportedError as error:
         reason, step = error, attempt.evaluator.steps
     if compiler.fullgraph:
-        raise graph_break_error(reason)
+        raise UserProgramError(reason) if reason.code in USER_ERRORS else graph_break_error(reason)
     for earlier in range(step, max(step - EARLIER_TRIES, 0), -1):
         attempt = Attempt(frame, compiler, {earlier: reason})
         try:
@@ -132,6 +150,7 @@ class Attempt:
     ) -> None:
         self.frame = frame
         self.compiler = compiler
+        self.grad_enabled = torch.is_grad_enabled()
         self.capture = Capture(frame)
         self.evaluator = FrameEvaluator(self.capture, break_points)
         self.graph_break: GraphBreak | None = None
@@ -143,7 +162,9 @@ class Attempt:
         Raises:
             UnsupportedError: at the evaluator's present step.
         """
-        reason = self.evaluator.run_to_break()
+        with torch.set_grad_enabled(self.grad_enabled):
+            reason = self.evaluator.run_to_break()
+            grad_enabled = torch.is_grad_enabled()
         self.number = self.compiler.new_number()
         self.residual = self._new_residual()
         if reason is None:
@@ -151,8 +172,17 @@ class Attempt:
             self.residual.emit(f"return {self.residual.name_for(self.evaluator.result)}")
         else:
             self._write_break(reason)
+        self.capture.guard_changes()
         with self.residual.writing(self.residual.effects):
             self.capture.side_effects.emit(self.residual)
+            self._leave_grad_mode(grad_enabled)
+
+    def _leave_grad_mode(self, enabled: bool) -> None:
+        """The graph ends in the grad mode in which it started; residual code makes the change."""
+        if enabled != self.grad_enabled:
+            change = torch._C._set_grad_enabled
+            self.capture.graph.call_function(change, (self.grad_enabled,)).meta["impure"] = True
+            self.residual.emit(f"{self.residual.reference(change)}({enabled})")
 
     def _new_residual(self) -> Residual:
         parameters = signature_of(self.frame.code).names
@@ -160,10 +190,11 @@ class Attempt:
         residual = Residual(
             self.frame.code, parameters, self.frame.globals, self.capture.references, changed
         )
-        residual.line = self.evaluator.next_instruction.line or self.evaluator.line
+        residual.line = self.evaluator.line
         return residual
 
     def _write_break(self, reason: UnsupportedError) -> None:
+        self.residual.line = self.evaluator.next_instruction.line or self.evaluator.line
         line = reason.user_line
         assert isinstance(line, SourceLine)
         self.graph_break = GraphBreak.of(reason, line)
@@ -216,7 +247,7 @@ def _report(frame: Frame, compiled: CompiledFrame) -> None:
     if compiled.graph is not None:
         stages.count("graphs")
         if stages.open_logs():
-            stages.record("captured_graph", compiled.graph.print_tabular())
+            stages.record("captured_graph", compiled.graph.graph.tabular())
     if compiled.graph_break is not None:
         stages.count("graph_breaks")
         stages.record("graph_break", str(compiled.graph_break))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -53,6 +53,7 @@ class CompiledFrame:
         references: values of its private free variables.
         graph: the captured graph; None if there were no tensor operations.
         graph_break: why the graph ended early; None if it did not.
+        number: counts what its region compiled.
     """
 
     guards: CompiledGuards
@@ -61,7 +62,7 @@ class CompiledFrame:
     references: dict[str, object]
     graph: GraphModule | None
     graph_break: GraphBreak | None
-    seconds: dict[str, float] = field(default_factory=dict)
+    number: int
 
     def bind(self, function: FunctionType) -> BoundEntry:
         """The guard and the residual function with the globals and cells of a function object."""
@@ -88,8 +89,8 @@ def canonical(function: FunctionType) -> FunctionType:
     """A function with the same globals and cells whose parameters are all positional.
 
     Guards and residual code take the parameters of the captured function in the order of its slots:
-    positional ones, keyword-only ones, the tuple of ``*args``, the dict of ``**kwargs``. This function,
-    which is never called, has that signature.
+    positional ones, keyword-only ones, the tuple of ``*args``, the dict of ``**kwargs``. This
+    function, which is never called, has that signature.
     """
     code = _canonical_code(function.__code__)
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))

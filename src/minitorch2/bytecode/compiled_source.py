@@ -1,4 +1,4 @@
-"""Python text that stands for the user's code, compiled so that tracebacks show the user's lines."""
+"""Python text that stands for user code, compiled so that tracebacks show the user's lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compiled functions: look for an entry whose guards hold, run it, or compile a new one.
 
-A `Region` is one call of `compile`: a backend and options. It has one `CodeCache` for each code object
-that it met. A frame reaches its cache in one of three ways:
+A `Region` is one call of `compile`: a backend and options. It has one `CodeCache` for each code
+object that it met. A frame reaches its cache in one of three ways:
 
 - through the *dispatcher* of a compiled function: a generated function with the parameters of the
   user's own, which tries the guards of its entries in order, without any hook;
@@ -28,14 +28,21 @@ import torch
 
 from minitorch2 import config, stages
 from minitorch2.bytecode.capture import Frame
-from minitorch2.bytecode.compile_frame import Backend, compile_frame
+from minitorch2.bytecode.compile_frame import (
+    Backend,
+    UserProgramError,
+    compile_frame,
+    graph_break_error,
+)
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
 from minitorch2.bytecode.continuations import Continuation
 from minitorch2.bytecode.guard_function import GuardFailure
+from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.signature import generate_function, signature_of
 from minitorch2.bytecode.skip_files import is_skipped_file
+from minitorch2.bytecode.sources import LocalSource, Source
 from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.errors import BackendError, GraphBreakError, MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
@@ -60,12 +67,14 @@ class CodeCache:
         code: the code object.
         compiled: its entries, in the order in which they are tried.
         as_is: why its frames run in Python as they are; None while they are captured.
+        varying: its parameters that change too often to be constants.
     """
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
         self.compiled: list[CompiledFrame] = []
         self.as_is: GraphBreak | None = None
+        self.varying: set[Source] = set()
         self.shared: dict[int, Dispatcher] = {}
         self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
 
@@ -143,7 +152,16 @@ class Dispatcher:
 
     def miss(self, values: tuple[object, ...]) -> object:
         """A call that no entry serves: compile one, or run the function as it is."""
-        run = self.find_or_compile(values)
+        try:
+            run = self.find_or_compile(values)
+        except UserProgramError as error:
+            failed = error.reason
+        else:
+            return self._run(run, values)
+        self.call_original(*values)  # raises the user's own exception
+        raise graph_break_error(failed)
+
+    def _run(self, run: Run | None, values: tuple[object, ...]) -> object:
         if run is None:
             with self.region.capturing():
                 return self.call_original(*values)
@@ -161,17 +179,33 @@ class Dispatcher:
         if len(self.cache.compiled) >= config.current().recompile_limit:
             self._reach_limit(values)
             return None
-        compiled = self.region.compile(self.function, values)
+        self._note_varying(values)
+        compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
         if compiled is None:
             return None
         self.cache.add(compiled)
         return self._bound[id(compiled)][1]
 
+    def _note_varying(self, values: tuple[object, ...]) -> None:
+        """Stop taking a number or string for a constant whose guard fails.
+
+        Floats are rarely the same again; integers and strings get a few tries, as they are often
+        sizes or modes, for which separate graphs are better.
+        """
+        patience = config.current().recompile_limit // 2
+        for failure in self.failures(values):
+            guard = failure.guard
+            if not isinstance(guard, ConstantMatch) or not isinstance(guard.source, LocalSource):
+                continue
+            if guard.cls is float or len(self.cache.compiled) >= patience:
+                self.cache.varying.add(guard.source)
+
     def _reach_limit(self, values: tuple[object, ...]) -> None:
         """Stop compiling the function; say so once."""
         failures = self.failures(values)
         reason = str(failures[-1]) if failures else "unknown"
-        cause = f"{self.name} was compiled {len(self.cache.compiled)} times; the last guard that failed: {reason}"
+        times = len(self.cache.compiled)
+        cause = f"{self.name} was compiled {times} times; the last guard that failed: {reason}"
         fix = "make that value stay the same, pass it as a tensor, or raise recompile_limit"
         if self.region.fullgraph:
             raise GraphBreakError(cause, code="recompile-limit", fix=fix)
@@ -228,7 +262,9 @@ def dispatch({header}):
 class ClosingContinuation:
     """A continuation that goes on using cells of its function: it needs them at each call."""
 
-    def __init__(self, region: Region, continuation: Continuation, namespace: dict[str, Any]) -> None:
+    def __init__(
+        self, region: Region, continuation: Continuation, namespace: dict[str, Any]
+    ) -> None:
         self._region = region
         self._code = continuation.code
         self._namespace = namespace
@@ -295,7 +331,9 @@ class Region:
         """Make a continuation callable from residual code."""
         code = continuation.code
         if continuation.as_is:
-            reason = "the function goes on in Python behind an instruction that residual code cannot do"
+            reason = (
+                "the function goes on in Python behind an instruction that residual code cannot do"
+            )
             self.cache_of(code).as_is = GraphBreak("as-is", reason, "", first_line(code))
         if code.co_freevars:
             return ClosingContinuation(self, continuation, frame.globals)
@@ -343,22 +381,30 @@ class Region:
             shared[key] = Dispatcher(self, function)
         return shared[key]
 
-    def compile(self, function: FunctionType, values: tuple[object, ...]) -> CompiledFrame | None:
+    def compile(
+        self, function: FunctionType, values: tuple[object, ...], varying: frozenset[Source]
+    ) -> CompiledFrame | None:
         """Compile a frame; None (and a note in its cache) if it runs in Python as it is."""
         code = function.__code__
         _LOGGER.debug("step 1 of 8: %s is captured", code.co_qualname)
-        frame = Frame(function, dict(zip(code.co_varnames, values, strict=False)))
+        frame = Frame(function, dict(zip(code.co_varnames, values, strict=False)), varying)
         try:
             with config.patch(**self.options):
                 return compile_frame(frame, self)
         except UnsupportedError as reason:
+            if self.fullgraph:
+                raise graph_break_error(reason) from None
             self.run_as_is(code, reason)
+        except UserProgramError:
+            raise
         except MinitorchError:
             raise
         except Exception as error:
             if not config.current().suppress_errors:
                 raise
-            _LOGGER.exception("internal error while capturing %s; it runs in Python", code.co_qualname)
+            _LOGGER.exception(
+                "internal error while capturing %s; it runs in Python", code.co_qualname
+            )
             cause = f"internal error: {type(error).__name__}: {error}"
             self.failures.append(f"{code.co_qualname}: {cause}")
             self.run_as_is(code, UnsupportedError(cause, code="internal-error"))

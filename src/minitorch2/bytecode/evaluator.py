@@ -1,12 +1,13 @@
 """The symbolic evaluator: runs a frame's instructions on trackers instead of values.
 
 An `Evaluator` is one frame: its own code or a function inlined into it. The state is that of the
-paper's section 3.4: 1) `stack`, 2) `locals` (and `cells`), 3) `handled`, the exception context, and,
-shared through `capture`, 4) the graph, 5) the guards and 6) the side effects.
+paper's section 3.4: 1) `stack`, 2) `locals` (and `cells`), 3) `handled`, the exception context,
+and, shared through `capture`, 4) the graph, 5) the guards and 6) the side effects.
 
 One handler for each canonical instruction, found by the instruction's name in `HANDLERS`; the
 handlers live in `handlers/`, a file for each family. An instruction without a handler is a graph
-break, never a crash. If every handler does what its instruction does, the whole is right, by induction.
+break, never a crash. If every handler does what its instruction does, the whole is right, by
+induction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run one operation on fake tensors and see what it does besides giving a value.
 
-An operation is *impure* if dropping it, though nobody reads its result, would change the program: it
-writes to a tensor, draws random numbers, or changes PyTorch's state. Which operators do so is read
-from the schemas of the aten operators that really run.
+An operation is *impure* if dropping it, though nobody reads its result, would change the program:
+it writes to a tensor, draws random numbers, or changes PyTorch's state. Which operators do so is
+read from the schemas of the aten operators that really run.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ STATE_CHANGES: set[Callable[..., Any]] = {
 """Functions that change a state of PyTorch that later operators read."""
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs operators on fake tensors and notes writes and random draws."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.is_impure = False
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.is_random = False
+        self.writes_tensors = False
 
     def __torch_dispatch__(
         self,
@@ -38,20 +39,21 @@ class _Watch(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        random = torch.Tag.nondeterministic_seeded in func.tags
-        self.is_impure |= random or func._schema.is_mutable
+        self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
+        self.writes_tensors |= func._schema.is_mutable
         return run_fake(func, args, kwargs or {})
 
 
 @dataclass
 class FakeCall:
-    """One operation with fake arguments; `is_impure` is known after `run`."""
+    """One operation with fake arguments; `is_impure` and `writes_tensors` are known after `run`."""
 
     op: str
     target: str | Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     is_impure: bool = False
+    writes_tensors: bool = False
 
     def run(self) -> Any:
         """The operation's fake value."""
@@ -60,7 +62,9 @@ class FakeCall:
                 value = getattr(self.args[0], self.target)(*self.args[1:], **self.kwargs)
             else:
                 value = self.target(*self.args, **self.kwargs)
-        self.is_impure = watch.is_impure or self.target in STATE_CHANGES
+        self.writes_tensors = watch.writes_tensors
+        state = self.target in STATE_CHANGES
+        self.is_impure = watch.is_random or watch.writes_tensors or state
         return value
 
 

@@ -72,7 +72,9 @@ class FrameEvaluator(Evaluator):
             self.step()
             self.steps += 1
             if self.steps > MOST_STEPS:
-                unsupported("too-long", f"{self.code.co_name} runs for more than {MOST_STEPS} steps")
+                unsupported(
+                    "too-long", f"{self.code.co_name} runs for more than {MOST_STEPS} steps"
+                )
         return None
 
     def catch(self, error: ObservedError, instruction: Instruction) -> None:
@@ -84,5 +86,3 @@ class FrameEvaluator(Evaluator):
             line = self.source_line()
             cause = f"{name} leaves the function"
             raise UnsupportedError(cause, code="exception", user_line=line) from error
-
-

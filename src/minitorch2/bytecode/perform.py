@@ -1,9 +1,10 @@
 """Unsupported instructions as Python text: what residual code does at a graph break.
 
 For each canonical instruction, a function that takes its operands from the stack, writes statements
-that do in Python what the instruction does, and pushes the outcome. Code that the statements call is
-captured on its own: they run under ``with __capturing()``. An instruction without such a function ends
-capture of the frame: the rest of it runs in Python as it is (`minitorch2.bytecode.breaks`).
+that do in Python what the instruction does, and pushes the outcome. Code that the statements call
+is captured on its own: they run under ``with __capturing()``. An instruction without such a
+function ends capture of the frame: the rest of it runs in Python as it is
+(`minitorch2.bytecode.breaks`).
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ def performs(*opnames: str) -> Callable[[Performer], Performer]:
 def do(residual: Residual, statement: str) -> None:
     """Emit a statement whose calls are captured on their own."""
     residual.emit(f"with {CAPTURING}():")
-    residual.indent()
-    residual.emit(statement)
-    residual.indent(-1)
+    residual.emit_in_block(statement)
 
 
 def push_result(
@@ -192,9 +191,7 @@ def perform_slice(evaluator: Evaluator, residual: Residual, instruction: Instruc
 
 
 @performs("STORE_SLICE")
-def perform_store_slice(
-    evaluator: Evaluator, residual: Residual, instruction: Instruction
-) -> None:
+def perform_store_slice(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """``container[start:stop] = value``"""
     value, container, start, stop = pop_names(evaluator, residual, 4)
     do(residual, f"({container})[{start}:{stop}] = {value}")
@@ -269,9 +266,7 @@ def perform_convert(evaluator: Evaluator, residual: Residual, instruction: Instr
 
 
 @performs("LOAD_GLOBAL")
-def perform_load_global(
-    evaluator: Evaluator, residual: Residual, instruction: Instruction
-) -> None:
+def perform_load_global(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """The bare name: a NameError is the user's own."""
     push_result(evaluator, residual, instruction.argval, instruction.argval)
 
@@ -286,9 +281,7 @@ def perform_import(evaluator: Evaluator, residual: Residual, instruction: Instru
 
 
 @performs("IMPORT_FROM")
-def perform_import_from(
-    evaluator: Evaluator, residual: Residual, instruction: Instruction
-) -> None:
+def perform_import_from(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """``from module import name``"""
     module = residual.operand(evaluator.stack[-1])
     push_result(evaluator, residual, f"{module}.{instruction.argval}", instruction.argval)
@@ -297,11 +290,11 @@ def perform_import_from(
 @performs("RAISE_VARARGS")
 def perform_raise(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """``raise exception from cause``"""
-    residual.emit("raise " + " from ".join(pop_names(evaluator, residual, instruction.argval)))
+    parts = " from ".join(pop_names(evaluator, residual, instruction.argval))
+    residual.emit(f"raise {parts}".rstrip())
 
 
-def is_performable(instruction: Instruction) -> bool:
-    """Whether residual code can perform the instruction outside any ``try`` of the user."""
-    return instruction.handler is None and instruction.opname in PERFORMERS
-
-
+@performs("RERAISE")
+def perform_reraise(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
+    """``raise exception``: it keeps its traceback."""
+    residual.emit(f"raise {residual.operand(evaluator.pop())}")

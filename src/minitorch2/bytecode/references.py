@@ -1,8 +1,8 @@
 """Objects that residual code and guards refer to by private names.
 
 A compiled graph, a continuation, a class to construct, the globals of another module: residual code
-cannot reach them from the frame's own variables. Each gets one private name, bound in the scope that
-encloses the residual function, so nothing is added to the user's module.
+cannot reach them from the frame's own variables. Each gets one private name, bound in the scope
+that encloses the residual function, so nothing is added to the user's module.
 """
 
 from __future__ import annotations

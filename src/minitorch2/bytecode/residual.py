@@ -132,17 +132,18 @@ class Residual:
 
     def operand(self, tracker: VariableTracker) -> str:
         """An expression for a value that is used once, at once: a global may stay a global."""
-        if id(tracker) not in self._names and isinstance(tracker.source, GlobalSource):
-            if tracker.source.name not in self.volatile:
-                return tracker.source.name
-        return self.name_for(tracker)
+        source = tracker.source
+        if id(tracker) in self._names or not isinstance(source, GlobalSource):
+            return self.name_for(tracker)
+        return self.name_for(tracker) if source.name in self.volatile else source.name
 
     def _build(self, tracker: VariableTracker) -> str:
         if id(tracker) in self._in_progress:
             unsupported("cyclic-value", f"{tracker} contains itself")
         self._in_progress.add(id(tracker))
         try:
-            expression = tracker.reconstruct(self)
+            with self.writing(self.loads):
+                expression = tracker.reconstruct(self)
         finally:
             self._in_progress.discard(id(tracker))
         if _LITERAL.fullmatch(expression) or self._is_own_name(expression):
@@ -202,20 +203,29 @@ class Residual:
         """Append a statement to the current section."""
         self._section.append(Statement(INDENT * self._indent + text, self.line))
 
+    def emit_in_block(self, text: str) -> None:
+        """Append a statement to the block that the last statement opened, and leave the block."""
+        self.indent()
+        self.emit(text)
+        self.indent(-1)
+
     @contextmanager
     def writing(self, section: list[Statement]) -> Iterator[None]:
         """Statements that are emitted inside the block go to this section."""
-        saved, self._section = self._section, section
+        saved = self._section, self._indent
+        self._section, self._indent = section, 1
         try:
             yield
         finally:
-            self._section = saved
+            self._section, self._indent = saved
 
     def indent(self, levels: int = 1) -> None:
-        """Statements that follow belong to the block opened by the last one (negative: leave it)."""
+        """What follows belongs to the block opened by the last statement (negative: leave it)."""
         self._indent += levels
 
-    def call_graph(self, name: str, inputs: Iterable[str], nodes: Sequence[Node], line: int) -> None:
+    def call_graph(
+        self, name: str, inputs: Iterable[str], nodes: Sequence[Node], line: int
+    ) -> None:
         """Put the call of the compiled graph in front of all statements."""
         targets = ", ".join(self.outputs[node] for node in nodes)
         call = f"{name}({', '.join(inputs)})"

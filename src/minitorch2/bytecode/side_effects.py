@@ -156,7 +156,7 @@ class SideEffects:
     # Objects -------------------------------------------------------------------------------------
 
     def new_object(self, tracker: VariableTracker) -> None:
-        """Say that the captured code made this object: unseen unless something live refers to it."""
+        """The captured code makes this object: unseen unless something live refers to it."""
         self._new[id(tracker)] = tracker
 
     def is_new(self, tracker: VariableTracker) -> bool:
@@ -225,7 +225,7 @@ class SideEffects:
     # Cells ---------------------------------------------------------------------------------------
 
     def new_cell(self, cell: CellVariable) -> None:
-        """A cell that the captured code makes; its contents are written when it is made for real."""
+        """A cell that the captured code makes; its contents are written when it is really made."""
         self.new_object(cell)
         self._effects["cell", id(cell)] = CellEffect(cell)
 
@@ -233,6 +233,13 @@ class SideEffects:
         """Assign to a closure variable; None deletes it."""
         cell.contents = value
         self._effects.setdefault(("cell", id(cell)), CellEffect(cell))
+
+    def changed_objects(self) -> Iterator[VariableTracker]:
+        """Objects from outside that pending effects change."""
+        for effect in self._effects.values():
+            owner = effect.owner()
+            if owner is not None and owner.source is not None:
+                yield owner
 
     def changed_names(self) -> frozenset[str]:
         """Names of the global and closure variables that pending effects change."""
@@ -262,5 +269,3 @@ class SideEffects:
             owner = effect.owner()
             if owner is None or not self.is_new(owner) or residual.is_named(owner):
                 yield effect
-
-

@@ -33,7 +33,10 @@ class Signature:
 @cache
 def signature_of(code: CodeType) -> Signature:
     """The signature of a function's code."""
-    star, double = bool(code.co_flags & inspect.CO_VARARGS), bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    star, double = (
+        bool(code.co_flags & inspect.CO_VARARGS),
+        bool(code.co_flags & inspect.CO_VARKEYWORDS),
+    )
     count, keyword_only = code.co_argcount, code.co_kwonlyargcount
     total = count + keyword_only + star + double
     names = tuple(identifier(name) for name in code.co_varnames[:total])

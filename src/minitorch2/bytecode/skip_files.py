@@ -1,8 +1,8 @@
 """Which code is captured, by file: user code and model libraries, not the tools they are made of.
 
-Frames of the standard library, numpy, PyTorch and this package are never analysed when the frame hook
-meets them (PyTorch 2 paper, section 3.2). Inlining is a little more generous: forward methods of
-`torch.nn` modules and small, pure parts of the standard library are evaluated as user code is.
+Frames of the standard library, numpy, PyTorch and this package are never analysed when the frame
+hook meets them (PyTorch 2 paper, section 3.2). Inlining is a little more generous: forward methods
+of `torch.nn` modules and small, pure parts of the standard library are evaluated as user code is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INLINED_STANDARD = (
 @cache
 def is_skipped_file(file: str) -> bool:
     """Whether frames of this file run as they are, without analysis."""
-    if file.startswith((PACKAGE, TORCH, NUMPY)) or file.startswith(("<frozen", "<minitorch2")):
+    if file.startswith((PACKAGE, TORCH, NUMPY, "<frozen", "<minitorch2")):
         captured = file.startswith(TORCH + "nn/modules/")
         return not captured or file == TORCH + "nn/modules/module.py"  # it only calls forward
     return file.startswith(STANDARD_LIBRARY) and not file.startswith(SITE_PACKAGES)

@@ -15,7 +15,7 @@ WIDTH = 32
 def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool:
     """Whether a tensor or a module is in sight: among the arguments, the globals or the cells.
 
-    A wrong no costs speed only: the frame runs in Python, and functions that it calls are asked again.
+    A wrong no costs speed only: the frame runs in Python, and what it calls is asked again.
     """
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
 

@@ -1,4 +1,4 @@
-"""Comparison of a compiled function with eager PyTorch: value, output, exception, state afterwards."""
+"""Comparison of a compiled function with eager PyTorch by all that a caller can see."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def observe(function: Callable[..., Any], args: Sequence[object], state: object)
     with contextlib.redirect_stdout(output):
         try:
             seen.value = function(*args)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
             seen.error = (type(error), str(error))
     seen.printed, seen.state = output.getvalue(), copy.deepcopy(state)
     return seen

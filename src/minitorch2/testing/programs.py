@@ -7,8 +7,9 @@
 A program is a module with globals, helper functions, a class, and a function ``f(x, y, n, items,
 table, box)`` that mixes tensor operations with plain Python: arithmetic, containers, loops,
 branches on numbers and on data, mutation of arguments, globals, attributes and closures,
-exceptions, prints, nested functions, generators and comprehensions. Every program ends. It is compared with plain CPython by all that
-a caller can see: value, printed text, exception, arguments and globals afterwards.
+exceptions, prints, nested functions, generators and comprehensions. Every program ends. It is
+compared with plain CPython by all that a caller can see: value, printed text, exception, arguments
+and globals afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from minitorch2.testing.assertions import assert_same_observation, observe
 INDENT = "    "
 _NUMBERS = count()
 
-PRELUDE = '''\
+PRELUDE = """\
 import torch
 
 counter = 0
@@ -67,7 +68,7 @@ def positives(values):
         if value > 0:
             yield value
 
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -238,10 +239,10 @@ class _Writer:
 
     def say(self, depth: int) -> None:
         form = self.pick(
-            "print({k})", "print(f'{{{k}:>3}} {{{k}!r}}')", "print('sum', {t}.sum().item())",
+            "print({k})", "print(f'{{{i}:>3}} {{{i}!r}}')", "print('sum', {t}.sum().item())",
             "print({t}.shape, items)", "speak({k})", "print(len(history), counter)",
         )  # fmt: skip
-        self.emit(form.format(k=self.number(), t=self.tensor(0)))
+        self.emit(form.format(k=self.number(), t=self.tensor(0), i=self.number(0)))
 
     def unpack(self, depth: int) -> None:
         a, b = self.new("t"), self.new("i")
@@ -256,9 +257,8 @@ class _Writer:
     def risky(self, depth: int) -> None:
         form = self.pick(
             "assert {c}, 'assertion {k}'", "items[{k}]", "table['missing'] if {c} else None",
-            "{k} // {m}", "box.absent if {c} else None", "raise ValueError({k}) if {c} else KeyError(1)",
+            "{k} // {m}", "box.absent if {c} else None", "if {c}: raise ValueError({k})",
         )  # fmt: skip
-        form = form if not form.startswith("raise") else "if {c}: raise ValueError({k})"
         self.emit(form.format(c=self.condition(), k=self.number(0), m=self.number(0)))
 
     def early_return(self, depth: int) -> None:

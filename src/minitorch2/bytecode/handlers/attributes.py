@@ -54,5 +54,3 @@ def _super_attribute(evaluator: Evaluator, instruction: Instruction) -> Variable
     function, cls, instance = evaluator.popn(3)
     made = evaluator.call(function, [cls, instance] if explicit else [])
     return made.get_attribute(evaluator, name)
-
-

@@ -46,13 +46,12 @@ def take_call(
     return function, args[:positional], dict(zip(names, args[positional:], strict=True))
 
 
-def keyword_arguments(
-    evaluator: Evaluator, mapping: VariableTracker
-) -> dict[str, VariableTracker]:
+def keyword_arguments(evaluator: Evaluator, mapping: VariableTracker) -> dict[str, VariableTracker]:
     """What ``**mapping`` passes; the keys must be strings."""
     result = {}
     for key in operations.iterate(evaluator, mapping.call_method(evaluator, "keys", [], {})):
-        if not isinstance(key.as_constant(), str):
+        name = key.as_constant()
+        if not isinstance(name, str):
             raise_observed(TypeError, "keywords must be strings")
-        result[key.as_constant()] = operations.get_item(evaluator, mapping, key)
+        result[name] = operations.get_item(evaluator, mapping, key)
     return result

@@ -132,7 +132,9 @@ def unpack_ex(evaluator: Evaluator, instruction: Instruction) -> None:
     items = operations.iterate(evaluator, evaluator.pop())
     before, after = instruction.argval
     if len(items) < before + after:
-        message = f"not enough values to unpack (expected at least {before + after}, got {len(items)})"
+        message = (
+            f"not enough values to unpack (expected at least {before + after}, got {len(items)})"
+        )
         raise_observed(ValueError, message)
     end = len(items) - after
     parts = [*items[:before], ListVariable(items[before:end]), *items[end:]]

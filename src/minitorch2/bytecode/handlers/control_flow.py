@@ -1,7 +1,7 @@
 """Instructions that jump, loop and return.
 
-A branch on something that is known while capturing is decided now. A branch on the value of a tensor
-ends the graph: residual code decides it (see `minitorch2.bytecode.breaks`).
+A branch on something that is known while capturing is decided now. A branch on the value of a
+tensor ends the graph: residual code decides it (see `minitorch2.bytecode.breaks`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.exceptions import ExceptionVariable
+from minitorch2.bytecode.trackers.exceptions import ExceptionVariable, HandledBefore
 
 
 @handles("RAISE_VARARGS")
@@ -19,7 +19,7 @@ def raise_varargs(evaluator: Evaluator, instruction: Instruction) -> None:
     operands = evaluator.popn(instruction.argval)
     if not operands:
         if not evaluator.handled:
-            raise_observed(RuntimeError, "No active exception to reraise")
+            unsupported("bare-raise", "a raise of the exception that a caller handles")
         raise_exception(evaluator.handled[-1])
     exception = _instance(evaluator, operands[0])
     if len(operands) == 2 and isinstance(exception, ExceptionVariable):
@@ -50,16 +50,20 @@ def reraise(evaluator: Evaluator, instruction: Instruction) -> None:
 def push_exc_info(evaluator: Evaluator, instruction: Instruction) -> None:
     """``exception -> previous exception``: the exception is the handled one now."""
     exception = evaluator.pop()
-    evaluator.push(evaluator.handled[-1] if evaluator.handled else ConstantVariable(None))
+    evaluator.push(evaluator.handled[-1] if evaluator.handled else HandledBefore())
     evaluator.handled.append(exception)
     evaluator.push(exception)
 
 
 @handles("POP_EXCEPT")
 def pop_except(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``previous ->``: the previous exception is the handled one again."""
+    """``previous ->``: the previous exception is the handled one again.
+
+    A continuation may start inside an except clause: what it handles then is its caller's.
+    """
     evaluator.pop()
-    evaluator.handled.pop()
+    if evaluator.handled:
+        evaluator.handled.pop()
 
 
 @handles("CHECK_EXC_MATCH")
@@ -113,5 +117,3 @@ def with_except_start(evaluator: Evaluator, instruction: Instruction) -> None:
     cls = evaluator.capture.wrap(kind, evaluator.capture.reference(kind))
     traceback = ConstantVariable(None)
     evaluator.push(evaluator.call(leave, [cls, exception, traceback]))
-
-

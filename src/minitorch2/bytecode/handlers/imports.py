@@ -20,7 +20,9 @@ def import_name(evaluator: Evaluator, instruction: Instruction) -> None:
     """``level names -> module``"""
     level, names = evaluator.popn(2)
     from_names = names.truth(evaluator)
-    module = _imported(evaluator, instruction.argval, level.as_constant(), from_names)
+    depth = level.as_constant()
+    assert isinstance(depth, int), "the compiler writes an integer"
+    module = _imported(evaluator, instruction.argval, depth, from_names)
     evaluator.push(evaluator.capture.wrap(module, evaluator.capture.reference(module)))
 
 

@@ -126,9 +126,9 @@ def _builtin_source(evaluator: Evaluator, name: str) -> Source:
 def make_cell(evaluator: Evaluator, instruction: Instruction) -> None:
     """Turn a local variable into a cell, with the parameter's value if it has one."""
     name = instruction.argval
-    cell = CellVariable(name)
-    cell.contents = evaluator.locals.pop(name, None)
-    evaluator.cells[name] = cell
+    parameter = evaluator.locals.pop(name, None)
+    initial = None if parameter is None else lambda: realize(parameter)
+    cell = evaluator.cells[name] = CellVariable(name, initial=initial)
     evaluator.capture.side_effects.new_cell(cell)
 
 

@@ -41,7 +41,10 @@ def compare(evaluator: Evaluator, instruction: Instruction) -> None:
 def is_same(evaluator: Evaluator, instruction: Instruction) -> None:
     """``left right -> left is right``, or ``is not``."""
     left, right = evaluator.popn(2)
-    evaluator.push(ConstantVariable(operations.is_same(left, right) is not instruction.argval))
+    same = operations.is_same(left, right)
+    if not same and not left.is_constant() and not right.is_constant():
+        evaluator.capture.guard_distinct(left, right)
+    evaluator.push(ConstantVariable(same is not instruction.argval))
 
 
 @handles("CONTAINS_OP")

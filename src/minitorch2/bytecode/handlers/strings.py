@@ -27,4 +27,4 @@ def convert_value(evaluator: Evaluator, instruction: Instruction) -> None:
 def build_string(evaluator: Evaluator, instruction: Instruction) -> None:
     """``string... -> joined string``"""
     parts = evaluator.popn(instruction.argval)
-    evaluator.push(ConstantVariable("".join(part.as_constant() for part in parts)))
+    evaluator.push(ConstantVariable("".join(str(part.as_constant()) for part in parts)))

@@ -1,7 +1,7 @@
 """Cells: the boxes through which closures share variables.
 
-PyTorch 2 paper, section 3.6 tells three cases. A cell from outside has a source, through which it is
-read and written. A cell made and dropped inside the captured region costs nothing. A cell that
+PyTorch 2 paper, section 3.6 tells three cases. A cell from outside has a source, through which it
+is read and written. A cell made and dropped inside the captured region costs nothing. A cell that
 escapes is made at the very end, in residual code.
 """
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
 
-_UNBOUND: Final = "cannot access free variable {!r} where it is not associated with a value in enclosing scope"
+_UNBOUND: Final = (
+    "cannot access free variable {!r} where it is not associated with a value in enclosing scope"
+)
 
 
 class CellVariable(VariableTracker):

@@ -45,7 +45,9 @@ class ExceptionVariable(VariableTracker):
         if name in ("__cause__", "__context__"):
             return self.cause or ConstantVariable(None)
         if not hasattr(self.kind, name):
-            raise_observed(AttributeError, f"{self.kind.__name__!r} object has no attribute {name!r}")
+            raise_observed(
+                AttributeError, f"{self.kind.__name__!r} object has no attribute {name!r}"
+            )
         return super().get_attribute(evaluator, name)
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:

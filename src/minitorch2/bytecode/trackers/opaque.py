@@ -1,0 +1,26 @@
+"""Numbers and strings that change from call to call: only their type is known.
+
+A constant is guarded to stay the same. Where that guard keeps failing (a loss printed each step, a
+counter), the value is captured anew as opaque: it can be passed on, and what is computed from it is
+computed by residual code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+
+
+class OpaqueVariable(VariableTracker):
+    """A value of a known class; it is loaded from its source."""
+
+    def __init__(self, cls: type, **options: Any) -> None:
+        super().__init__(**options)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def get_attribute(self, evaluator: object, name: str) -> VariableTracker:
+        return unsupported("varying-value", f"{self.source} changes from call to call")
