@@ -14,6 +14,8 @@ import torch.fx
 
 from minitorch2.backends.fx_interop import from_torch_fx
 from minitorch2.backends.registry import default_backend, lookup_backend
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node
 
 
 def minitorch2_backend(
@@ -33,10 +35,11 @@ class PerSignature:
     def __init__(self, gm: torch.fx.GraphModule) -> None:
         self.gm = gm
         self.compiled: dict[Any, Callable[..., Any]] = {}
-        self.has_numbers = False
+        self.numbers = _numbers_as_tensors(from_torch_fx(gm))
 
     def __call__(self, *inputs: Any) -> Any:
-        key = (torch.is_grad_enabled(), _repeats(inputs), *map(_signature, inputs))
+        values = tuple(inputs[position].item() for position in self.numbers)
+        key = (torch.is_grad_enabled(), _repeats(inputs), values, *map(_signature, inputs))
         run = self.compiled.get(key)
         if run is None:
             run = self.compiled[key] = self._compile(list(inputs))
@@ -44,7 +47,25 @@ class PerSignature:
 
     def _compile(self, inputs: list[Any]) -> Callable[..., Any]:
         backend = lookup_backend(default_backend(inputs))
-        return backend(from_torch_fx(self.gm), inputs)
+        module = from_torch_fx(self.gm)
+        for position in self.numbers:
+            _specialise(module.graph.placeholders[position], inputs[position].item())
+        return backend(module, inputs)
+
+
+def _numbers_as_tensors(module: GraphModule) -> list[int]:
+    """The inputs that are only asked for ``item()``: PyTorch's capture passes Python floats so."""
+    return [
+        position
+        for position, node in enumerate(module.graph.placeholders)
+        if node.users and all(user.target == "item" for user in node.users)
+    ]
+
+
+def _specialise(placeholder: Node, value: float) -> None:
+    for item in list(placeholder.users):
+        item.replace_all_uses_with(value)
+        item.graph.erase(item)
 
 
 def _repeats(inputs: Sequence[Any]) -> tuple[int, ...]:
