@@ -30,9 +30,11 @@ from minitorch2.bytecode.guards import (
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import (
     AttributeSource,
+    CellSource,
     DictKeySource,
     DictValueSource,
     ItemSource,
+    LocalSource,
     Source,
 )
 from minitorch2.bytecode.trackers import builtin_rules, constructors, context, library_rules
@@ -46,7 +48,11 @@ from minitorch2.bytecode.trackers.constant import (
 )
 from minitorch2.bytecode.trackers.context import EnteredAutocast
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable
-from minitorch2.bytecode.trackers.functions import PartialVariable, UserFunctionVariable
+from minitorch2.bytecode.trackers.functions import (
+    CachedFunctionVariable,
+    PartialVariable,
+    UserFunctionVariable,
+)
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.bytecode.trackers.mapping import (
@@ -306,13 +312,19 @@ def _slice(capture: Capture, value: slice, source: Source) -> VariableTracker:
 
 
 def _function(capture: Capture, value: types.FunctionType, source: Source) -> VariableTracker:
-    guards = _identity(capture, value, source)
     if value in POLYFILLS:
+        _identity(capture, value, source)
         return _polyfill(capture, value)
     if value in BUILTINS:
-        return BuiltinVariable(value, source=source, guards=guards)
+        return BuiltinVariable(value, source=source, guards=_identity(capture, value, source))
     if is_torch_function(value):
-        return TorchVariable(value, source=source, guards=guards)
+        return TorchVariable(value, source=source, guards=_identity(capture, value, source))
+    if isinstance(source.root(), LocalSource | CellSource):
+        # A caller often makes its function anew for each call: the same code will do, as defaults
+        # and closure are guarded where they are used.
+        guards = _identity(capture, value.__code__, AttributeSource(source, "__code__"))
+    else:
+        guards = _identity(capture, value, source)
     return UserFunctionVariable(value, source=source, guards=guards)
 
 
@@ -375,6 +387,12 @@ def _partial(capture: Capture, value: functools.partial[Any], source: Source) ->
     return PartialVariable(function, args.realized(), named, source=source, guards=guards)
 
 
+def _cached_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    guards = _identity(capture, value, source)
+    function = capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
+    return CachedFunctionVariable(value, function, source=source, guards=guards)
+
+
 def _class(capture: Capture, value: type, source: Source) -> VariableTracker:
     guards = _identity(capture, value, source)
     if value in POLYFILLS:
@@ -435,5 +453,6 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.MethodType: _method,
     types.MethodDescriptorType: _descriptor,
     types.WrapperDescriptorType: _descriptor,
+    functools._lru_cache_wrapper: _cached_function,
     type: _class,
 }

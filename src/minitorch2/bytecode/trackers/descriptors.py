@@ -95,7 +95,7 @@ def bind(
         cls: the class of the instance.
         found_in: the class that holds the attribute.
     """
-    if isinstance(raw, types.FunctionType):
+    if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
         function = class_function(evaluator, found_in, name, raw)
         return function if owner is None else BoundMethodVariable(function, owner)
     if isinstance(raw, staticmethod):

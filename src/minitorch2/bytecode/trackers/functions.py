@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.callee import Callee, Default, callee_of
-from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -250,3 +250,46 @@ class PartialVariable(VariableTracker):
 def is_none(value: VariableTracker | None) -> bool:
     """Whether an optional argument was left out or is None."""
     return value is None or (isinstance(value, ConstantVariable) and value.value is None)
+
+
+class CachedFunctionVariable(VariableTracker):
+    """A function under `functools.lru_cache`: of constants, its answer is a constant."""
+
+    def __init__(self, value: Any, function: VariableTracker, **options: Any) -> None:
+        super().__init__(**options)
+        self.value, self.function = value, function
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def hash_key(self) -> Hashable:
+        return ("object", id(self.value))
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "__wrapped__":
+            return self.function
+        return self.function.get_attribute(evaluator, name)
+
+    def bind(self, owner: VariableTracker) -> VariableTracker:
+        """``function.__get__(owner)``."""
+        return BoundMethodVariable(self, owner)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if not all(isinstance(value, ConstantVariable) for value in (*args, *kwargs.values())):
+            return self.function.call(evaluator, args, kwargs)
+        try:
+            result = self.value(
+                *(arg.as_constant() for arg in args),
+                **{name: value.as_constant() for name, value in kwargs.items()},
+            )
+        except Exception as error:
+            raise_as_observed(error)
+        return evaluator.capture.wrap(result, evaluator.capture.reference(result))

@@ -295,7 +295,7 @@ class DefaultDictVariable(DictVariable):
         return super().get_attribute(evaluator, name)
 
     def missing(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
-        if self.factory.is_constant():
+        if isinstance(self.factory, ConstantVariable):
             return super().missing(evaluator, key)
         value = self.factory.call(evaluator, [], {})
         self.store(evaluator, key, value)

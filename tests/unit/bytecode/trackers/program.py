@@ -54,7 +54,7 @@ def check(
     assert same(actual, expected), f"compiled: {actual}\nCPython:  {expected}"
     assert same(first, eager), f"arguments afterwards, compiled: {first}\nCPython: {eager}"
     counted = (log.counts["graphs"], log.counts["graph_breaks"])
-    assert counted == (graphs, breaks), f"graphs and breaks: {dict(log.counts)}"
+    assert counted == (graphs, breaks), f"{counted}: {log.texts('graph_break')}"
     with stages.collect() as again:
         repeated = _outcome(compiled, *second)
     assert same(repeated, expected) and same(second, eager)
