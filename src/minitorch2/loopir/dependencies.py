@@ -23,7 +23,8 @@ from minitorch2.loopir.expressions import (
     product,
     simplify,
 )
-from minitorch2.loopir.handlers.recorder import INDIRECT_PREFIX, RecordingHandler
+from minitorch2.loopir.handlers.effects import INDIRECT_PREFIX
+from minitorch2.loopir.handlers.recorder import RecordingHandler
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index
 from minitorch2.loopir.ops import use_handler

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer
 from minitorch2.loopir.expressions import (
     Expr,
     Ranges,
     bounds,
-    index_symbol,
     index_symbols,
     is_less,
     is_nonnegative,
     simplify,
 )
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, use_handler
+from minitorch2.loopir.handlers.effects import EffectHandler
+from minitorch2.loopir.ops import Number, use_handler
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,14 @@ class Access:
         return is_nonnegative(low) and is_less(high, storage_size)
 
 
-class BoundsHandler(OpsHandler[None]):
-    """Values are None; `accesses` lists every load and store."""
+class BoundsHandler(EffectHandler):
+    """`accesses` lists every load and store, in order."""
 
     def __init__(self, ranges: Ranges) -> None:
+        super().__init__()
         self.ranges = ranges
         self.accesses: list[Access] = []
         self._mask_depth = 0
-        self._indirect = 0
 
     def _access(self, name: str, index: Expr) -> None:
         index = simplify(index, self.ranges)
@@ -64,30 +62,10 @@ class BoundsHandler(OpsHandler[None]):
         """Note the address."""
         self._access(name, index)
 
-    def store_reduction(self, name: str, index: Expr, value: None) -> None:
-        """Note the address."""
-        self._access(name, index)
-
-    def reduction(
-        self,
-        dtype: torch.dtype,
-        src_dtype: torch.dtype,
-        kind: ReductionKind,
-        value: tuple[None, None] | None,
-    ) -> None:
-        """No address."""
-
-    def constant(self, value: Number, dtype: torch.dtype) -> None:
-        """No address."""
-
-    def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
-        """No address."""
-
     def indirect_indexing(self, value: None, size: Expr, check: bool = True) -> Expr:
         """A symbol that ranges over `size`: generated code checks it, or it was proved."""
-        symbol = index_symbol(f"indirect{self._indirect}")
-        self._indirect += 1
-        self.ranges = (*self.ranges, (symbol, size))
+        symbol = super().indirect_indexing(value, size, check)
+        self.ranges = (*self.ranges, (self.indirect[-1], size))
         return symbol
 
     def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
@@ -95,15 +73,6 @@ class BoundsHandler(OpsHandler[None]):
         self._mask_depth += 1
         body()
         self._mask_depth -= 1
-
-    def to_dtype(self, x: None, dtype: torch.dtype) -> None:
-        """No address."""
-
-    def to_dtype_bitcast(self, x: None, dtype: torch.dtype, src_dtype: torch.dtype) -> None:
-        """No address."""
-
-    def elementwise(self, name: str, *args: None) -> None:
-        """No address."""
 
 
 def accesses_of(buffer: ComputedBuffer) -> list[Access]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from minitorch2.loopir.expressions import Expr, index_symbol, index_symbols
+from minitorch2.loopir.expressions import Expr, index_symbols
+from minitorch2.loopir.handlers.effects import EffectHandler
 from minitorch2.loopir.loops import Pointwise
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, use_handler
+from minitorch2.loopir.ops import Number, ReductionKind, use_handler
 
 EXPENSIVE = frozenset(
     ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sin", "cos", "tan", "asin",
@@ -18,8 +19,8 @@ EXPENSIVE = frozenset(
 )  # fmt: skip
 """Primitives that cost many instructions: polynomials of ten terms and more."""
 
-FREE = frozenset(("constant", "index_expr", "load", "to_dtype", "to_dtype_bitcast"))
-"""Primitives that count as no arithmetic."""
+NO_ARITHMETIC = frozenset(("index_expr", "load", "to_dtype", "to_dtype_bitcast"))
+"""Primitives that are operations but no floating-point ones."""
 
 
 @dataclass
@@ -38,28 +39,22 @@ class BodyCost:
         return {name for name, _ in self.reads}
 
 
-class CountingHandler(OpsHandler[None]):
-    """Values are None; `cost` grows with each primitive."""
+class CountingHandler(EffectHandler):
+    """`cost` grows with each primitive. Constants and the body's one store are free."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.cost = BodyCost()
-        self._indirect = 0
 
     def _count(self, name: str) -> None:
         self.cost.operations += 1
-        self.cost.flops += name not in FREE
+        self.cost.flops += name not in NO_ARITHMETIC
         self.cost.expensive += name in EXPENSIVE
 
     def load(self, name: str, index: Expr) -> None:
         """One operation, one address."""
         self._count("load")
         self.cost.reads.add((name, index))
-
-    def store(self, name: str, index: Expr, value: None) -> None:
-        """Not counted: each body has exactly one."""
-
-    def store_reduction(self, name: str, index: Expr, value: None) -> None:
-        """Not counted: each body has exactly one."""
 
     def reduction(
         self,
@@ -71,9 +66,6 @@ class CountingHandler(OpsHandler[None]):
         """One operation per element."""
         self._count(kind)
 
-    def constant(self, value: Number, dtype: torch.dtype) -> None:
-        """Free: it is part of an instruction."""
-
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
         """One operation."""
         self._count("index_expr")
@@ -81,8 +73,7 @@ class CountingHandler(OpsHandler[None]):
     def indirect_indexing(self, value: None, size: Expr, check: bool = True) -> Expr:
         """One operation; a fresh symbol."""
         self._count("indirect_indexing")
-        self._indirect += 1
-        return index_symbol(f"indirect{self._indirect - 1}")
+        return super().indirect_indexing(value, size, check)
 
     def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
         """One operation and what the body does."""

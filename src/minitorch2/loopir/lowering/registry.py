@@ -183,4 +183,12 @@ def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) ->
         return ops.index_expr(number, dtype)
     if dtype == torch.bool:
         return ops.constant(bool(number), dtype)
-    return ops.constant(float(number) if dtype.is_floating_point else int(number), dtype)
+    if dtype.is_floating_point:
+        return ops.constant(float(number), dtype)
+    return ops.constant(wrapped_integer(int(number), dtype), dtype)
+
+
+def wrapped_integer(number: int, dtype: torch.dtype) -> int:
+    """The number that `dtype` holds in place of one that it cannot: the same bits, cut off."""
+    limits = torch.iinfo(dtype)
+    return (number - limits.min) % (1 << limits.bits) + limits.min

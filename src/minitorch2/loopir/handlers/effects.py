@@ -1,0 +1,64 @@
+"""The handler that answers nothing: a base for analyses of what a body does besides computing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy
+import torch
+
+from minitorch2.loopir.expressions import Expr, index_symbol
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind
+
+INDIRECT_PREFIX = "indirect"
+"""Symbols of computed indices are called `indirect0`, `indirect1`, ..."""
+
+
+class EffectHandler(OpsHandler[None]):
+    """Every value is None. Subclasses override the primitives whose effect they look for."""
+
+    def __init__(self) -> None:
+        self.indirect: list[sympy.Symbol] = []
+
+    def load(self, name: str, index: Expr) -> None:
+        """No value."""
+
+    def store(self, name: str, index: Expr, value: None) -> None:
+        """No effect."""
+
+    def reduction(
+        self,
+        dtype: torch.dtype,
+        src_dtype: torch.dtype,
+        kind: ReductionKind,
+        value: tuple[None, None] | None,
+    ) -> None:
+        """No value."""
+
+    def store_reduction(self, name: str, index: Expr, value: None) -> None:
+        """A reduction's store has the effect of any store."""
+        self.store(name, index, value)
+
+    def constant(self, value: Number, dtype: torch.dtype) -> None:
+        """No value."""
+
+    def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
+        """No value."""
+
+    def indirect_indexing(self, value: None, size: Expr, check: bool = True) -> Expr:
+        """A fresh symbol."""
+        self.indirect.append(index_symbol(f"{INDIRECT_PREFIX}{len(self.indirect)}"))
+        return self.indirect[-1]
+
+    def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
+        """The effects of the body, which may happen."""
+        body()
+
+    def to_dtype(self, x: None, dtype: torch.dtype) -> None:
+        """No value."""
+
+    def to_dtype_bitcast(self, x: None, dtype: torch.dtype, src_dtype: torch.dtype) -> None:
+        """No value."""
+
+    def elementwise(self, name: str, *args: None) -> None:
+        """No value."""
