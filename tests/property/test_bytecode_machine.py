@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minitorch2.bytecode.machine.disassemble import disassemble
-from tests.property.random_programs import programs
+from tests.property.random_functions import programs
 from tests.unit.bytecode.machine.observation import (
     function_of,
     observe,
@@ -64,6 +64,7 @@ def compiles():
 
 
 def visible(outcome):
-    """An empty cell is called "free" in a continuation, which changes the error's text."""
+    """An empty cell is "free" in a continuation, which makes UnboundLocalError a NameError."""
     unbound = "cannot access" in outcome.error
-    return outcome.value, outcome.printed, "unbound" if unbound else outcome.error
+    printed = outcome.printed.replace("UnboundLocalError", "NameError")
+    return outcome.value, printed, "unbound" if unbound else outcome.error
