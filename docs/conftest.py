@@ -6,6 +6,7 @@ anything). `pytest docs --update-docs` writes the present output into the pages.
 
 import doctest
 import io
+import linecache
 import sys
 import textwrap
 from contextlib import redirect_stdout
@@ -18,6 +19,7 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 collect_ignore = ["conf.py", "generated_tables.py"]  # Sphinx's, not tests
 UPDATES = pytest.StashKey[dict[Path, list[tuple[int, int, str]]]]()
 SHOWN_PYTHON = (3, 11)  # whose output the pages show
+DOCS = Path(__file__).parent
 CHECKER = doctest.OutputChecker()
 
 
@@ -46,7 +48,8 @@ class Blocks:
 
     def run(self, example: Example) -> None:
         padding = "\n" * (example.line + example.parsed.line_offset)
-        code = compile(padding + example.parsed, example.path, "exec", dont_inherit=True)
+        name = shown_path(Path(example.path), example.document.text)
+        code = compile(padding + example.parsed, name, "exec", dont_inherit=True)
         printed = io.StringIO()
         with redirect_stdout(printed):
             exec(code, example.namespace)
@@ -68,6 +71,13 @@ class Blocks:
         end = example.document.text.index("```", start)
         update = (start, end, printed)
         self.config.stash[UPDATES].setdefault(Path(example.path), []).append(update)
+
+
+def shown_path(page: Path, text: str) -> str:
+    """The page's path as output shows it, the same on every machine; its lines can be looked up."""
+    name = page.relative_to(DOCS.parent).as_posix()
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    return name
 
 
 def without_trailing_spaces(text: str) -> str:
