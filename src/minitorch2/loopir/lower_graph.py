@@ -39,6 +39,8 @@ from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
 from minitorch2.loopir.verify import verify_lowered
 
+__all__ = ["LoweredGraph", "check_dtypes", "layout_of", "lower_graph", "positional", "to_exprs"]
+
 LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples of them
 
 MAX_OPERATIONS = 64
@@ -57,8 +59,6 @@ def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> Lower
         lowered = _GraphLowering(gm, table).run()
     if config.current().verify:
         verify_lowered(lowered)
-    if stages.open_logs():
-        stages.record("loop_ir.py", lowered.print())
     return lowered
 
 

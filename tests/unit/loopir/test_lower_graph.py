@@ -232,8 +232,7 @@ def test_cpu_scalars_are_copied_to_the_device_of_the_kernel():
     assert not copy.is_fallback
 
 
-def test_stages_and_verification_are_reported():
+def test_verification_can_be_switched_on():
     with config.patch(verify=True), stages.collect() as log:
         lower(lambda x: x + 1, X)
-    assert "def inner_fn_buf0(index)" in log.texts("loop_ir.py")[0]
     assert log.seconds["lower"] > 0
