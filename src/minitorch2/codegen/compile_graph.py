@@ -58,6 +58,13 @@ def compile_graph(
     lowered = lower_graph(gm, example_inputs)
     if stages.open_logs():
         stages.record("loopir.py", lowered.print())
+    return compile_lowered(lowered, capabilities, target)
+
+
+def compile_lowered(
+    lowered: LoweredGraph, capabilities: Capabilities | None = None, target: Target = "numba"
+) -> BoxedCall:
+    """Compile a lowered graph: schedule, kernels, wrapper."""
     plan = schedule(lowered, capabilities or _capabilities(target))
     if stages.open_logs():
         stages.record("schedule.txt", describe(plan))
@@ -101,11 +108,11 @@ def _triton_call(
 ) -> KernelCall:
     """Print a Triton kernel; equal kernels share a definition, as above."""
     own = {body.name for body in bodies(node)}
-    if not can_write_in_place(node):
-        plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
-    inplace = {new: old for new, old in plan.inplace.items() if new in own}
     inputs = [value for value in lowered.inputs if isinstance(value, Buffer)]
     buffers = {b.name: b for b in (*inputs, *lowered.constants.values(), *lowered.buffers)}
+    if not can_write_in_place(node, buffers):
+        plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
+    inplace = {new: old for new, old in plan.inplace.items() if new in own}
     name = kernel_name(node, len(definitions))
     kernel = print_triton_kernel(
         node, buffers, name=name, removed=plan.removed, inplace=inplace
@@ -116,7 +123,7 @@ def _triton_call(
     return KernelCall(
         shared,
         definition if shared == name else "",
-        kernel.xnumel,
+        kernel.programs,
         tuple(memory_owner(pointer, plan.inplace) for pointer in kernel.pointers),
         kernel.sizes,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel
 from minitorch2.loopir.expressions import equal, product
 from minitorch2.loopir.iteration import Access
+from minitorch2.loopir.loops import Reduction
 from minitorch2.loopir.schedule import (
     Capabilities,
     FusedSchedulerNode,
@@ -136,9 +137,20 @@ def _can_take_over(body: SchedulerNode, node: KernelNode, dying: Buffer) -> bool
         for reader in bodies(node)
         for access in reader.reads_of
         if access.name == dying.name
-    ) and passes(node)[body.name] >= max(
-        passes(node)[b.name] for b in bodies(node) if dying.name in b.read_names
+    ) and all(
+        _reads_before(reader, body, node) for reader in bodies(node) if dying.name in reader.read_names
     )
+
+
+def _reads_before(reader: SchedulerNode, writer: SchedulerNode, node: KernelNode) -> bool:
+    """Whether a body has read an element for the last time when another writes it."""
+    level = passes(node)
+    if level[reader.name] != level[writer.name]:
+        return level[reader.name] < level[writer.name]
+    loops = reader.buffer.loops
+    # A position is searched for in a loop of its own, after the pass.
+    searches = isinstance(loops, Reduction) and loops.kind in ("argmax", "argmin")
+    return reader.order <= writer.order and not searches
 
 
 def _same_address(read: Access, write: Access) -> bool:

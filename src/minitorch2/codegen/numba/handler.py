@@ -33,9 +33,13 @@ class Arguments:
     sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
     namer: Namer = field(default_factory=Namer)
 
+    def root(self, buffer: str) -> str:
+        """The buffer whose memory this one uses."""
+        return self.storage.get(buffer, buffer)
+
     def pointer(self, buffer: str) -> str:
         """The pointer argument for a buffer: in_ptr0, out_ptr0, in_out_ptr0..."""
-        root = self.storage.get(buffer, buffer)
+        root = self.root(buffer)
         if root not in self.pointers:
             way = ("in_" if root in self.read else "") + ("out_" if root in self.written else "")
             self.pointers[root] = self.namer.fresh(f"{way}ptr")
@@ -98,7 +102,7 @@ class NumbaHandler(OpsHandler[TextValue]):
             return self.at_hand[name]()
         dtype = self.arguments.dtypes[name]
         text, depth = self.index(index)
-        if name in self.arguments.written:  # a value may not be kept over a store to its buffer
+        if self.arguments.root(name) in self.arguments.written:  # a store may change it
             depth = self.block.depth
         place = f"{self.arguments.pointer(name)}[{text}]"
         return self.assign(operators.load(dtype, place), compute_dtype(dtype), depth)

@@ -35,8 +35,8 @@ from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodi
 COLUMN_BLOCK = 512
 POINTWISE_BLOCK = 4096
 FEW_ITERATIONS = 64
-# A transposed access is read in tiles of this many elements each way: whole cache lines.
-TILE = 32
+# A transposed access is read in tiles of so many elements each way: a cache line of float32.
+TILE = 16
 # Longer sums of float32 are accumulated in float64. A row's sum is many sums side by side (one per
 # vector lane), so it may be longer than a column's.
 LONG_ROW_SUM = 16384
