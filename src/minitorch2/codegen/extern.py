@@ -60,7 +60,7 @@ class ExternPrinter:
         return lines
 
     def call(self, kernel: ExternKernel) -> list[str]:
-        """`buf0 = mm(arg0_1, arg1_1)`, and what its result needs to have the planned strides."""
+        """`buf0 = torch_mm(arg0_1, arg1_1)`, and what its result needs to have the planned strides."""
         target = kernel.target
         fast = FAST_ENTRIES.get(target) if isinstance(target, OpOverload) else None
         arguments = [self.argument(a) for a in kernel.args]
@@ -88,7 +88,7 @@ class ExternPrinter:
             namespace = target.namespace
             path = f"torch.ops.{namespace}.{name}.{target._overloadname}"
             if fast is not None:
-                path = f"torch.{name}"
+                path, name = f"torch.{name}", f"torch_{name}"
             else:
                 name = f"{namespace}_{name}_{target._overloadname}"
             self.used[name] = path
