@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED
+from itertools import chain, takewhile
 from types import CodeType
 
 from minitorch2.bytecode.machine.assemble import assemble
@@ -23,6 +24,9 @@ from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.errors import ContinuationError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import reachable
+
+PUTS_ASIDE = frozenset({"LOAD_FAST_AND_CLEAR", "MAKE_CELL", "SWAP", "STORE_FAST"})
+"""What an inlined comprehension does to save and restore variables."""
 
 
 def make_continuation(
@@ -63,7 +67,8 @@ def make_continuation(
 
     Raises:
         ContinuationError: generators and coroutines, class bodies and modules, an instruction in
-            the prologue, or a `super()` without arguments that could no longer find its object.
+            the prologue, a `super()` without arguments that could no longer find its object, or an
+            inlined comprehension with a variable named like one that other functions captured.
     """
     instructions = disassemble(code)
     _check(code, instructions, index)
@@ -94,6 +99,38 @@ def _check(code: CodeType, instructions: Sequence[Instruction], index: int) -> N
         raise ContinuationError("only functions keep their variables in slots")
     if all(instruction.opname != "RESUME" for instruction in instructions[:index]):
         raise ContinuationError("the function has not started at this instruction")
+    if shadowed := shadowed_cells(instructions, index, code):
+        raise ContinuationError(f"a comprehension has put cells aside here: {sorted(shadowed)}")
+
+
+def shadowed_cells(
+    instructions: Sequence[Instruction], index: int, code: CodeType
+) -> frozenset[str]:
+    """The cells whose slots an inlined comprehension (PEP 709) uses for its own variables here.
+
+    It keeps the cells on the stack meanwhile, and its clean-up in case of an exception puts them
+    back: that tells it. (A plain store to a variable with a cell occurs nowhere else.) Around it
+    stand a few instructions that cannot raise; they belong to it.
+    """
+    first = last = index
+    while instructions[first].opname in PUTS_ASIDE and first > 0:
+        first -= 1
+    while instructions[last].opname in PUTS_ASIDE:
+        last += 1
+    restored = (_restored_by_cleanup(instructions, at) for at in range(first, last + 1))
+    return frozenset(code.co_cellvars).intersection(chain.from_iterable(restored))
+
+
+def _restored_by_cleanup(instructions: Sequence[Instruction], index: int) -> Iterator[str]:
+    """The variables that the exception handlers of comprehensions around an instruction store."""
+    handler = instructions[index].handler
+    while handler is not None:
+        cleanup = takewhile(
+            lambda one: one.opname not in ("RERAISE", "PUSH_EXC_INFO"),
+            instructions[instructions.index(handler.target) :],
+        )
+        yield from (one.argval for one in cleanup if one.opname == "STORE_FAST")
+        handler = handler.target.handler
 
 
 def _is_plain(code: CodeType, name: str) -> bool:

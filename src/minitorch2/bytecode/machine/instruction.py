@@ -8,7 +8,9 @@ after the opcode::
     locals      LOAD_FAST name              raises UnboundLocalError if the name is not bound
              |  STORE_FAST name  |  DELETE_FAST name
              |  LOAD_FAST_AND_CLEAR name    pushes the value (NULL if unbound) and unbinds the name;
-                                            a later STORE_FAST of NULL unbinds it again (3.12+)
+                                            a later STORE_FAST of NULL unbinds it again (3.12+:
+                                            inlined comprehensions; the name may be one with a cell,
+                                            whose slot is then lent to a plain variable)
     cells       MAKE_CELL name  |  COPY_FREE_VARS count
              |  LOAD_DEREF name  |  STORE_DEREF name  |  DELETE_DEREF name
              |  LOAD_CLOSURE name           pushes the cell itself

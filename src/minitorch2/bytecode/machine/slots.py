@@ -31,10 +31,6 @@ class Slots:
         own_cells = tuple(name for name in self.cellvars if name not in self.varnames)
         return self.varnames + own_cells + self.freevars
 
-    def holds_cell(self, index: int) -> bool:
-        """Whether the slot holds a cell once the function has started."""
-        return index >= len(self.varnames) or self.names[index] in self.cellvars
-
     def fast(self, name: str) -> int:
         """The slot that LOAD_FAST and its kin mean by a name."""
         return self._index(name, self.names)

@@ -102,6 +102,11 @@ FAMILIES: dict[str, tuple[str, list[tuple[object, ...]]]] = {
         "    return [g() for g in fs], x, h()",
         [(3,), (0,)],
     ),
+    "plain in comprehension, captured outside": (
+        "def f(n):\n    x = 7\n    h = lambda: x\n    r = [(x, lambda: n) for x in range(n)]\n"
+        "    return [a for a, _ in r], x, h(), [g() for _, g in r]",
+        [(3,), (0,)],
+    ),
     "free and local in comprehension": (
         "def f(n):\n    x = 7\n    def g():\n        r = [x for x in range(n)]\n        return r, x\n"
         "    return g()",

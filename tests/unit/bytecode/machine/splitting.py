@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import CellType, CodeType, FunctionType
 
 from minitorch2.bytecode.machine.assemble import assemble, encode, lay_out, stack_depths
-from minitorch2.bytecode.machine.continuation import make_continuation
+from minitorch2.bytecode.machine.continuation import make_continuation, shadowed_cells
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
 from minitorch2.bytecode.machine.liveness import live_names, successors
@@ -40,14 +40,12 @@ def split_points(code: CodeType) -> dict[int, int]:
         if i >= start
         and handling[i] == 0
         and d is not None
-        and instructions[i].opname
-        != "MAKE_CELL"  # the slot is empty there (inlined comprehensions)
+        and not shadowed_cells(instructions, i, code)
     }
 
 
 def exceptions_in_flight(instructions: Sequence[Instruction]) -> list[int | None]:
-    """How many exceptions are being handled before each instruction; None where it is not reached.
-    """
+    """How many exceptions are being handled before each instruction; None where it is not reached."""
     order = {instruction: index for index, instruction in enumerate(instructions)}
     counts: list[int | None] = [None] * len(instructions)
     waiting = [(0, 0)]
@@ -91,8 +89,7 @@ def stopping(code: CodeType, index: int, depth: int) -> CodeType:
 
 
 def in_two_steps(function: FunctionType, index: int, depth: int) -> Callable[..., object]:
-    """A function that does what `function` does, but goes on in a continuation at an instruction.
-    """
+    """A function that does what `function` does, but goes on in a continuation at an instruction."""
     code = function.__code__
     first = with_code(function, stopping(code, index, depth))
     live = live_names(disassemble(code), index, code)

@@ -208,3 +208,16 @@ def test_cell_and_free_variable_of_one_name_are_refused():
 
     with pytest.raises(BytecodeError, match="ambiguous"):
         disassemble(function.__code__)
+
+
+def test_closures_load_cells_and_comprehensions_plain_values():
+    """In 3.13 one opcode does both, even on the same slot."""
+
+    def function(n):
+        x = 7
+        return lambda: x, [(x,) for x in range(n)]
+
+    loads = [pair for pair in body(function) if pair[1] == "x" and pair[0].startswith("LOAD")]
+    assert ("LOAD_CLOSURE", "x") in loads
+    if sys.version_info >= (3, 12):
+        assert loads.count(("LOAD_FAST", "x")) == 1

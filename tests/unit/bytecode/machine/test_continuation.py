@@ -295,3 +295,15 @@ def test_class_bodies_are_refused():
     body = compile("class C:\n    x = 1\n    y = 2", "<program>", "exec").co_consts[0]
     with pytest.raises(ContinuationError, match="slots"):
         make_continuation(body, 3, ())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="comprehensions are functions before 3.12")
+def test_cells_put_aside_by_a_comprehension_are_refused():
+    def function(n):
+        x = 7
+        return [print(x) for x in range(n)], lambda: x
+
+    instructions = disassemble(function.__code__)
+    index = next(i for i, one in enumerate(instructions) if one.argval == "print")
+    with pytest.raises(ContinuationError, match="comprehension"):
+        make_continuation(function.__code__, index, ("x",), stack=4)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from minitorch2.bytecode.machine.decoder import Decoder, RawInstruction
 from minitorch2.bytecode.machine.encoder import Encoder
+from minitorch2.bytecode.machine.errors import BytecodeError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.machine.versions.version import BytecodeVersion
 
 
 def decode_load_fast(decoder: Decoder, raw: RawInstruction) -> None:
-    """LOAD_FAST also loads cells for closures (there is no LOAD_CLOSURE any more)."""
-    if decoder.slots.holds_cell(raw.arg):
+    """LOAD_FAST also loads cells for closures, since there is no LOAD_CLOSURE any more.
+
+    A free variable's slot always holds its cell. An own cell's slot may be lent to a plain variable
+    of a comprehension; `decode_function_attribute` knows which of these loads make a closure.
+    """
+    if raw.arg >= len(decoder.slots.names) - len(decoder.slots.freevars):
         decoder.emit("LOAD_CLOSURE", decoder.cell_name(raw.arg))
     else:
         decoder.emit("LOAD_FAST", decoder.fast_name(raw.arg))
@@ -24,9 +29,20 @@ def encode_load_closure(encoder: Encoder, instruction: Instruction) -> None:
 
 def decode_function_attribute(decoder: Decoder, raw: RawInstruction) -> None:
     """SET_FUNCTION_ATTRIBUTE adds a part to the function that was just made."""
-    parts = decoder.take_last("MAKE_FUNCTION").argval
     (part,) = (name for bit, name in enumerate(rules.FUNCTION_PARTS) if raw.arg >> bit & 1)
+    if part == "closure":
+        _mark_closure_loads(decoder)
+    parts = decoder.take_last("MAKE_FUNCTION").argval
     decoder.emit("MAKE_FUNCTION", parts | {part})
+
+
+def _mark_closure_loads(decoder: Decoder) -> None:
+    """Before `BUILD_TUPLE n; LOAD_CONST code; MAKE_FUNCTION` stand the loads of n cells."""
+    build_tuple = decoder.instructions[-3]
+    if build_tuple.opname != "BUILD_TUPLE":
+        raise BytecodeError("a closure is not made as expected")
+    for load in decoder.instructions[-3 - build_tuple.argval : -3]:
+        load.opname = "LOAD_CLOSURE"
 
 
 def encode_make_function(encoder: Encoder, instruction: Instruction) -> None:
