@@ -2,14 +2,14 @@
 
 Grammar::
 
-    guard ::= TensorMatch(source, metadata)        class, dtype, device, requires_grad, dispatch keys,
-                                                   ndim, sizes, strides: the eight checks
-            | IdMatch(source, object)              the very same object (functions, classes, modules)
+    guard ::= TensorMatch(source, metadata)        class, dtype, device, requires_grad, ndim, sizes,
+                                                   strides, dispatch keys: the eight checks
+            | IdMatch(source, object)              the very same object (function, class, module)
             | TypeMatch(source, class)             exactly this class
-            | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0, NaN is NaN
+            | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0
             | NoneMatch(source)
             | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
-            | AttributeAbsent(source, name) | AttributePresent(source, name) | KeyAbsent(source, key)
+            | AttributeGuard(source, name, present) | KeyAbsent(source, key)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
             | ShapeCondition(expression, symbols)
             | GradMode(enabled) | GlobalState(state)
@@ -192,7 +192,7 @@ def _size_checks(path: str, m: TensorMetadata, name: Name) -> Iterator[Check]:
 
 
 def is_permanent(value: object) -> bool:
-    """Whether an object may be held strongly by a guard, as it lives as long as the process does."""
+    """Whether an object may be held strongly by a guard, as it lives as long as the process."""
     return isinstance(value, ModuleType | BuiltinFunctionType | torch.dtype) or (
         isinstance(value, type) and not value.__flags__ & _HEAP_TYPE
     )

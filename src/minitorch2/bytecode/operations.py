@@ -110,9 +110,7 @@ def compare(
     if is_scalar(left) and is_scalar(right):
         return fold(function, [left, right])
     if (left.in_graph or right.in_graph) and _graph_operands(left, right):
-        return evaluator.capture.call_in_graph(
-            evaluator, "call_function", function, [left, right]
-        )
+        return evaluator.capture.call_in_graph(evaluator, "call_function", function, [left, right])
     if (number := compute(function, left, right)) is not None:
         return number
     result = _either(evaluator, left, right, name, reflected)
@@ -311,5 +309,5 @@ def format_value(
     if not value.is_constant():
         unsupported("format", f"the text of {value} is not known while capturing")
     constant = value.as_constant()
-    text = _CONVERSIONS[conversion](constant) if conversion else constant
-    return fold(format, [ConstantVariable(text), *([] if spec is None else [spec])])
+    shown = _CONVERSIONS[conversion](constant) if conversion else constant
+    return fold(format, [ConstantVariable(shown), *([] if spec is None else [spec])])

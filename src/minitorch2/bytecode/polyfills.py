@@ -16,7 +16,9 @@ from typing import Any, Final
 _MISSING: Any = object()
 
 
-def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING) -> Any:
+def reduce(
+    function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING
+) -> Any:
     """``functools.reduce``"""
     iterator = iter(iterable)
     if initial is _MISSING:
@@ -75,7 +77,7 @@ def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Itera
 
 def compress(data: Iterable[Any], selectors: Iterable[Any]) -> Iterator[Any]:
     """``itertools.compress``"""
-    for element, selected in zip(data, selectors):  # noqa: B905
+    for element, selected in zip(data, selectors):
         if selected:
             yield element
 

@@ -3,9 +3,10 @@
 Grammar::
 
     source ::= Local(name) | Global(name) | Cell(name)          roots of the captured frame
-             | Reference(name)                                  an object the compiled code holds on to
+             | Reference(name)                                  an object held by compiled code
              | Attribute(source, name) | Item(source, key)      one step further
-             | TypeOf(source) | Closure(source, index) | DictKey(source, index) | DictValue(source, index)
+             | TypeOf(source) | Closure(source, index)
+             | DictKey(source, index) | DictValue(source, index)
 
 One notion serves both users of a source: a guard evaluates the expression before the compiled code
 runs, and residual code evaluates it afterwards to load, rebuild or mutate the value.
@@ -33,7 +34,7 @@ class Source:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the expression always loads the same object, so that no guard is needed for that."""
+        """Whether the expression always loads the same object, so that it needs no guard."""
         return False
 
     def root(self) -> Source:
@@ -80,7 +81,7 @@ class CellSource(RootSource):
 class ReferenceSource(RootSource):
     """An object that the compiled code refers to by a private global name.
 
-    Used for objects with no path from the frame, such as the globals of an inlined function's module.
+    Used for objects with no path from the frame: the globals of an inlined function's module.
     """
 
     @property
@@ -115,7 +116,7 @@ class AttributeSource(StepSource):
     def step(self, base: str) -> str:
         if self.name.isidentifier() and not self.name.startswith("__"):
             return f"{base}.{self.name}"
-        # A name with leading underscores would be mangled inside a class; a keyword is no attribute.
+        # A name with leading underscores would be mangled inside a class.
         if self.name.isidentifier() and self.name.endswith("__"):
             return f"{base}.{self.name}"
         return f"getattr({base}, {self.name!r})"

@@ -2,15 +2,15 @@
 
 Every Python value that the evaluator meets is represented by a `VariableTracker`: what is known of
 it, where it came from (`source`), and which guards that knowledge depends on (`guards`). Operations
-on values are methods of trackers; a tracker that cannot model an operation raises `UnsupportedError`
-through `unsupported`, which ends the graph at that instruction and never gives a wrong answer.
+on values are methods of trackers; a tracker that cannot model an operation raises
+`UnsupportedError` through `unsupported`, which ends the graph at that instruction and never gives a wrong answer.
 PyTorch 2 paper, sections 3.4 and 3.5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from minitorch2.errors import UnsupportedError
 
@@ -36,8 +36,8 @@ def unsupported(code: str, cause: str, fix: str = "") -> NoReturn:
 class VariableTracker:
     """What is known of one Python value while a frame is evaluated symbolically.
 
-    Trackers are mutable where the value is: two names for one list share one tracker, so identity of
-    trackers is identity of values.
+    Trackers are mutable where the value is: two names for one list share one tracker, so
+    identity of trackers is identity of values.
     """
 
     in_graph: ClassVar[bool] = False
@@ -59,7 +59,7 @@ class VariableTracker:
         """Whether `as_constant` will succeed."""
         return False
 
-    def as_constant(self) -> object:
+    def as_constant(self) -> Any:  # the one place where a user's value comes back untyped
         """The value itself, when it is fully known while capturing."""
         return unsupported("not-a-constant", f"{self} is not a constant")
 
@@ -92,7 +92,7 @@ class VariableTracker:
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """``value.name(*args, **kwargs)``; special methods too (``__getitem__``, ``__add__``, ...)."""
+        """``value.name(*args, **kwargs)``; special methods too (``__getitem__``, ...)."""
         return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:

@@ -220,7 +220,7 @@ def _deque(capture: Capture, value: deque[Any], source: Source) -> VariableTrack
 
 def _field_names(cls: type) -> tuple[str, ...]:
     """Field names of a named tuple class or of one of `torch.return_types`."""
-    names = getattr(cls, "_fields", None) or getattr(cls, "__match_args__", ())
+    names: Any = getattr(cls, "_fields", None) or getattr(cls, "__match_args__", ())
     return tuple(names) if issubclass(cls, tuple) else ()
 
 
@@ -235,7 +235,7 @@ def _entries(
     capture: Capture, value: dict[Any, Any], source: Source
 ) -> list[tuple[VariableTracker, VariableTracker]]:
     """Keys are wrapped at once; values stay lazy."""
-    entries = []
+    entries: list[tuple[VariableTracker, VariableTracker]] = []
     for index, (key, element) in enumerate(value.items()):
         if is_constant_value(key) or _is_constant_tuple(key):
             key_tracker = literal(key)

@@ -295,9 +295,7 @@ def power(
 
 
 @models(divmod)
-def divide(
-    evaluator: Evaluator, left: VariableTracker, right: VariableTracker
-) -> VariableTracker:
+def divide(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """``divmod(left, right)``"""
     parts = [operations.binary(evaluator, symbol, left, right) for symbol in ("//", "%")]
     return TupleVariable(parts)
@@ -397,9 +395,7 @@ def same_object(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) ->
     return ConstantVariable(operations.is_same(a, b))
 
 
-models(operator.is_not)(
-    lambda evaluator, a, b: ConstantVariable(not operations.is_same(a, b))
-)
+models(operator.is_not)(lambda evaluator, a, b: ConstantVariable(not operations.is_same(a, b)))
 
 
 @models(operator.truth)
@@ -423,7 +419,9 @@ def store_item(
 
 
 @models(operator.contains)
-def contains(evaluator: Evaluator, owner: VariableTracker, item: VariableTracker) -> VariableTracker:
+def contains(
+    evaluator: Evaluator, owner: VariableTracker, item: VariableTracker
+) -> VariableTracker:
     """``operator.contains(owner, item)``"""
     return operations.contains(evaluator, owner, item)
 

@@ -1,7 +1,7 @@
 """Classes as values: their attributes, calling them, `super`.
 
-PyTorch 2 paper, sections 3.5 (*UserDefinedClassVariable*) and 3.7: a construction makes a placeholder
-and inlines ``__init__``; if the object lives on, residual code makes it without its constructor.
+PyTorch 2 paper, sections 3.5 (*UserDefinedClassVariable*) and 3.7: a construction makes a
+placeholder and inlines ``__init__``; if the object lives on, residual code makes it without its constructor.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_function,
     class_lookup,
     class_tracker,
+    inherits,
     is_trusted,
 )
 from minitorch2.bytecode.trackers.exceptions import ExceptionVariable
@@ -155,7 +156,8 @@ class ClassVariable(VariableTracker):
             same = self.value is getattr(args[0], "value", None)
             return ConstantVariable(same == (name == "__eq__"))
         if name == "__contains__" and issubclass(self.value, enum.Enum):
-            return fold(lambda item: item in self.value, args)
+            members: Any = self.value
+            return fold(lambda item: item in members, args)
         if name == "__len__" and issubclass(self.value, enum.Enum):
             return ConstantVariable(len(self.value))
         if name == "__iter__":
@@ -246,11 +248,9 @@ class ClassVariable(VariableTracker):
         return residual.reference(self.value)
 
 
-def new_object(
-    evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]
-) -> ObjectVariable:
+def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> ObjectVariable:
     """``object.__new__(cls)``, or that of the built-in container that `cls` derives from."""
-    if type(cls).__call__ is not type.__call__:
+    if class_lookup(type(cls), "__call__")[0] is not type:
         unsupported("metaclass", f"{cls.__name__} has a metaclass with its own __call__")
     container: VariableTracker | None = None
     if issubclass(cls, dict):
@@ -271,7 +271,7 @@ def new_object(
 def _is_plain(cls: type) -> bool:
     """Whether instances are laid out as those of `object`: C code adds nothing to them."""
     new = class_lookup(cls, "__new__")[1]
-    return cls.__new__ is object.__new__ or isinstance(new, staticmethod)
+    return inherits(cls, "__new__") or isinstance(new, staticmethod)
 
 
 def named_tuple(
@@ -296,7 +296,9 @@ def named_tuple(
 class SuperVariable(VariableTracker):
     """``super(start, owner)``."""
 
-    def __init__(self, start: type, owner: VariableTracker, owner_type: type, through_class: bool) -> None:
+    def __init__(
+        self, start: type, owner: VariableTracker, owner_type: type, through_class: bool
+    ) -> None:
         super().__init__()
         self.start, self.owner = start, owner
         self.owner_type, self.through_class = owner_type, through_class
@@ -325,7 +327,7 @@ def make_super(
     start: VariableTracker | None = None,
     owner: VariableTracker | None = None,
 ) -> VariableTracker:
-    """``super()`` finds its class in the cell ``__class__`` and its owner in the first parameter."""
+    """``super()`` finds its class in the cell ``__class__``, its owner in the first parameter."""
     if start is None:
         cell = evaluator.cells.get("__class__")
         if cell is None or not evaluator.code.co_argcount:
@@ -343,5 +345,3 @@ def _first_parameter(evaluator: Evaluator) -> VariableTracker:
     if name in evaluator.cells:
         return evaluator.cells[name].load()
     return evaluator.locals[name]
-
-

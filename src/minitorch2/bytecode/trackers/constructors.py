@@ -42,7 +42,6 @@ from minitorch2.bytecode.trackers.mapping import (
 from minitorch2.bytecode.trackers.sequence import (
     DequeVariable,
     ListVariable,
-    RangeVariable,
     SizeVariable,
     SliceVariable,
     TupleVariable,
@@ -90,9 +89,7 @@ def make_set(evaluator: Evaluator, values: VariableTracker | None = None) -> Var
 
 
 @constructs(frozenset)
-def make_frozenset(
-    evaluator: Evaluator, values: VariableTracker | None = None
-) -> VariableTracker:
+def make_frozenset(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
     """``frozenset(values)``"""
     return SetVariable(_elements(evaluator, values), frozenset)
 
@@ -353,7 +350,9 @@ def _over_lists(function: Any) -> None:
     def rule(
         evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
     ) -> VariableTracker:
-        values = [a if a.is_constant() and not _is_iterable(a) else _elements(evaluator, a) for a in args]
+        values = [
+            a if a.is_constant() and not _is_iterable(a) else _elements(evaluator, a) for a in args
+        ]
         real = [v.as_constant() if isinstance(v, VariableTracker) else v for v in values]
         options = {name: value.as_constant() for name, value in kwargs.items()}
         rows = [TupleVariable(row) for row in function(*real, **options)]

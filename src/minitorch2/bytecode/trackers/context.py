@@ -105,9 +105,7 @@ def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
 
 
 @constructs(torch.no_grad)
-def make_no_grad(
-    evaluator: Evaluator, function: VariableTracker | None = None
-) -> VariableTracker:
+def make_no_grad(evaluator: Evaluator, function: VariableTracker | None = None) -> VariableTracker:
     """``torch.no_grad()``, or ``torch.no_grad(function)``."""
     made = GradModeVariable(torch.no_grad, False)
     return made if function is None else DecoratedVariable(made, function)
@@ -156,9 +154,7 @@ class AutocastVariable(ModeledVariable):
 
     def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
         function = torch.amp.autocast_mode._exit_autocast
-        evaluator.capture.call_in_graph(
-            evaluator, "call_function", function, [self.entered.pop()]
-        )
+        evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
         return NONE
 
 
@@ -189,5 +185,3 @@ class EnteredAutocast(VariableTracker):
 
     def as_argument(self) -> Any:
         return self.node
-
-

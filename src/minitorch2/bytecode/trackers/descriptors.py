@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.tensor_names import words
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -30,9 +31,9 @@ BUILTIN_METHODS = (
 )
 DATA_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
-TRUSTED_MODULES: Final = frozenset(
-    "torch builtins math operator itertools functools collections enum abc typing types dataclasses "
-    "copy contextlib numbers inspect sys os warnings numpy re string random".split()
+TRUSTED_MODULES: Final = words(
+    "torch builtins math operator itertools functools collections enum abc typing types dataclasses"
+    " copy contextlib numbers inspect sys os warnings numpy re string random"
 )
 """Top-level packages whose modules and classes nobody changes: their attributes need no guards."""
 
@@ -55,6 +56,11 @@ def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type,
         if name in base.__dict__:
             return base, base.__dict__[name]
     return cls, MISSING
+
+
+def inherits(cls: type, name: str) -> bool:
+    """Whether a class leaves a method as `object` defines it."""
+    return class_lookup(cls, name)[0] is object
 
 
 def class_attribute_source(evaluator: Evaluator, cls: type, name: str, value: object) -> Source:
@@ -130,7 +136,9 @@ def _python_descriptor(
     if not isinstance(getter, types.FunctionType):
         if owner is None and isinstance(getattr(descriptor, "value", None), type):
             return descriptor
-        unsupported("descriptor", f"attribute {name!r} of a {cls.__name__} is a built-in descriptor")
+        unsupported(
+            "descriptor", f"attribute {name!r} of a {cls.__name__} is a built-in descriptor"
+        )
     from_owner = owner or evaluator.capture.wrap(None, evaluator.capture.reference(None))
     args = [from_owner, class_tracker(evaluator, cls)]
     return descriptor.call_method(evaluator, "__get__", args, {})
@@ -165,7 +173,8 @@ class BuiltinMethodVariable(VariableTracker):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         if isinstance(self.value, types.BuiltinFunctionType | types.ClassMethodDescriptorType):
-            return self.cls.call_class_method(evaluator, self.name, args, kwargs)  # type: ignore[attr-defined, no-any-return]
+            class_method: Any = getattr(self.cls, "call_class_method")  # noqa: B009
+            return class_method(evaluator, self.name, args, kwargs)  # type: ignore[no-any-return]
         owner, rest = (args[0], args[1:]) if self.owner is None else (self.owner, args)
         builtin = getattr(owner, "call_builtin", None)
         if builtin is not None:

@@ -1,4 +1,4 @@
-"""Methods on their way to a call: built-in ones by name, Python functions bound to their first argument.
+"""Methods on their way to a call: built-in ones by name, functions bound to their first argument.
 
 Slides: ``GetAttrVariable(obj, name="sum")``; paper, section 3.5: *UserMethodVariable*.
 """

@@ -1,7 +1,7 @@
 """Iterators, as CPython makes them: lazy, consumed by use, one `__next__` at a time.
 
-An iterator made while capturing that is still alive after the graph is rebuilt as an iterator of the
-same class over what is left. One that came from outside is never advanced: that is a graph break.
+An iterator made while capturing that is still alive after the graph is rebuilt as an iterator of
+the same class over what is left. One that came from outside is never advanced: that is a graph break.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from minitorch2.bytecode.trackers.modeled import ModeledVariable
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
+
+
+LIST_ITERATOR: type = type(iter([]))
 
 
 class IteratorVariable(ModeledVariable):
@@ -57,7 +60,7 @@ class SequenceIterator(IteratorVariable):
     """
 
     def __init__(
-        self, elements: Sequence[VariableTracker], cls: type = type(iter([])), start: int = 0
+        self, elements: Sequence[VariableTracker], cls: type = LIST_ITERATOR, start: int = 0
     ) -> None:
         super().__init__()
         self.elements = elements
@@ -137,7 +140,7 @@ class ZipVariable(IteratorVariable):
         return self.pack(elements)
 
     def _check_all_ended(self, evaluator: Evaluator, number: int) -> None:
-        """The iterator `number` ended first: the ones before must have nothing more, nor the rest."""
+        """The iterator `number` ended first: then none of the others may have more."""
         if number > 0:
             before = "argument 1" if number == 1 else f"arguments 1-{number}"
             raise_observed(ValueError, f"zip() argument {number + 1} is shorter than {before}")
@@ -270,9 +273,7 @@ class ChainVariable(IteratorVariable):
 class SliceIterator(IteratorVariable):
     """``itertools.islice(iterator, start, stop, step)``."""
 
-    def __init__(
-        self, iterator: VariableTracker, start: int, stop: int | None, step: int
-    ) -> None:
+    def __init__(self, iterator: VariableTracker, start: int, stop: int | None, step: int) -> None:
         super().__init__()
         self.iterator, self.skip, self.step = iterator, start, step
         self.left = None if stop is None else max(0, stop - start)

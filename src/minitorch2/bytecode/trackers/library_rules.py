@@ -46,12 +46,16 @@ def shallow_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
 @models(copy.deepcopy)
 def deep_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     """``copy.deepcopy`` of containers of constants"""
+    return _deep_copy(value)
+
+
+def _deep_copy(value: VariableTracker) -> VariableTracker:
     if isinstance(value, ConstantVariable):
         return value
     if isinstance(value, TupleVariable | ListVariable):
-        return value.make([deep_copy(evaluator, element) for element in value.realized()])
+        return value.make([_deep_copy(element) for element in value.realized()])
     if isinstance(value, DictVariable):
-        return value.make((key, deep_copy(evaluator, element)) for key, element in value.pairs())
+        return value.make((key, _deep_copy(element)) for key, element in value.pairs())
     return unsupported("copy", f"copy.deepcopy of {value}")
 
 

@@ -69,7 +69,9 @@ class DictVariable(ModeledVariable):
 
     def pairs(self) -> list[Entry]:
         """All entries, none lazy."""
-        return [(key, self.lookup(key)) for key, _ in self.entries.values()]  # type: ignore[misc]
+        for hash_key, (key, value) in self.entries.items():
+            self.entries[hash_key] = (key, realize(value))
+        return list(self.entries.values())
 
     def keys(self) -> list[VariableTracker]:
         """The keys in order."""
@@ -418,11 +420,10 @@ def keys_as_names(evaluator: Evaluator, value: VariableTracker) -> dict[str, Var
     return named
 
 
-def _wrap_dict(value: dict[Any, Any]) -> VariableTracker:
+def _wrap_dict(value: dict[Any, Any]) -> DictVariable:
     return DictVariable(((literal(k), literal(v)) for k, v in value.items()), type(value))
 
 
 register_literal(dict, _wrap_dict)
 register_literal(OrderedDict, _wrap_dict)
-register_literal(MappingProxyType, lambda v: MappingProxyVariable(_wrap_dict(dict(v))))  # type: ignore[arg-type]
-
+register_literal(MappingProxyType, lambda v: MappingProxyVariable(_wrap_dict(dict(v))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -97,9 +97,7 @@ class ModuleVariable(ObjectVariable):
             return True
         return super().truth(evaluator)
 
-    def plain_set_attribute(
-        self, evaluator: Evaluator, name: str, value: VariableTracker
-    ) -> None:
+    def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         """Writes go through ``nn.Module.__setattr__`` again when they are applied."""
         parameters = self.instance_dict().get("_parameters", {})
         if isinstance(parameters, dict) and name in parameters:
@@ -110,8 +108,8 @@ class ModuleVariable(ObjectVariable):
 
     def shadows_fallback(self, name: str) -> bool:
         """``nn.Module.__setattr__`` keeps a name in one place: either registered or plain."""
-        attributes = self.instance_dict()
-        return not any(name in attributes.get(registry, ()) for registry in REGISTRIES)  # type: ignore[operator]
+        registries: list[Any] = [self.instance_dict().get(registry, ()) for registry in REGISTRIES]
+        return not any(name in registry for registry in registries)
 
 
 def _global_hooks() -> bool:

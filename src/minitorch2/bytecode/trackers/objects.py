@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
 from minitorch2.bytecode.observed import ObservedError, raise_observed
-from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import NONE, NOT_IMPLEMENTED, ConstantVariable
@@ -25,6 +24,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_function,
     class_lookup,
     class_tracker,
+    inherits,
     is_trusted,
 )
 from minitorch2.bytecode.trackers.mapping import DictVariable
@@ -63,7 +63,7 @@ class ObjectVariable(VariableTracker):
         return self.cls
 
     def hash_key(self) -> Hashable:
-        if self.cls.__hash__ is not object.__hash__:
+        if not inherits(self.cls, "__hash__"):
             unsupported("hash", f"the hash of a {self.cls.__name__} is user-defined")
         return ("object", id(self if self.value is MISSING else self.value))
 
@@ -124,8 +124,10 @@ class ObjectVariable(VariableTracker):
             return pending
         if pending is None and name in self.instance_dict():
             return self._own_attribute(evaluator, name)
-        if raw is MISSING:
+        if raw is MISSING and pending is None:
             return self._absent(evaluator, name)
+        if raw is MISSING:
+            return self._raise_absent(name)
         if self.source is not None and pending is None and not name.startswith("__"):
             self._guard_not_shadowed(evaluator, name)
         return bind(evaluator, self, self.cls, found_in, name, raw)
@@ -133,7 +135,7 @@ class ObjectVariable(VariableTracker):
     def attribute_source(self, name: str) -> Source:
         """Where an attribute of the real object is loaded from, without running user code."""
         assert self.source is not None
-        if self.cls.__getattribute__ is object.__getattribute__:
+        if inherits(self.cls, "__getattribute__"):
             return AttributeSource(self.source, name)
         return ItemSource(AttributeSource(self.source, "__dict__"), name)
 
@@ -184,6 +186,9 @@ class ObjectVariable(VariableTracker):
                 self.guards |= {evaluator.capture.add_guard(guard)}
             elif self.shadows_fallback(name):
                 self._guard_not_shadowed(evaluator, name)
+        return self._raise_absent(name)
+
+    def _raise_absent(self, name: str) -> VariableTracker:
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"
         return raise_observed(AttributeError, message)
 
@@ -210,9 +215,7 @@ class ObjectVariable(VariableTracker):
         else:
             self.plain_set_attribute(evaluator, name, value)
 
-    def plain_set_attribute(
-        self, evaluator: Evaluator, name: str, value: VariableTracker
-    ) -> None:
+    def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         """``object.__setattr__(self, name, value)``."""
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
@@ -359,7 +362,7 @@ def _ne(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> 
 
 
 def _text(owner: ObjectVariable, evaluator: Evaluator) -> VariableTracker:
-    if owner.cls.__repr__ is not object.__repr__:
+    if not inherits(owner.cls, "__repr__"):
         return owner.call_method(evaluator, "__repr__", [], {})
     return unsupported("identity", "the default text of an object shows its address")
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class SequenceVariable(ModeledVariable):
-    """What lists and tuples share. `elements` may be lazy: take them out with `element` or `items`."""
+    """What lists and tuples share. `elements` may be lazy until `element` or `items` takes them."""
 
-    CLS: ClassVar[type] = object
+    CLS: ClassVar[Any] = object
 
     def __init__(self, elements: Sequence[VariableTracker], **options: Any) -> None:
         super().__init__(**options)
@@ -47,7 +47,7 @@ class SequenceVariable(ModeledVariable):
         return f"{type(self).__name__}(length={len(self.elements)}, source={self.source})"
 
     def python_type(self) -> type:
-        return self.CLS
+        return self.CLS  # type: ignore[no-any-return]
 
     def make(self, elements: Sequence[VariableTracker]) -> SequenceVariable:
         """A new sequence of the same kind."""
@@ -70,10 +70,10 @@ class SequenceVariable(ModeledVariable):
         return all(element.is_constant() for element in self.realized())
 
     def as_constant(self) -> Any:
-        return self.CLS([element.as_constant() for element in self.realized()])  # type: ignore[call-arg]
+        return self.CLS([element.as_constant() for element in self.realized()])
 
     def as_argument(self) -> Argument:
-        return self.CLS([element.as_argument() for element in self.realized()])  # type: ignore[call-arg]
+        return self.CLS([element.as_argument() for element in self.realized()])
 
     def truth(self, evaluator: Evaluator) -> bool:
         return bool(self.elements)
@@ -106,11 +106,11 @@ class SequenceVariable(ModeledVariable):
         start: VariableTracker | None = None,
         stop: VariableTracker | None = None,
     ) -> VariableTracker:
-        bounds = slice(start and start.as_constant(), stop and stop.as_constant())
+        bounds: Any = slice(start and start.as_constant(), stop and stop.as_constant())
         for index in range(len(self.elements))[bounds]:
             if operations.equal(evaluator, self.element(index), item):
                 return ConstantVariable(index)
-        return raise_observed(ValueError, f"{item} is not in {self.CLS.__name__}")
+        return raise_observed(ValueError, f"{item} is not in {self.python_type().__name__}")
 
     def py_count(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(
@@ -125,10 +125,10 @@ class SequenceVariable(ModeledVariable):
         try:
             return range(len(self.elements))[index]
         except IndexError:
-            raise_observed(IndexError, f"{self.CLS.__name__} index out of range")
+            raise_observed(IndexError, f"{self.python_type().__name__} index out of range")
         except TypeError:
             name = key.python_type().__name__
-            kind = self.CLS.__name__
+            kind = self.python_type().__name__
             raise_observed(TypeError, f"{kind} indices must be integers or slices, not {name}")
 
     # Comparing ----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def as_index(evaluator: Evaluator, key: VariableTracker) -> int:
 class TupleVariable(SequenceVariable):
     """A tuple."""
 
-    CLS = tuple
+    CLS: ClassVar[Any] = tuple
 
     def hash_key(self) -> Hashable:
         return ("tuple", *(element.hash_key() for element in self.realized()))
@@ -235,11 +235,10 @@ class SizeVariable(TupleVariable):
         return SizeVariable(elements) if whole else TupleVariable(elements)
 
     def py_numel(self, evaluator: Evaluator) -> VariableTracker:
-        return functools.reduce(
-            lambda a, b: operations.binary(evaluator, "*", a, b),
-            self.elements,
-            ConstantVariable(1),
-        )
+        product: VariableTracker = ConstantVariable(1)
+        for element in self.elements:
+            product = operations.binary(evaluator, "*", product, element)
+        return product
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
@@ -251,7 +250,11 @@ class NamedTupleVariable(TupleVariable):
     """A named tuple, or one of `torch.return_types`: a tuple class with names for its elements."""
 
     def __init__(
-        self, elements: Sequence[VariableTracker], cls: type, fields: tuple[str, ...], **options: Any
+        self,
+        elements: Sequence[VariableTracker],
+        cls: type,
+        fields: tuple[str, ...],
+        **options: Any,
     ) -> None:
         super().__init__(elements, **options)
         self.cls = cls
@@ -297,23 +300,21 @@ class NamedTupleVariable(TupleVariable):
         return f"{cls}([{self.names(residual)}])"
 
 
-def inherited_attribute(
-    evaluator: Evaluator, owner: VariableTracker, name: str
-) -> VariableTracker:
+def inherited_attribute(evaluator: Evaluator, owner: VariableTracker, name: str) -> VariableTracker:
     """An attribute that a Python class gives to a container: a method, property or constant."""
     cls = owner.python_type()
     capture = evaluator.capture
-    class_tracker = capture.wrap(cls, capture.reference(cls))
-    return class_tracker.bind_attribute(evaluator, owner, name)  # type: ignore[attr-defined, no-any-return]
+    class_tracker: Any = capture.wrap(cls, capture.reference(cls))
+    return class_tracker.bind_attribute(evaluator, owner, name)  # type: ignore[no-any-return]
 
 
 class ListVariable(SequenceVariable):
     """A list."""
 
-    CLS = list
+    CLS: ClassVar[Any] = list
 
     def hash_key(self) -> Hashable:
-        return raise_observed(TypeError, f"unhashable type: '{self.CLS.__name__}'")
+        return raise_observed(TypeError, f"unhashable type: '{self.python_type().__name__}'")
 
     def changed(self, evaluator: Evaluator) -> list[VariableTracker]:
         """The elements, about to change."""
@@ -334,7 +335,7 @@ class ListVariable(SequenceVariable):
 
     def py_pop(self, evaluator: Evaluator, index: VariableTracker | None = None) -> VariableTracker:
         if not self.elements:
-            raise_observed(IndexError, f"pop from empty {self.CLS.__name__}")
+            raise_observed(IndexError, f"pop from empty {self.python_type().__name__}")
         at = self.index_of(evaluator, index or ConstantVariable(-1))
         element = self.element(at)
         del self.changed(evaluator)[at]
@@ -345,7 +346,7 @@ class ListVariable(SequenceVariable):
             if operations.equal(evaluator, self.element(index), item):
                 del self.changed(evaluator)[index]
                 return
-        raise_observed(ValueError, f"{self.CLS.__name__}.remove(x): x not in list")
+        raise_observed(ValueError, f"{self.python_type().__name__}.remove(x): x not in list")
 
     def py_clear(self, evaluator: Evaluator) -> None:
         self.changed(evaluator).clear()
@@ -570,9 +571,9 @@ def tuple_of(elements: Sequence[VariableTracker]) -> TupleVariable:
     return TupleVariable(elements)
 
 
-def _wrap_elements(make: Callable[[list[VariableTracker]], VariableTracker]) -> Callable[
-    [Any], VariableTracker
-]:
+def _wrap_elements(
+    make: Callable[[list[VariableTracker]], VariableTracker],
+) -> Callable[[Any], VariableTracker]:
     return lambda values: make([literal(value) for value in values])
 
 

@@ -83,7 +83,7 @@ class SymbolicNumberVariable(VariableTracker):
         return PYTHON_TYPES[type(self.number)]
 
     def as_argument(self) -> Argument:
-        return expr_of(self.number)  # type: ignore[arg-type]
+        return expr_of(self.number)
 
     def truth(self, evaluator: Evaluator) -> bool:
         return bool(self.number != 0 if isinstance(self.number, torch.SymInt) else self.number)

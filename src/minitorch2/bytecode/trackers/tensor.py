@@ -1,7 +1,7 @@
 """Tensors: a node of the graph and a fake value, no data.
 
-Metadata (shape, dtype, device, ...) is known while capturing and folds; operators become nodes; what
-needs the data ends the graph. PyTorch 2 paper, section 3.5 (*TensorVariable*).
+Metadata (shape, dtype, device, ...) is known while capturing and folds; operators become nodes;
+what needs the data ends the graph. PyTorch 2 paper, section 3.5 (*TensorVariable*).
 """
 
 from __future__ import annotations
@@ -18,49 +18,22 @@ from minitorch2.bytecode.trackers.constant import ConstantVariable, literal
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.sequence import SizeVariable, TupleVariable
 from minitorch2.bytecode.trackers.symbolic import from_number
+from minitorch2.bytecode.trackers.tensor_names import (
+    BINARY,
+    COMPARISONS,
+    IMPURE_METHODS,
+    METADATA,
+    METADATA_METHODS,
+    SCALAR_READS,
+    TENSOR_ATTRIBUTES,
+    UNARY,
+)
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.fake_tensor import FakeTensor
     from minitorch2.graph.node import Argument, Node
-
-METADATA: Final = frozenset(
-    "dtype device layout ndim requires_grad itemsize nbytes is_cuda is_cpu is_xpu is_mps is_sparse "
-    "is_sparse_csr is_quantized is_mkldnn is_meta is_nested names retains_grad".split()
-)
-"""Attributes that are known while capturing."""
-
-METADATA_METHODS: Final = frozenset(
-    "dim ndimension size stride numel nelement element_size is_floating_point is_complex is_signed "
-    "is_contiguous get_device storage_offset is_conj is_neg is_inference has_names".split()
-)
-"""Methods that are known while capturing."""
-
-TENSOR_ATTRIBUTES: Final = frozenset(["T", "mT", "H", "mH", "real", "imag", "data"])
-"""Attributes that are tensors computed from this one."""
-
-SCALAR_READS: Final = frozenset(
-    "item tolist numpy __int__ __float__ __bool__ __complex__ __index__ __array__ __format__ "
-    "__repr__ __str__ equal allclose is_nonzero data_ptr cpu_numpy".split()
-) - {"equal", "allclose"}
-"""Methods that need the data."""
-
-IMPURE_METHODS: Final = frozenset(
-    "backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ set_ "
-    "share_memory_ resize_ resize_as_ untyped_storage storage apply_ map_ map2_ pin_memory "
-    "record_stream __reduce_ex__ __deepcopy__ dlpack __dlpack__ to_sparse refine_names".split()
-)
-"""Methods with effects that a graph does not express."""
-
-REFLECTED: Final = {
-    f"__{name}__": getattr(operator, name.rstrip("_") if name not in ("and", "or") else name + "_")
-    for name in "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor".split()
-}
-UNARY: Final = {"__neg__": operator.neg, "__pos__": operator.pos, "__invert__": operator.invert}
-COMPARISONS: Final = {
-    f"__{name}__": getattr(operator, name) for name in ("lt", "le", "eq", "ne", "gt", "ge")
-}
 
 
 class TensorVariable(VariableTracker):
@@ -147,7 +120,7 @@ class TensorVariable(VariableTracker):
             unsupported("tensor-method", f"Tensor.{name} has effects that a graph does not express")
         special = SPECIAL_METHODS.get(name)
         if special is not None:
-            return special(self, evaluator, *args)
+            return special(self, evaluator, *args)  # type: ignore[no-any-return]
         if name.startswith("__"):
             return self._operator(evaluator, name, args)
         if not hasattr(torch.Tensor, name):
@@ -160,7 +133,9 @@ class TensorVariable(VariableTracker):
     ) -> VariableTracker:
         real = [arg.as_constant() for arg in args]
         try:
-            value = getattr(self.fake, name)(*real, **{k: v.as_constant() for k, v in kwargs.items()})
+            value = getattr(self.fake, name)(
+                *real, **{k: v.as_constant() for k, v in kwargs.items()}
+            )
         except (IndexError, TypeError, RuntimeError) as error:
             raise_as_observed(error)
         if isinstance(value, tuple):
@@ -172,13 +147,13 @@ class TensorVariable(VariableTracker):
         self, evaluator: Evaluator, name: str, args: Sequence[VariableTracker]
     ) -> VariableTracker:
         call = evaluator.capture.call_in_graph
-        for table in (UNARY, REFLECTED, COMPARISONS):
+        for table in (UNARY, BINARY, COMPARISONS):
             if name in table:
                 return call(evaluator, "call_function", table[name], [self, *args])
-        if name.startswith("__r") and f"__{name[3:]}" in REFLECTED:
-            function = REFLECTED[f"__{name[3:]}"]
+        if name.startswith("__r") and f"__{name[3:]}" in BINARY:
+            function = BINARY[f"__{name[3:]}"]
             return call(evaluator, "call_function", function, [args[0], self])
-        if name.startswith("__i") and f"__{name[3:]}" in REFLECTED:
+        if name.startswith("__i") and f"__{name[3:]}" in BINARY:
             function = getattr(operator, name.strip("_"))
             return call(evaluator, "call_function", function, [self, *args])
         if not hasattr(torch.Tensor, name):

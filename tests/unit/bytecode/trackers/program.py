@@ -6,6 +6,7 @@ import copy
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -29,13 +30,21 @@ def same(a: Any, b: Any) -> bool:
         return [*a] == [*b] and all(same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple | deque):
         return len(a) == len(b) and all(map(same, a, b))
-    if dataclasses.is_dataclass(a) or type(a).__module__ == "tests":
-        return same(vars(a), vars(b))
+    if isinstance(a, torch.nn.Module):
+        return same(a.state_dict(), b.state_dict())
     if isinstance(a, float) and a != a:
         return b != b
-    if hasattr(a, "__dict__") and type(a).__eq__ is object.__eq__ and not callable(a):
+    if isinstance(a, FunctionType):
+        return bool(a.__qualname__ == b.__qualname__)
+    if _is_instance(a):
         return same(vars(a), vars(b))
-    return bool(a == b) or (callable(a) and a.__qualname__ == b.__qualname__)
+    return bool(a == b)
+
+
+def _is_instance(value: Any) -> bool:
+    """Whether a value is an instance of a user's class that says nothing of equality."""
+    plain = type(value).__eq__ is object.__eq__ or dataclasses.is_dataclass(value)
+    return hasattr(value, "__dict__") and plain and not isinstance(value, type)
 
 
 def check(

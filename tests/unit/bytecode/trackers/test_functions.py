@@ -1,5 +1,8 @@
 """Functions: inlined calls, closures, defaults, partials, generators, polyfills."""
 
+# The programs under test are written in every style.
+# ruff: noqa: RUF017, B007
+
 from __future__ import annotations
 
 import copy
@@ -11,6 +14,7 @@ import typing
 from typing import Any
 
 import torch
+
 from tests.unit.bytecode.trackers.program import check
 
 X = torch.arange(4.0)
@@ -105,7 +109,14 @@ def test_escaping_closure() -> None:
         return inner
 
     made, expected = minitorch2.compile(program, backend="eager")(X), program(X)
-    for name in ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__doc__", "__module__"):
+    for name in (
+        "__name__",
+        "__qualname__",
+        "__defaults__",
+        "__kwdefaults__",
+        "__doc__",
+        "__module__",
+    ):
         assert getattr(made, name) == getattr(expected, name)
     assert made.__annotations__ == expected.__annotations__
     assert torch.equal(made(1), expected(1)) and len(made.__closure__) == 1
@@ -143,8 +154,17 @@ def test_partial_reduce_operator_itertools() -> None:
         pairs = list(itertools.product([1, 2], "ab"))
         sliced = list(itertools.islice(itertools.count(5), 1, 6, 2))
         longest = list(itertools.zip_longest([1, 2], [3]))
-        return double(x), total, chained, sums, pairs, sliced, longest, \
-            list(itertools.starmap(pow, [(2, 3)])), operator.itemgetter
+        return (
+            double(x),
+            total,
+            chained,
+            sums,
+            pairs,
+            sliced,
+            longest,
+            list(itertools.starmap(pow, [(2, 3)])),
+            operator.itemgetter,
+        )
 
     check(program, X)
 
@@ -157,8 +177,11 @@ def test_generators() -> None:
         yield from [x, 4]
 
     def program(x: torch.Tensor) -> Any:
-        return sum(numbers(x)), [y * 2 for y in numbers(1)], any(y > 2 for y in numbers(1)), tuple(
-            a for a, _ in zip(numbers(2), "ab")
+        return (
+            sum(numbers(x)),
+            [y * 2 for y in numbers(1)],
+            any(y > 2 for y in numbers(1)),
+            tuple(a for a, _ in zip(numbers(2), "ab")),
         )
 
     check(program, X)
@@ -170,7 +193,13 @@ def test_copies_casts_and_math() -> None:
         other = copy.copy(values)
         other.append(3)
         y = typing.cast(torch.Tensor, x)
-        return values, other, copy.deepcopy(values), y + math.pi + math.floor(2.5), math.prod([2, 3])
+        return (
+            values,
+            other,
+            copy.deepcopy(values),
+            y + math.pi + math.floor(2.5),
+            math.prod([2, 3]),
+        )
 
     check(program, X)
 
@@ -178,8 +207,16 @@ def test_copies_casts_and_math() -> None:
 def test_any_all_sum_min_max_sorted_key() -> None:
     def program(x: torch.Tensor) -> Any:
         words = ["bbb", "a", "cc"]
-        return any(w == "a" for w in words), all(words), sum([[1], [2]], []), min(words, key=len), \
-            max(words), sorted(words, key=len), max([], default=3), sum(x for _ in range(2))
+        return (
+            any(w == "a" for w in words),
+            all(words),
+            sum([[1], [2]], []),
+            min(words, key=len),
+            max(words),
+            sorted(words, key=len),
+            max([], default=3),
+            sum(x for _ in range(2)),
+        )
 
     check(program, X)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.unit.bytecode.trackers.program import check
 from torch import nn
 
 import minitorch2
 from minitorch2 import stages
+from tests.unit.bytecode.trackers.program import check
 
 X = torch.randn(2, 4, generator=torch.Generator().manual_seed(0))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from tests.unit.bytecode.trackers.program import check
 
 X = torch.arange(4.0)
@@ -147,8 +148,18 @@ class Record(OrderedDict[str, Any]):
 
 def test_attributes_methods_properties() -> None:
     def program(x: torch.Tensor, o: Any) -> Any:
-        return o(x), o.double, o.make(2).apply(x), o.twice(x), type(o).shared, o.dynamic, \
-            hasattr(o, "nothing"), getattr(o, "nothing", 3), isinstance(o, Base), o.heavy
+        return (
+            o(x),
+            o.double,
+            o.make(2).apply(x),
+            o.twice(x),
+            type(o).shared,
+            o.dynamic,
+            hasattr(o, "nothing"),
+            getattr(o, "nothing", 3),
+            isinstance(o, Base),
+            o.heavy,
+        )
 
     check(program, X, Derived(3))
 

