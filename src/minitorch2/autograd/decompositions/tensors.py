@@ -197,13 +197,18 @@ def arange_start(start: Any, end: Any, **options: Any) -> Tensor:
 @register_decomposition(aten.tril.default)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """``x`` on and below a diagonal, 0 above."""
-    return torch.where(_below_diagonal(x, diagonal), x, 0)
+    return torch.where(_below_diagonal(x, diagonal), x, _zero_like(x))
 
 
 @register_decomposition(aten.triu.default)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """``x`` on and above a diagonal, 0 below."""
-    return torch.where(_below_diagonal(x, diagonal - 1), 0, x)
+    return torch.where(_below_diagonal(x, diagonal - 1), _zero_like(x), x)
+
+
+def _zero_like(x: Tensor) -> Tensor:
+    """A zero of the same dtype: the number 0 would promote a bool mask to int64."""
+    return torch.zeros((), dtype=x.dtype, device=x.device)
 
 
 def _below_diagonal(x: Tensor, diagonal: int) -> Tensor:
