@@ -52,6 +52,12 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     LoweringError for a cycle of decompositions.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise PyTorch wraps each dispatch in a guard of its own compiler, whose import on
+        # first use takes seconds.
+        return False
+
     def __init__(self, decompositions: Decompositions) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.graph = Graph()

@@ -18,6 +18,8 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_kernels import FAKE_KERNELS
+from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -76,6 +78,12 @@ class FakeTensor(torch.Tensor):
 
 class FakeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active, operators without a fake argument (factories) give fake tensors too."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise PyTorch wraps each dispatch in a guard of its own compiler, whose import on
+        # first use takes seconds.
+        return False
 
     def __torch_dispatch__(
         self,
@@ -246,11 +254,20 @@ def _run_cached(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     if known is not None:
         return _thaw(known)
-    result = func(*args, **kwargs)
+    result = _run_meta(func, args, kwargs)
     if len(_RESULTS) >= _MOST_RESULTS:
         _RESULTS.clear()
     _RESULTS[key] = _freeze(result)
     return result
+
+
+def _run_meta(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    result = None
+    if func in FAKE_KERNELS:
+        result = FAKE_KERNELS[func](*args, **kwargs)
+    elif is_plain_pointwise(func):
+        result = pointwise_result(func, args, kwargs)
+    return func(*args, **kwargs) if result is None else result
 
 
 def _key(value: Any) -> Any:

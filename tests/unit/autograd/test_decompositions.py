@@ -30,7 +30,7 @@ ACTIVATIONS = {
         "prelu": lambda x: F.prelu(x, torch.tensor([0.2])), "logit": lambda x: torch.logit(torch.sigmoid(x)),
         "square": torch.square, "rsub": lambda x: 1.5 - x, "reciprocal": lambda x: 1 / (x * x + 1),
         "nan_to_num": lambda x: torch.nan_to_num(torch.where(x > 1, float("nan"), x)),
-        "lerp": lambda x: torch.lerp(x, x * 2, 0.3) + torch.lerp(x, x * 2, torch.sigmoid(x)),
+        "lerp": lambda x: torch.lerp(x, x * 2, 0.3) + torch.lerp(x, x * 2, -3.0) + torch.lerp(x, x * 2, torch.sigmoid(x)),
         "addcmul": lambda x: torch.addcmul(x, x, x, value=0.5) + torch.addcdiv(x, x, x.exp(), value=2),
         "masked_fill": lambda x: x.masked_fill(x > 1, float("-inf")).softmax(-1),
         "tril_triu": lambda x: torch.tril(x) + torch.triu(x, 1) * 2,

@@ -1,5 +1,8 @@
 """The joint graph: the slides' example, provenance, no needless nodes, partial graphs, refusals."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -155,6 +158,25 @@ def test_a_submodules_buffers_are_written_back() -> None:
         torch.testing.assert_close(run(x)[0], reference(x))
     for a, b in zip(norm.buffers(), reference.buffers(), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_tracing_a_model_does_not_import_pytorchs_own_compiler() -> None:
+    """Its import takes seconds; PyTorch's Python meta kernels and dispatch modes trigger it."""
+    program = """
+import sys, torch, torch.nn.functional as F
+from minitorch2.graph import Graph, GraphModule
+from minitorch2.autograd import DECOMPOSITIONS, trace_program
+graph = Graph()
+x, w, b = (graph.placeholder(n) for n in "xwb")
+h = graph.call_function(F.linear, (x, w, b))
+h = graph.call_function(F.layer_norm, (graph.call_function(F.gelu, (h,)), (8,)))
+p = graph.call_method("split", (h, 4, 1))
+graph.output((graph.call_function(torch.cat, (p, 1)), graph.call_function(F.softmax, (h, -1))))
+values = [torch.randn(s, requires_grad=True) for s in ((3, 8), (8, 8), (8,))]
+trace_program(GraphModule(graph), values, DECOMPOSITIONS, differentiate=True)
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_data_dependence_is_an_error_with_a_reason() -> None:

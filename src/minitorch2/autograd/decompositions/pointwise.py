@@ -43,9 +43,10 @@ def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
     if isinstance(weight, Tensor):
         near, far = start + weight * distance, end - distance * (1 - weight)
         return torch.where(torch.abs(weight) < 0.5, near, far)
-    if abs(weight) < 0.5:
-        return start + distance * weight
-    return end - distance * (1 - weight)
+    share = float(weight)
+    if abs(share) < 0.5:
+        return start + distance * share
+    return end - distance * (1 - share)
 
 
 @register_decomposition(aten.rsub.Tensor)

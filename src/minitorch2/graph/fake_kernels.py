@@ -1,0 +1,43 @@
+"""Our own metadata rules for common operators whose meta kernels in PyTorch are Python.
+
+A rule answers with a meta tensor, or with None where it does not apply and PyTorch's kernel must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def addmm(bias: Tensor, a: Tensor, b: Tensor, **scales: Any) -> Tensor | None:
+    """The metadata of ``a @ b``; the bias must expand to it."""
+    result: Tensor = aten.mm.default(a, b)
+    bias.expand(result.shape)  # raises where the operator would
+    return result
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
+    """Contiguous inputs of one rank give a contiguous result of the promoted dtype."""
+    first = tensors[0]
+    if not all(t.dim() == first.dim() and t.is_contiguous() for t in tensors):
+        return None
+    dim = dim % max(first.dim(), 1)
+    rest = {(*t.shape[:dim], *t.shape[dim + 1 :]) for t in tensors}
+    if len(rest) != 1 or first.dim() == 0:
+        return None  # PyTorch's kernel says what is wrong
+    shape = list(first.shape)
+    shape[dim] = sum(t.shape[dim] for t in tensors)
+    dtype = reduce(torch.promote_types, (t.dtype for t in tensors))
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Tensor | None]]] = {
+    aten.addmm.default: addmm,
+    aten.cat.default: cat,
+}
