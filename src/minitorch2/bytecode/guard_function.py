@@ -6,9 +6,9 @@
                                                      return True
 
 The function is straight-line. It takes the parameters of the guarded function, reads that
-function's globals and cells, and loads each access path once: ``a.b.c`` and ``a.b.d`` share a temporary for
-``a.b``, so guards along a chain of n objects cost O(n). A second function, made from the same
-checks, is slow and says which guard fails first and why.
+function's globals and cells, and loads each access path once: ``a.b.c`` and ``a.b.d`` share
+a temporary for ``a.b``, so guards along a chain of n objects cost O(n). A second function, made
+from the same checks, is slow and says which guard fails first and why.
 PyTorch 2 paper, section 3.3.
 """
 

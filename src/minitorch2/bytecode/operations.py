@@ -119,7 +119,7 @@ def compare(
     if symbol in ("==", "!="):
         return ConstantVariable(is_same(left, right) == (symbol == "=="))
     kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
-    raise_observed(TypeError, f"'{symbol}' not supported between instances of {kinds}")
+    return raise_observed(TypeError, f"'{symbol}' not supported between instances of {kinds}")
 
 
 def equal(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:

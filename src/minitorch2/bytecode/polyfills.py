@@ -21,13 +21,9 @@ def reduce(
 ) -> Any:
     """``functools.reduce``"""
     iterator = iter(iterable)
-    if initial is _MISSING:
-        for value in iterator:
-            break
-        else:
-            raise TypeError("reduce() of empty iterable with no initial value")
-    else:
-        value = initial
+    value = next(iterator, _MISSING) if initial is _MISSING else initial
+    if value is _MISSING:
+        raise TypeError("reduce() of empty iterable with no initial value")
     for element in iterator:
         value = function(value, element)
     return value
@@ -38,12 +34,9 @@ def accumulate(
 ) -> Iterator[Any]:
     """``itertools.accumulate``"""
     iterator = iter(iterable)
-    total = initial
-    if initial is None:
-        for total in iterator:
-            break
-        else:
-            return
+    total = next(iterator, _MISSING) if initial is None else initial
+    if total is _MISSING:
+        return
     yield total
     for element in iterator:
         total = func(total, element)

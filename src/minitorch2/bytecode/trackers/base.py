@@ -3,7 +3,8 @@
 Every Python value that the evaluator meets is represented by a `VariableTracker`: what is known of
 it, where it came from (`source`), and which guards that knowledge depends on (`guards`). Operations
 on values are methods of trackers; a tracker that cannot model an operation raises
-`UnsupportedError` through `unsupported`, which ends the graph at that instruction and never gives a wrong answer.
+`UnsupportedError` through `unsupported`, which ends the graph at that instruction and never
+gives a wrong answer.
 PyTorch 2 paper, sections 3.4 and 3.5.
 """
 

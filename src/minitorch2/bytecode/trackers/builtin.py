@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import fold, literal
-from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
+from minitorch2.bytecode.trackers.symbolic import compute
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -105,9 +105,8 @@ class BuiltinVariable(VariableTracker):
         operands = (*args, *kwargs.values())
         if self.value in PURE and all(operand.is_constant() for operand in operands):
             return fold(self.value, args, kwargs)
-        if self.value in PURE and any(isinstance(a, SymbolicNumberVariable) for a in operands):
-            if (number := self._compute(args)) is not None:
-                return number
+        if (number := self._compute(args)) is not None:
+            return number
         rule = BUILTINS.get(self.value)
         if rule is None:
             module = getattr(self.value, "__module__", None) or "builtins"
@@ -116,16 +115,12 @@ class BuiltinVariable(VariableTracker):
         return literal(None) if result is None else result
 
     def _compute(self, args: Sequence[VariableTracker]) -> VariableTracker | None:
-        if self.value in (hash, format, repr, ascii, len):
+        """The function of symbolic numbers, if it has a symbolic form."""
+        if self.value not in PURE or self.value in (hash, format, repr, ascii, len, math.sqrt):
             return None
-        function = SYMBOLIC_MATH.get(self.value, self.value)
-        return compute(function, *args)
+        return compute(self.value, *args)
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
         return residual.reference(self.value)
-
-
-SYMBOLIC_MATH: Final[dict[Any, Any]] = {}
-"""Replacements of `math` functions that keep symbolic numbers symbolic."""

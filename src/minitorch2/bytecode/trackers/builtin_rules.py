@@ -16,7 +16,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import models
 from minitorch2.bytecode.trackers.classes import ClassVariable
 from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable
-from minitorch2.bytecode.trackers.descriptors import MISSING
+from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.functions import FunctionVariable, is_none
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
@@ -89,7 +89,8 @@ def _classes(evaluator: Evaluator, value: VariableTracker) -> list[Any]:
 def is_callable(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     """``callable(value)``"""
     known = FunctionVariable | ClassVariable | BoundMethodVariable | GetAttrVariable
-    return ConstantVariable(isinstance(value, known) or hasattr(value.python_type(), "__call__"))
+    has_call = class_lookup(value.python_type(), "__call__")[1] is not MISSING
+    return ConstantVariable(isinstance(value, known) or has_call)
 
 
 @models(hasattr)
@@ -306,10 +307,9 @@ def rounded(
     evaluator: Evaluator, value: VariableTracker, digits: VariableTracker | None = None
 ) -> VariableTracker:
     """``round(value, digits)``"""
-    if isinstance(value, TensorVariable):
-        kwargs = {} if digits is None else {"decimals": digits}
-        return value.call_method(evaluator, "round", [], kwargs)
-    return unsupported("builtin", f"round of {value}")
+    kind = value.python_type().__name__
+    result = operations.special(evaluator, value, "__round__", *([] if digits is None else [digits]))
+    return result or raise_observed(TypeError, f"type {kind} doesn't define __round__ method")
 
 
 @models(format)

@@ -1,12 +1,14 @@
 """Classes as values: their attributes, calling them, `super`.
 
 PyTorch 2 paper, sections 3.5 (*UserDefinedClassVariable*) and 3.7: a construction makes a
-placeholder and inlines ``__init__``; if the object lives on, residual code makes it without its constructor.
+placeholder and inlines ``__init__``; if the object lives on, residual code makes it without its
+constructor.
 """
 
 from __future__ import annotations
 
 import enum
+import operator
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +29,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     is_trusted,
 )
 from minitorch2.bytecode.trackers.exceptions import ExceptionVariable
+from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.mapping import DictVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
 from minitorch2.bytecode.trackers.sequence import (
@@ -158,6 +161,9 @@ class ClassVariable(VariableTracker):
         if name == "__contains__" and issubclass(self.value, enum.Enum):
             members: Any = self.value
             return fold(lambda item: item in members, args)
+        if name in ("__or__", "__ror__") and args[0].is_constant():
+            operands = [self, args[0]] if name == "__or__" else [args[0], self]
+            return fold(operator.or_, operands)
         if name == "__len__" and issubclass(self.value, enum.Enum):
             return ConstantVariable(len(self.value))
         if name == "__iter__":
@@ -344,4 +350,4 @@ def _first_parameter(evaluator: Evaluator) -> VariableTracker:
     name = evaluator.code.co_varnames[0]
     if name in evaluator.cells:
         return evaluator.cells[name].load()
-    return evaluator.locals[name]
+    return realize(evaluator.locals[name])

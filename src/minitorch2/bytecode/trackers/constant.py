@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import Argument
 
 SCALAR_TYPES = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented))
-TORCH_CONSTANT_TYPES = (
+OTHER_CONSTANT_TYPES = (
+    types.UnionType,
     torch.dtype,
     torch.device,
     torch.layout,
@@ -40,7 +41,7 @@ _LITERALS: dict[type, Callable[[Any], VariableTracker]] = {}
 
 def is_constant_value(value: object) -> bool:
     """Whether a Python value is represented by `ConstantVariable`."""
-    return type(value) in SCALAR_TYPES or isinstance(value, (*TORCH_CONSTANT_TYPES, enum.Enum))
+    return type(value) in SCALAR_TYPES or isinstance(value, (*OTHER_CONSTANT_TYPES, enum.Enum))
 
 
 def register_literal(cls: type, wrap: Callable[[Any], VariableTracker]) -> None:
@@ -71,7 +72,7 @@ def fold(
     real_kwargs = {name: value.as_constant() for name, value in (kwargs or {}).items()}
     try:
         result = function(*real_args, **real_kwargs)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (whatever the user's operation raises)
         raise_as_observed(error)
     return literal(result)
 
@@ -108,7 +109,7 @@ class ConstantVariable(VariableTracker):
     def truth(self, evaluator: Evaluator) -> bool:
         try:
             return bool(self.value)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever the user's operation raises)
             raise_as_observed(error)
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:

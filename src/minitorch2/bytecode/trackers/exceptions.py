@@ -28,7 +28,6 @@ class ExceptionVariable(VariableTracker):
         super().__init__()
         self.kind = kind
         self.arguments = list(arguments)
-        self.cause: VariableTracker | None = None
 
     def python_type(self) -> type:
         return self.kind
@@ -43,7 +42,7 @@ class ExceptionVariable(VariableTracker):
         if name == "args":
             return TupleVariable(self.arguments)
         if name in ("__cause__", "__context__"):
-            return self.cause or ConstantVariable(None)
+            return ConstantVariable(None)
         if not hasattr(self.kind, name):
             raise_observed(
                 AttributeError, f"{self.kind.__name__!r} object has no attribute {name!r}"
@@ -51,6 +50,7 @@ class ExceptionVariable(VariableTracker):
         return super().get_attribute(evaluator, name)
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        evaluator.capture.side_effects.new_object(self)
         evaluator.capture.side_effects.store_attribute(self, name, value)
 
     def call_method(

@@ -290,6 +290,6 @@ class CachedFunctionVariable(VariableTracker):
                 *(arg.as_constant() for arg in args),
                 **{name: value.as_constant() for name, value in kwargs.items()},
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever the user's function raises)
             raise_as_observed(error)
         return evaluator.capture.wrap(result, evaluator.capture.reference(result))

@@ -1,7 +1,8 @@
 """Iterators, as CPython makes them: lazy, consumed by use, one `__next__` at a time.
 
 An iterator made while capturing that is still alive after the graph is rebuilt as an iterator of
-the same class over what is left. One that came from outside is never advanced: that is a graph break.
+the same class over what is left. One that came from outside is never advanced: that is a
+graph break.
 """
 
 from __future__ import annotations

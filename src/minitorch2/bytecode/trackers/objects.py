@@ -244,9 +244,9 @@ class ObjectVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if not hasattr(self.cls, "__call__"):
-            raise_observed(TypeError, f"{self.cls.__name__!r} object is not callable")
         found_in, raw = class_lookup(self.cls, "__call__")
+        if raw is MISSING:
+            raise_observed(TypeError, f"{self.cls.__name__!r} object is not callable")
         method = bind(evaluator, self, self.cls, found_in, "__call__", raw)
         return method.call(evaluator, args, kwargs)
 
