@@ -130,7 +130,10 @@ class _GraphLowering:
             try:
                 check_dtypes((args, kwargs, node.meta["val"]))
                 args, kwargs = positional(target, args, kwargs)
-                return rule(*args, **kwargs)
+                result = rule(*args, **kwargs)
+                if agrees(result, node.meta["val"]):
+                    return result
+                reason = "its lowering and eager disagree about the result's form"
             except NoLoopForm as form:
                 reason = str(form)
         return lower_by_fallback(target, args, kwargs, node.meta["val"], reason)
@@ -222,6 +225,17 @@ def positional(
         if not argument.kwarg_only:
             result.append(rest.pop(argument.name, argument.default_value))
     return tuple(result), rest
+
+
+def agrees(result: LoweredValue, fake: Any) -> bool:
+    """Whether a lowered value has the dtype, the rank and the known sizes of the fake result."""
+    if isinstance(result, TensorBox):
+        pairs = zip(result.size, map(expr_of, fake.shape))
+        same_sizes = all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+        return result.dtype == fake.dtype and result.ndim == fake.ndim and same_sizes
+    if isinstance(result, (tuple, list)):
+        return len(result) == len(fake) and all(map(agrees, result, fake))
+    return True
 
 
 def check_dtypes(values: Any) -> None:

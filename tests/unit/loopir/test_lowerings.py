@@ -10,6 +10,7 @@ from torch import tensor
 from minitorch2.loopir.buffers import ExternKernel
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import lower_graph
+from minitorch2.loopir.lowering import LOWERINGS
 from tests.unit.loopir.trace_aten import check, trace
 
 aten = torch.ops.aten
@@ -462,3 +463,11 @@ def test_results_that_alias_an_input_are_copied():
     lowered = lower_graph(trace(lambda x: x.t(), [complex_input]))
     (kernel,) = lowered.buffers
     assert kernel.copies_result and kernel.out_variant is None
+
+
+def test_a_lowering_that_disagrees_with_eager_is_not_used(monkeypatch):
+    wrong = LOWERINGS[aten.sin.default]
+    monkeypatch.setitem(
+        LOWERINGS, aten.cos.default, lambda x: wrong(x.view((4,), lambda i: (0, 0)))
+    )
+    check(lambda x: x.cos() + 1, X, fallbacks=1)

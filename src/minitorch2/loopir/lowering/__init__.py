@@ -1,12 +1,13 @@
 """One small function per operator: aten -> loops. Importing this package fills `LOWERINGS`.
 
-registry.py    the table and its decorators     pointwise.py   arithmetic, comparison, logic
-mathematics.py functions of floats              activation.py  activations and their backward
-conversion.py  copies and dtypes                view.py        views
-creation.py    tensors from nothing             reduction.py   sums, maxima, variances
-indexing.py    gather, index, embedding         combine.py     concatenation, padding
-matmul.py      library calls by choice
-fallback.py    any operator without a lowering runs as eager PyTorch runs it
+registry.py       the table and its decorators    pointwise.py      arithmetic, comparison, logic
+mathematics.py    functions of floats             activation.py     activations, their backward
+conversion.py     copies and dtypes               view.py           views
+creation.py       tensors from nothing            reduction.py      sums, maxima, variances
+reduction_loops.py  how they become loops         normalization.py  softmax, logsumexp, norms
+indexing.py       gather, index, embedding        combine.py        concatenation, padding
+matmul.py         library calls by choice
+fallback.py       any operator without a lowering runs as eager PyTorch runs it
 """
 
 from minitorch2.loopir.lowering import (
@@ -17,6 +18,7 @@ from minitorch2.loopir.lowering import (
     indexing,
     mathematics,
     matmul,
+    normalization,
     pointwise,
     reduction,
     view,
@@ -25,5 +27,5 @@ from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
 __all__ = [
     "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "lowering",
-    "mathematics", "matmul", "pointwise", "reduction", "view",
+    "mathematics", "matmul", "normalization", "pointwise", "reduction", "view",
 ]  # fmt: skip

@@ -1,0 +1,174 @@
+"""How a reduction becomes loops: one nest over the kept dimensions, another over the reduced ones.
+
+A few elements are combined by an expression without a loop. Very many elements with few results
+are reduced in two stages, so that the first runs in parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+
+from minitorch2 import config
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.expressions import Expr, floor_div, product, to_expr
+from minitorch2.loopir.layout import Size
+from minitorch2.loopir.loops import Index, InnerFn, Pointwise, Reduction, ReductionFn
+from minitorch2.loopir.lowering.conversion import convert
+from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
+from minitorch2.loopir.views import normalize_dim
+
+Dims: TypeAlias = int | Sequence[int] | None
+
+COMBINE: dict[str, str] = {
+    "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or",
+    "xor_sum": "bitwise_xor",
+}  # fmt: skip
+"""The elementwise primitive that combines two values of a reduction."""
+
+
+class ReducedDims:
+    """Which dimensions are reduced, and how an element's index is made of its two halves."""
+
+    def __init__(self, x: TensorBox, dim: Dims, keepdim: bool) -> None:
+        self.ndim, self.keepdim = x.ndim, keepdim
+        self.reduced = reduced_dims(x.ndim, dim)
+        self.kept = [d for d in range(x.ndim) if d not in self.reduced]
+        self.reduction_ranges: Size = tuple(x.size[d] for d in self.reduced)
+        self.ranges: Size = tuple(
+            1 if d in self.reduced else x.size[d]
+            for d in range(x.ndim)
+            if keepdim or d in self.kept
+        )
+
+    def join(self, index: Index, reduction_index: Index) -> Index:
+        """The full index of an element from its kept and its reduced coordinates."""
+        outer = [index[d] for d in self.kept] if self.keepdim else list(index)
+        full = dict(zip(self.kept, outer, strict=True))
+        full |= dict(zip(self.reduced, reduction_index, strict=True))
+        return tuple(full[d] for d in range(self.ndim))
+
+
+def reduced_dims(ndim: int, dim: Dims) -> list[int]:
+    """The dimensions to reduce, sorted; None or an empty list means all."""
+    if isinstance(dim, int):
+        return [normalize_dim(dim, ndim)] if ndim else []
+    return sorted({normalize_dim(d, ndim) for d in dim}) if dim and ndim else list(range(ndim))
+
+
+def make_reduction(
+    x: TensorBox, kind: ReductionKind, dim: Dims, keepdim: bool, dtype: torch.dtype
+) -> TensorBox:
+    """Reduce dimensions of `x`, converted to `dtype` first; the result has dtype `dtype`.
+
+    A few elements are combined by an expression instead of a loop, which fuses with its readers;
+    very many, with few results, in two stages that run in parallel.
+    """
+    dims = ReducedDims(x, dim, keepdim)
+    load = cast(x, dtype).make_loader()
+    count = product(dims.reduction_ranges)
+    few = max(config.current().unroll_reductions_threshold, 2)
+    if isinstance(count, int) and 0 < count < few:
+        return _unrolled(x.device, dtype, dims, load, kind)
+
+    def inner_fn(index: Index, reduction_index: Index) -> Value:
+        return load(dims.join(index, reduction_index))
+
+    pieces = pieces_of(dims)
+    if pieces > 1:
+        return _in_two_stages(x.device, dtype, dims, inner_fn, kind, pieces)
+    return TensorBox.create(
+        Reduction(x.device, dtype, dims.ranges, inner_fn, dims.reduction_ranges, kind,
+                  compute_dtype(dtype))
+    )  # fmt: skip
+
+
+def _unrolled(
+    device: torch.device, dtype: torch.dtype, dims: ReducedDims, load: InnerFn, kind: ReductionKind
+) -> TensorBox:
+    positions = _all_positions([int(n) for n in dims.reduction_ranges])
+
+    def inner_fn(index: Index) -> Value:
+        values = [load(dims.join(index, position)) for position in positions]
+        result: Value = values[0]
+        for value in values[1:]:
+            result = getattr(ops, COMBINE[kind])(result, value)
+        return result
+
+    return TensorBox.create(Pointwise(device, dtype, dims.ranges, inner_fn))
+
+
+SPLIT_BELOW_OUTPUTS = 32
+SPLIT_FROM_ELEMENTS = 1 << 16
+MOST_PIECES = 128
+
+
+def pieces_of(dims: ReducedDims) -> int:
+    """Into how many partial results a reduction is cut, 1 for not at all.
+
+    Few outputs of many elements each would keep most processors idle. The first reduced dimension
+    is cut into equal pieces, so addresses stay linear.
+    """
+    outputs, count = product(dims.ranges), product(dims.reduction_ranges)
+    first = dims.reduction_ranges[0] if dims.reduction_ranges else 1
+    if not (isinstance(outputs, int) and isinstance(count, int) and isinstance(first, int)):
+        return 1
+    if outputs > SPLIT_BELOW_OUTPUTS or count < SPLIT_FROM_ELEMENTS:
+        return 1
+    return max(p for p in range(1, MOST_PIECES + 1) if first % p == 0)
+
+
+def _in_two_stages(
+    device: torch.device,
+    dtype: torch.dtype,
+    dims: ReducedDims,
+    inner_fn: ReductionFn,
+    kind: ReductionKind,
+    pieces: int,
+) -> TensorBox:
+    """Partial results in the compute dtype, one for each piece, and their combination."""
+    first, *others = dims.reduction_ranges
+    length = floor_div(first, pieces)
+    kept = compute_dtype(dtype)
+
+    def partial(index: Index, reduction_index: Index) -> Value | tuple[Value, Value]:
+        head = to_expr(index[-1] * length + reduction_index[0])
+        return inner_fn(index[:-1], (head, *reduction_index[1:]))
+
+    ranges, rest = (*dims.ranges, pieces), (length, *others)
+    stage = TensorBox.create(Reduction(device, kept, ranges, partial, rest, kind, kept))
+    load = stage.make_loader()
+
+    def combine(index: Index, reduction_index: Index) -> Value:
+        return load((*index, *reduction_index))
+
+    return TensorBox.create(Reduction(device, dtype, dims.ranges, combine, (pieces,), kind, kept))
+
+
+def _all_positions(sizes: list[int]) -> list[tuple[int, ...]]:
+    positions: list[tuple[int, ...]] = [()]
+    for size in sizes:
+        positions = [(*position, i) for position in positions for i in range(size)]
+    return positions
+
+
+def accumulation_dtype(x: TensorBox, dtype: torch.dtype | None) -> torch.dtype:
+    """The dtype of a sum or product: the asked one, or int64 for integers and bool."""
+    return dtype or (x.dtype if x.dtype.is_floating_point else torch.int64)
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that intermediate sums are kept in."""
+    return compute_dtype(dtype)
+
+
+def count_of(x: TensorBox, dim: Dims) -> Expr:
+    """How many elements are reduced into one."""
+    return product(x.size[d] for d in reduced_dims(x.ndim, dim))
+
+
+def cast(x: TensorBox, dtype: torch.dtype) -> TensorBox:
+    """`x` as `dtype`: itself if it is that already."""
+    return x if x.dtype == dtype else convert(x, dtype)
