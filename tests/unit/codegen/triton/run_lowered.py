@@ -45,8 +45,10 @@ class Kernels:
         self.inplace: dict[str, str] = {}
         for position, node in enumerate(self.schedule.nodes):
             if isinstance(node, (SchedulerNode, FusedSchedulerNode)):
-                own = {b.name for b in bodies(node)} if can_write_in_place(node) else set()
+                own = {b.name for b in bodies(node)}
                 inplace = {t: s for t, s in self.schedule.inplace.items() if t in own}
+                if not can_write_in_place(node, self.buffers):
+                    inplace = {}
                 self.inplace |= inplace
                 self.kernels[position] = print_triton_kernel(
                     node, self.buffers, name=f"kernel_{position}",
@@ -83,7 +85,7 @@ class Kernels:
 
     def arguments(self, kernel: TritonKernel) -> list[int]:
         addresses = [self.memory[name].data_ptr() for name in kernel.pointers]
-        return [self._number(kernel.xnumel), *addresses, *map(self._number, kernel.sizes)]
+        return [self._number(kernel.programs), *addresses, *map(self._number, kernel.sizes)]
 
     def _poisoned(self, buffer: Buffer) -> torch.Tensor:
         """New memory full of rubbish, so that an element that no kernel writes is seen."""

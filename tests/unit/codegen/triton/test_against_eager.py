@@ -9,6 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from minitorch2.codegen.triton import domain
+from minitorch2.codegen.triton.blocks import Blocks
 from tests.unit.codegen.triton.run_lowered import check, kernels_of
 
 SPECIAL = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 1e-30])
@@ -213,22 +215,49 @@ ROWS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops over blocks of 16, so that short rows take several steps."""
+    monkeypatch.setattr(domain, "reduction_blocks", lambda *_: Blocks(2, 1, r=16))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_in_one_kernel(name: str) -> None:
+    made = check(ROWS[name], torch.randn(5, 37))
+    assert "for roffset" not in made.texts[0]
+
+
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_rows_in_one_kernel(name: str, dynamic: bool) -> None:
+@pytest.mark.usefixtures("small_blocks")
+def test_rows_in_one_kernel_with_loops(name: str, dynamic: bool) -> None:
     made = check(ROWS[name], torch.randn(5, 37), dynamic=dynamic)
-    assert ("for roffset" in made.texts[0]) == dynamic
+    extent = "rnumel" if dynamic else "37"
+    assert f"for roffset in range(0, {extent}, RBLOCK)" in made.texts[0]
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_long_rows_in_one_kernel_with_a_loop(name: str) -> None:
-    made = check(ROWS[name], torch.randn(2, 8200), atol=1e-5, rtol=1e-4)
-    assert "for roffset in range(0, 8200, RBLOCK)" in made.texts[0]
-
-
+@pytest.mark.usefixtures("small_blocks")
 def test_columns_in_a_loop() -> None:
     made = check(lambda a: (a.sum(0), a.argmax(0), (a > 3).any(0)), torch.randn(130, 5))
     assert "for roffset" in made.texts[0]
+
+
+def test_long_rows_loop() -> None:
+    made = check(lambda a: a.sum(-1), torch.randn(2, 20000))
+    assert "for roffset in range(0, 20000, RBLOCK)" in made.texts[0]
+    assert "eviction_policy='evict_first'" in made.texts[0]
+
+
+@pytest.mark.parametrize("shape", [(33, 70), (64, 64), (16, 100)])
+def test_transposed_reads_are_tiled(shape: tuple[int, int]) -> None:
+    x, y = torch.randn(shape), torch.randn(shape[::-1])
+    made = check(lambda a, b: (a.t() + b, (a.t() * b).exp()), x, y)
+    assert "YBLOCK" in made.texts[0]
+
+
+def test_tiles_of_four_dimensions() -> None:
+    made = check(lambda a: a.permute(0, 2, 3, 1).contiguous() * 2, torch.randn(2, 17, 5, 7))
+    assert "YBLOCK" in made.texts[0]
 
 
 def test_symbolic_sizes_are_arguments() -> None:
