@@ -1,4 +1,6 @@
-"""Random programs of views, writes, pointwise operators and reductions, traced to functional graphs."""
+"""Random programs of views, writes, pointwise operators and reductions, traced to functional
+graphs.
+"""
 
 import operator
 import pickle
@@ -58,7 +60,11 @@ def test_every_way_to_run_a_graph_agrees(graph: Graph, x: int, y: int) -> None:
 def test_passes_keep_values_and_shrink(graph: Graph, x: int, y: int) -> None:
     module = GraphModule(graph)
     expected, length = module(x, y), len(graph)
-    for run in (passes.eliminate_common_subexpressions, passes.eliminate_dead_code, passes.fold_constants):
+    for run in (
+        passes.eliminate_common_subexpressions,
+        passes.eliminate_dead_code,
+        passes.fold_constants,
+    ):
         run(module)
         verify(module)
         assert module(x, y) == expected and len(graph) <= length

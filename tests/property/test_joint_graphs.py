@@ -16,11 +16,17 @@ from tests.unit.autograd.programs import check, copies, joint_of, partition_of
 
 def leaves() -> list[torch.Tensor]:
     torch.manual_seed(2)
-    return [torch.randn(4, 6, requires_grad=True), torch.randn(4, 6, requires_grad=True), torch.randn(6)]
+    return [
+        torch.randn(4, 6, requires_grad=True),
+        torch.randn(4, 6, requires_grad=True),
+        torch.randn(6),
+    ]
 
 
 def differentiable(program: RandomProgram) -> RandomProgram:
-    """The valid steps; programs whose eager backward fails (a saved value was written) are rejected."""
+    """The valid steps; programs whose eager backward fails (a saved value was written) are
+    rejected.
+    """
     torch.manual_seed(5)
     valid = program.valid_on(copies(leaves()))
     inputs = copies(leaves())
@@ -75,7 +81,7 @@ def test_the_strategies_reach_their_steps() -> None:
 
     @given(programs(VIEWS, WRITES, VALUES))
     def count(program: RandomProgram) -> Any:
-        for step in program.valid_on(copies(leaves()[:1] + [torch.randn(4, 6)])).steps:
+        for step in program.valid_on(copies([*leaves()[:1], torch.randn(4, 6)])).steps:
             counts[step[0]] = counts.get(step[0], 0) + 1
 
     count()

@@ -1,4 +1,6 @@
-"""``python -m minitorch2.autograd``: the slides' ``sin(sin(x))`` as joint graph, and both ways to split it."""
+"""``python -m minitorch2.autograd``: the slides' ``sin(sin(x))`` as joint graph, and both ways to
+split it.
+"""
 
 import sys
 

@@ -31,7 +31,9 @@ from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 
 Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
-"""``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a list."""
+"""``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a
+list.
+"""
 
 
 def aot_autograd(
@@ -50,7 +52,8 @@ def aot_autograd(
         module: the graph; may call anything that runs on fake tensors, may mutate and alias.
         example_inputs: one value per placeholder; tensors tell shapes, strides and requires_grad.
         forward_compiler: compiles the forward graph of a differentiated program.
-        backward_compiler: compiles the backward graph when first needed (default: forward_compiler).
+        backward_compiler: compiles the backward graph when first needed (default:
+        forward_compiler).
         inference_compiler: compiles a graph without gradients (default: forward_compiler).
         partition: splits the joint graph.
         decompositions: operators to express by others while tracing.
@@ -151,7 +154,9 @@ def _stride(value: torch.Tensor) -> tuple[Any, ...] | None:
 
 
 class LazilyCompiled:
-    """A backward graph that is compiled when it first runs: inference after training mode never pays for it."""
+    """A backward graph that is compiled when it first runs: inference after training mode never
+    pays for it.
+    """
 
     def __init__(self, compiler: Compiler, module: GraphModule) -> None:
         self.compiler = compiler

@@ -117,7 +117,9 @@ INVERSES: Final[dict[Operator, Inverse]] = {}
 
 
 def inverse_of(*funcs: Operator) -> Callable[[Inverse], Inverse]:
-    """Register ``put(emitter, base, part, *view_args, **view_kwargs) -> new base`` for view operators."""
+    """Register ``put(emitter, base, part, *view_args, **view_kwargs) -> new base`` for view
+    operators.
+    """
 
     def register(function: Inverse) -> Inverse:
         INVERSES.update(dict.fromkeys(funcs, function))

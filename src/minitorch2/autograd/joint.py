@@ -84,7 +84,9 @@ def trace_program(
 
 
 class _ProgramTracer:
-    """One tracing. ``leaves`` are the inputs as autograd sees them, ``values`` as the program does."""
+    """One tracing. ``leaves`` are the inputs as autograd sees them, ``values`` as the program
+    does.
+    """
 
     def __init__(
         self, module: GraphModule, example_inputs: Sequence[Any], decompositions: Decompositions
@@ -112,9 +114,15 @@ class _ProgramTracer:
             self._keep_written_inputs()
         self.tracer.graph.output((*forward, *gradients))
         return TracedProgram(
-            self._finished(), len(self.values), len(forward), tangents, differentiable, epilogue, output_spec,
-            self._symbols(),
-        )  # fmt: skip
+            module=self._finished(),
+            inputs=len(self.values),
+            forward_outputs=len(forward),
+            tangent_outputs=tangents,
+            differentiable=differentiable,
+            epilogue=epilogue,
+            output_spec=output_spec,
+            symbols=self._symbols(),
+        )
 
     def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
         """Each size symbol of the inputs as the SymInt that carries it."""
@@ -127,7 +135,9 @@ class _ProgramTracer:
         }
 
     def _keep_written_inputs(self) -> None:
-        """Backward must see an input's value from before the write: give it a copy that can be saved."""
+        """Backward must see an input's value from before the write: give it a copy that can be
+        saved.
+        """
         placeholders = self.tracer.graph.placeholders
         first = next(n for n in self.tracer.graph.nodes if n.op not in ("placeholder", "get_attr"))
         for index, value in enumerate(self.values):
@@ -335,7 +345,9 @@ def _memory_root(node: Node) -> Node:
 
 
 class _AsNonLeaf(torch.autograd.Function):
-    """The identity: gives a leaf a history, so that it may be written to as the caller's tensor may."""
+    """The identity: gives a leaf a history, so that it may be written to as the caller's tensor
+    may.
+    """
 
     @staticmethod
     def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:

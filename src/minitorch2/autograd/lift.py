@@ -1,4 +1,5 @@
-"""Make the tensors that a graph holds as attributes into inputs, so that they are differentiated too.
+"""Make the tensors that a graph holds as attributes into inputs, so that they are differentiated
+too.
 
 Law::
 
@@ -18,7 +19,8 @@ from minitorch2.graph.node import Node
 
 
 def lift_attributes(module: GraphModule) -> tuple[GraphModule, list[torch.Tensor]]:
-    """The graph with one more placeholder per tensor attribute (or submodule parameter), and those tensors.
+    """The graph with one more placeholder per tensor attribute (or submodule parameter), and those
+    tensors.
 
     Returns the module itself when it has none. Tensors reached twice are lifted once.
     """

@@ -37,7 +37,9 @@ class SavedInput:
 
 @dataclass(frozen=True)
 class SavedOutput:
-    """Backward reads the forward graph's output ``index`` (one of the program's, or an extra one)."""
+    """Backward reads the forward graph's output ``index`` (one of the program's, or an extra
+    one).
+    """
 
     index: int
 
@@ -114,16 +116,19 @@ def _gradients(program: TracedProgram) -> tuple[Any, ...]:
     return tuple(program.module.graph.output_node.args[0][program.forward_outputs :])
 
 
-# -- the minimum cut -----------------------------------------------------------------------------------
+# -- the minimum cut
+# -----------------------------------------------------------------------------------
 
 _SOURCE: Final = "source"
 _SINK: Final = "sink"
 
 
 def _minimum_saved(roles: _Roles) -> list[Node]:
-    """The cut of least capacity between what must be known (inputs, values not recomputable) and backward.
+    """The cut of least capacity between what must be known (inputs, values not recomputable) and
+    backward.
 
-    Each forward node is split in two, ``in -> out``, with the price of saving it as capacity. An edge ``source -> in`` forbids recomputation, ``out -> sink`` says backward reads it.
+    Each forward node is split in two, ``in -> out``, with the price of saving it as capacity. An
+    edge ``source -> in`` forbids recomputation, ``out -> sink`` says backward reads it.
     """
     relevant = _ancestors_of_backward(roles)
     network = networkx.DiGraph()
@@ -153,7 +158,8 @@ def _ancestors_of_backward(roles: _Roles) -> dict[Node, None]:
     return {node: None for node in roles.forward if node in needed}
 
 
-# -- the split -----------------------------------------------------------------------------------------
+# -- the split
+# -----------------------------------------------------------------------------------------
 
 
 def _split(program: TracedProgram, roles: _Roles, saved: list[Node]) -> Partition:
@@ -189,7 +195,8 @@ def _places(
 
 
 def _forward_order(program: TracedProgram, roles: _Roles, extra: list[Any]) -> list[Node]:
-    """What forward computes, in the joint graph's order: its outputs, and all that has an effect."""
+    """What forward computes, in the joint graph's order: its outputs, and all that has an effect.
+    """
     needed = set(nodes_in((_outputs(program), extra)))
     order: list[Node] = []
     for node in reversed(roles.forward):
@@ -200,7 +207,9 @@ def _forward_order(program: TracedProgram, roles: _Roles, extra: list[Any]) -> l
 
 
 def _backward_order(program: TracedProgram, roles: _Roles, given: set[Node]) -> list[Node]:
-    """What backward computes, in the joint graph's order; a recomputed value right before its first reader."""
+    """What backward computes, in the joint graph's order; a recomputed value right before its
+    first reader.
+    """
     gradients = list(nodes_in(_gradients(program)))
     needed = set(gradients)
     for node in reversed(program.module.graph.nodes):
@@ -245,7 +254,9 @@ def _unbound_symbols(
 def _extract(
     program: TracedProgram, inputs: Sequence[Any], order: list[Node], outputs: tuple[Any, ...]
 ) -> GraphModule:
-    """A graph of its own: placeholders for ``inputs`` (nodes or symbols), then ``order``, then the outputs."""
+    """A graph of its own: placeholders for ``inputs`` (nodes or symbols), then ``order``, then
+    the outputs.
+    """
     graph = Graph()
     copies: dict[Node, Node] = {}
     for value in inputs:

@@ -54,7 +54,9 @@ def _is_view(node: Node) -> bool:
 
 
 def saved_bytes(node: Node) -> float:
-    """The bytes that saving the node's value holds; infinite for what is no tensor (a tuple of results)."""
+    """The bytes that saving the node's value holds; infinite for what is no tensor (a tuple of
+    results).
+    """
     value = node.meta.get("val")
     if node.op == "get_attr":
         return 0

@@ -35,8 +35,10 @@ class Layout:
 class FunctionPlan:
     """All that a compiled autograd function does besides computing.
 
-    ``outputs`` is the number of the program's own outputs; later ones of the forward graph are saved.
-    ``saved`` says where each value for backward comes from; ``tangents`` which outputs have gradients.
+    ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
+    saved.
+    ``saved`` says where each value for backward comes from; ``tangents`` which outputs have
+    gradients.
     """
 
     inputs: int
@@ -154,14 +156,18 @@ class _DifferentiableOnce(torch.autograd.Function):
 
 
 def _differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -> tuple[Any, ...]:
-    """Results whose history says that they depend on ``sources``, in a way that is not differentiable."""
+    """Results whose history says that they depend on ``sources``, in a way that is not
+    differentiable.
+    """
     present = [t for t in results if t is not None]
     marked = iter(_DifferentiableOnce.apply(len(present), *present, *sources))  # type: ignore[no-untyped-call]
     return tuple(None if t is None else next(marked) for t in results)
 
 
 def autocast_disabled() -> AbstractContextManager[object] | None:
-    """A context that switches autocast off, or None if it is off: the graphs hold the casts already."""
+    """A context that switches autocast off, or None if it is off: the graphs hold the casts
+    already.
+    """
     devices = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
     if not devices:
         return None

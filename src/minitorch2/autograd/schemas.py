@@ -28,7 +28,9 @@ _OTHER_FUNCTIONAL_NAMES: Final[dict[Operator, Operator]] = {
 
 @dataclass(frozen=True, slots=True)
 class AliasFacts:
-    """``written``: names of the arguments that the operator writes; ``is_view``: a result aliases an argument."""
+    """``written``: names of the arguments that the operator writes; ``is_view``: a result aliases
+    an argument.
+    """
 
     written: tuple[str, ...]
     is_view: bool
@@ -57,7 +59,8 @@ def is_composite(func: Operator) -> bool:
 def functional_form(func: Operator) -> Operator:
     """The overload that computes what ``func`` writes as a fresh result.
 
-    ``add_.Tensor -> add.Tensor``, ``add.out -> add.Tensor``. Raises UnsupportedError if there is none.
+    ``add_.Tensor -> add.Tensor``, ``add.out -> add.Tensor``. Raises UnsupportedError if there is
+    none.
     """
     if func in _OTHER_FUNCTIONAL_NAMES:
         return _OTHER_FUNCTIONAL_NAMES[func]

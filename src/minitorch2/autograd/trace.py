@@ -35,8 +35,9 @@ Decompositions = Mapping[Operator, Callable[..., Any]]
 
 _RENAMES = frozenset({aten.alias.default, aten.detach.default, aten.lift_fresh.default})
 _COPIES = frozenset({aten.clone.default, aten._to_copy.default})
-_RESHAPES = frozenset({aten.view.default, aten.expand.default, aten.permute.default, aten.slice.Tensor,
-                       aten.as_strided.default, aten._unsafe_view.default, aten.squeeze.dim})  # fmt: skip
+_RESHAPES = frozenset({aten.view.default, aten.expand.default, aten.permute.default,
+aten.slice.Tensor,
+                       aten.as_strided.default, aten.squeeze.dim})  # fmt: skip
 
 # Their argument is the result's size, in which -1 may stand for a size that is now known.
 _SIZED = frozenset({aten.view.default, aten.expand.default})
@@ -234,7 +235,9 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.state_of(target).write(self, self.read(fitted))
 
     def _fitted(self, value: Any, target: torch.Tensor) -> FakeTensor:
-        """``value`` with the shape, dtype, device and layout of ``target``, as ``copy_`` would store it."""
+        """``value`` with the shape, dtype, device and layout of ``target``, as ``copy_`` would
+        store it.
+        """
         with self:
             if value.shape != target.shape:
                 value = aten.expand.default(value, list(target.shape))
@@ -319,9 +322,10 @@ def _as_fake(tensor: torch.Tensor) -> FakeTensor:
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     return (
-        a.dtype == b.dtype and a.device == b.device and a.shape == b.shape and a.stride() == b.stride()
-        and a.storage_offset() == b.storage_offset()
-    )  # fmt: skip
+        (a.dtype, a.device, a.storage_offset()) == (b.dtype, b.device, b.storage_offset())
+        and a.shape == b.shape
+        and a.stride() == b.stride()
+    )
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:

@@ -1,4 +1,6 @@
-"""Run the aten graphs of forward and backward eagerly: checks the autograd layer without code generation."""
+"""Run the aten graphs of forward and backward eagerly: checks the autograd layer without code
+generation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Run the captured graph as it is: capture without any optimization (the paper's Table 3 baseline)."""
+"""Run the captured graph as it is: capture without any optimization (the paper's Table 3
+baseline).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
 
 
 def eager_noexcept(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """The graph; an error in it is a BackendError, so that a wrong capture cannot pass as the user's error."""
+    """The graph; an error in it is a BackendError, so that a wrong capture cannot pass as the
+    user's error.
+    """
 
     def run(*inputs: Any) -> Any:
         try:

@@ -29,7 +29,9 @@ def fx_backend(backend: Function) -> Function:
 
 
 def wants_torch_fx(backend: Callable[..., Any]) -> bool:
-    """Whether the backend is marked, or its first parameter is annotated ``torch.fx.GraphModule``."""
+    """Whether the backend is marked, or its first parameter is annotated
+    ``torch.fx.GraphModule``.
+    """
     if getattr(backend, _MARK, False):
         return True
     try:
@@ -68,7 +70,9 @@ def adapt_fx_backend(backend: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def to_torch_fx(module: GraphModule) -> torch.fx.GraphModule:
-    """The same graph as a ``torch.fx.GraphModule``; ``meta["val"]`` becomes ``meta["example_value"]`` too."""
+    """The same graph as a ``torch.fx.GraphModule``; ``meta["val"]`` becomes
+    ``meta["example_value"]`` too.
+    """
     graph = torch.fx.Graph()
     copies: dict[Node, torch.fx.Node] = {}
     for node in module.graph.nodes:

@@ -63,7 +63,8 @@ def register_backend(
     name: str | None = None, tags: Sequence[str] = ()
 ) -> Callable[[Function], Function]: ...
 def register_backend(name: Any = None, tags: Sequence[str] = ()) -> Any:
-    """Register a backend under its function's name or another one; a decorator, with or without arguments.
+    """Register a backend under its function's name or another one; a decorator, with or without
+    arguments.
 
     Raises BackendError when the name is taken by another function.
     """
@@ -91,7 +92,9 @@ def list_backends(exclude_tags: Iterable[str] = ("debug", "experimental")) -> li
 
 
 def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
-    """The backend of this name, or a callable made into one. Raises BackendError for an unknown name."""
+    """The backend of this name, or a callable made into one. Raises BackendError for an unknown
+    name.
+    """
     if not isinstance(backend, str):
         return as_backend(backend)
     if backend in BACKENDS:

@@ -1,4 +1,6 @@
-"""``python -m minitorch2.graph``: the slides' toy graph as a table and as code, before and after passes."""
+"""``python -m minitorch2.graph``: the slides' toy graph as a table and as code, before and after
+passes.
+"""
 
 import operator
 import sys
@@ -33,8 +35,12 @@ def toy_graph() -> GraphModule:
 def main() -> None:
     """Print the example."""
     module = toy_graph()
-    for title, run in (("as built", verify), ("common subexpressions", eliminate_common_subexpressions),
-                       ("dead code", eliminate_dead_code)):  # fmt: skip
+    steps = {
+        "as built": verify,
+        "common subexpressions": eliminate_common_subexpressions,
+        "dead code": eliminate_dead_code,
+    }
+    for title, run in steps.items():
         run(module)
         sys.stdout.write(f"--- {title}\n{module.graph.tabular()}\n\n")
     sys.stdout.write(module.code)

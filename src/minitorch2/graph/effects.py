@@ -12,10 +12,67 @@ from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node
 
 _RANDOM_NAMES: Final = frozenset(
-    ["rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli", "multinomial", "poisson", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "rrelu", "gumbel_softmax", "scaled_dot_product_attention", "multi_head_attention_forward", "fractional_max_pool2d", "fractional_max_pool3d", "manual_seed", "seed"]
+    [
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "normal",
+        "bernoulli",
+        "multinomial",
+        "poisson",
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "rrelu",
+        "gumbel_softmax",
+        "scaled_dot_product_attention",
+        "multi_head_attention_forward",
+        "fractional_max_pool2d",
+        "fractional_max_pool3d",
+        "manual_seed",
+        "seed",
+    ]
 )
 _PURE_OPERATOR_NAMES: Final = frozenset(
-    ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "invert", "abs", "lt", "le", "gt", "ge", "eq", "ne", "and_", "or_", "xor", "lshift", "rshift", "getitem", "index", "not_", "truth", "is_", "is_not", "contains"]
+    [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "neg",
+        "pos",
+        "invert",
+        "abs",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "and_",
+        "or_",
+        "xor",
+        "lshift",
+        "rshift",
+        "getitem",
+        "index",
+        "not_",
+        "truth",
+        "is_",
+        "is_not",
+        "contains",
+    ]
 )
 
 

@@ -23,9 +23,11 @@ def addmm(bias: Tensor, a: Tensor, b: Tensor, **scales: Any) -> Tensor | None:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
-    """Contiguous inputs of one rank give a contiguous result of the promoted dtype."""
+    """Inputs of one rank give a contiguous result of the promoted dtype, channels-last ones
+    apart.
+    """
     first = tensors[0]
-    if not all(t.dim() == first.dim() and t.is_contiguous() for t in tensors):
+    if not all(t.dim() == first.dim() and (t.dim() < 4 or t.is_contiguous()) for t in tensors):
         return None
     dim = dim % max(first.dim(), 1)
     rest = {(*t.shape[:dim], *t.shape[dim + 1 :]) for t in tensors}

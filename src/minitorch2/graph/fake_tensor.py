@@ -98,8 +98,8 @@ class FakeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def to_fake(tensor: torch.Tensor, sizes: Sequence[Any] | None = None) -> FakeTensor:
     """A fake with the tensor's size, stride, dtype, device, requires_grad and Parameter-ness.
 
-    ``sizes`` replaces the sizes (with SymInts); strides then keep their dense order. Each call makes
-    a fresh storage: use :class:`FakeConverter` to keep aliasing between several tensors.
+    ``sizes`` replaces the sizes (with SymInts); strides then keep their dense order. Each call
+    makes a fresh storage: use :class:`FakeConverter` to keep aliasing between several tensors.
     """
     return FakeConverter().convert(tensor, sizes)
 

@@ -114,7 +114,9 @@ class Graph:
         return node
 
     def copy_node(self, node: Node, function: Callable[[Node], Argument]) -> Node:
-        """Insert a copy of another graph's node, its inputs mapped by ``function``; meta is shared shallowly."""
+        """Insert a copy of another graph's node, its inputs mapped by ``function``; meta is
+        shared shallowly.
+        """
         args, kwargs = map_nodes(node.args, function), map_nodes(node.kwargs, function)
         copy = self.create_node(node.op, node.target, args, kwargs, name=node.name)
         copy.meta = dict(node.meta)
@@ -187,7 +189,9 @@ class Graph:
         return self._length
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a flat table: a linked list would exceed the recursion limit. meta is dropped."""
+        """Pickle as a flat table: a linked list would exceed the recursion limit. meta is
+        dropped.
+        """
         index = {node: i for i, node in enumerate(self.nodes)}
         table = [
             (
@@ -266,7 +270,9 @@ def _unpack(value: Argument, nodes: list[Node]) -> Argument:
 
 
 def _base_name(target: Target) -> str:
-    """A node's name before numbering: ``torch.abs`` -> abs, ``aten.sin.default`` -> sin, ``blocks.0`` -> blocks_0."""
+    """A node's name before numbering: ``torch.abs`` -> abs, ``aten.sin.default`` -> sin,
+    ``blocks.0`` -> blocks_0.
+    """
     if isinstance(target, str):
         return target
     if isinstance(target, torch._ops.OpOverload):

@@ -4,14 +4,15 @@ Grammar of the graph IR (the six opcodes of FX)::
 
     graph    ::= node* output
     node     ::= name = placeholder(target)                       an input
-              |  name = get_attr(target)                          a constant or submodule of the GraphModule
+              |  name = get_attr(target)                          a constant of the GraphModule
               |  name = call_function(target, args, kwargs)       target is a callable
               |  name = call_method(target, args, kwargs)         target is a method name of args[0]
               |  name = call_module(target, args, kwargs)         target is a dotted attribute name
               |  name = output(args)                              args[0] is what the graph returns
     argument ::= node | scalar | expr | tuple | list | dict | slice of arguments
 
-``expr`` is a SymPy expression of size symbols; a symbol is bound by the placeholder whose size it is
+``expr`` is a SymPy expression of size symbols; a symbol is bound by the placeholder whose size it
+is
 (``graph/symbols.py``). PyTorch's counterpart is ``torch.fx.Node``.
 """
 

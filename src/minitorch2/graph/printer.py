@@ -142,7 +142,8 @@ class _PythonPrinter:
         if node.op == "get_attr":
             return f"self.{_attribute_path(str(node.target))}"
         if node.op == "call_module":
-            return f"self.{_attribute_path(str(node.target))}({self._arguments(node.args, node.kwargs)})"
+            arguments = self._arguments(node.args, node.kwargs)
+            return f"self.{_attribute_path(str(node.target))}({arguments})"
         if node.op == "call_method":
             rest = self._arguments(node.args[1:], node.kwargs)
             return f"{self._operand(node.args[0])}.{node.target}({rest})"
@@ -201,7 +202,8 @@ class _PythonPrinter:
             items = (f"{self._argument(k)}: {self._argument(v)}" for k, v in value.items())
             return f"{{{', '.join(items)}}}"
         if isinstance(value, slice):
-            return f"slice({', '.join(self._argument(v) for v in (value.start, value.stop, value.step))})"
+            bounds = (value.start, value.stop, value.step)
+            return f"slice({', '.join(map(self._argument, bounds))})"
         return self._constant(value)
 
     def _constant(self, value: Argument) -> str:

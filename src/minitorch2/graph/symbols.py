@@ -95,7 +95,9 @@ class ShapeEnv:
         return expr
 
     def evaluate(self, condition: sympy.Basic) -> bool:
-        """Decide a condition for this compilation, with a guard unless it always holds (or never)."""
+        """Decide a condition for this compilation, with a guard unless it always holds (or
+        never).
+        """
         known = statically_known(condition)
         if known is not None:
             return known

@@ -9,7 +9,8 @@ from minitorch2.graph.node import Node
 
 
 def format_tabular(nodes: Iterable[Node]) -> str:
-    """The nodes as a table with the columns opcode, name, target, args (kwargs where there are any).
+    """The nodes as a table with the columns opcode, name, target, args (kwargs where there are
+    any).
 
     The target of a call_function is printed as a dotted name: ``torch.abs``, ``operator.add``.
     """

@@ -29,9 +29,15 @@ Program = Callable[..., Any]
 def graph_of(program: Program, inputs: int) -> GraphModule:
     """A graph with one node that calls the Python function."""
     graph = Graph()
-    names = [p.name for p in inspect.signature(program).parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
+    names = [
+        p.name
+        for p in inspect.signature(program).parameters.values()
+        if p.kind == p.POSITIONAL_OR_KEYWORD
+    ]
     names += [f"input_{i}" for i in range(len(names), inputs)]
-    graph.output(graph.call_function(program, tuple(graph.placeholder(name) for name in names[:inputs])))
+    graph.output(
+        graph.call_function(program, tuple(graph.placeholder(name) for name in names[:inputs]))
+    )
     return GraphModule(graph)
 
 
@@ -56,7 +62,9 @@ def joint_of(program: Program, inputs: Sequence[Any], differentiate: bool = True
 
 
 def partition_of(
-    program: Program, inputs: Sequence[Any], how: Callable[[TracedProgram], Partition] = min_cut_partition
+    program: Program,
+    inputs: Sequence[Any],
+    how: Callable[[TracedProgram], Partition] = min_cut_partition,
 ) -> Partition:
     return how(joint_of(program, inputs))
 
@@ -65,14 +73,17 @@ def operators(module: GraphModule) -> list[str]:
     """The short names of what a graph calls, in order."""
     calls = [n for n in module.graph.nodes if n.op == "call_function"]
     return [
-        n.target._schema.name.split("::")[1] if isinstance(n.target, torch._ops.OpOverload) else n.target.__name__
+        n.target._schema.name.split("::")[1]
+        if isinstance(n.target, torch._ops.OpOverload)
+        else n.target.__name__
         for n in calls
     ]
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
     return [
-        x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x for x in inputs
+        x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x
+        for x in inputs
     ]
 
 
@@ -98,13 +109,19 @@ def same(a: Any, b: Any, tolerance: float) -> None:
     if not isinstance(b, torch.Tensor):
         assert a == b
         return
-    torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, equal_nan=True, check_stride=True)
+    torch.testing.assert_close(
+        a, b, rtol=tolerance, atol=tolerance, equal_nan=True, check_stride=True
+    )
     assert a.requires_grad == b.requires_grad
 
 
 def sharing(inputs: Sequence[Any], results: Sequence[Any]) -> list[tuple[int, int]]:
     """Which pairs of tensors live in one memory."""
-    tensors = [(i, t) for i, t in enumerate([*inputs, *results]) if isinstance(t, torch.Tensor) and t.numel()]
+    tensors = [
+        (i, t)
+        for i, t in enumerate([*inputs, *results])
+        if isinstance(t, torch.Tensor) and t.numel()
+    ]
     return [
         (i, j)
         for (i, a), (j, b) in itertools.combinations(tensors, 2)
@@ -113,7 +130,11 @@ def sharing(inputs: Sequence[Any], results: Sequence[Any]) -> list[tuple[int, in
 
 
 def compare_gradients(
-    ours: Sequence[Any], got: Sequence[Any], theirs: Sequence[Any], expected: Sequence[Any], tolerance: float
+    ours: Sequence[Any],
+    got: Sequence[Any],
+    theirs: Sequence[Any],
+    expected: Sequence[Any],
+    tolerance: float,
 ) -> None:
     def differentiable(values: Sequence[Any]) -> list[torch.Tensor]:
         return [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
@@ -128,4 +149,6 @@ def compare_gradients(
             if b.grad is None:
                 assert a.grad is None or not a.grad.any()
             else:
-                torch.testing.assert_close(a.grad, b.grad, rtol=tolerance, atol=tolerance, equal_nan=True)
+                torch.testing.assert_close(
+                    a.grad, b.grad, rtol=tolerance, atol=tolerance, equal_nan=True
+                )

@@ -1,4 +1,5 @@
 """Every decomposition against eager, forward and backward; the registry; cycles; bfloat16."""
+# ruff: noqa: E501  (one program a line reads as a table)
 
 from collections.abc import Callable
 from typing import Any
@@ -123,7 +124,9 @@ def test_as_eager(name: str) -> None:
     check(program, inputs, tolerance=2e-5)
 
 
-@pytest.mark.parametrize("name", ["softmax", "gelu", "layer_norm", "silu", "moments", "log_softmax"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "gelu", "layer_norm", "silu", "moments", "log_softmax"]
+)
 def test_half_precision_is_computed_in_single(name: str) -> None:
     program, inputs = PROGRAMS[name]
     half = [x.detach().to(torch.bfloat16).requires_grad_() for x in inputs]
@@ -135,7 +138,9 @@ def test_random_numbers_are_eagers(mode: str) -> None:
     programs: dict[str, Callable[..., Any]] = {
         "dropout": lambda x: (F.dropout(F.dropout(x, 0.5).sin(), 0.3),),
         "native": lambda x: torch.native_dropout(x, 0.4, True)[:1],
-        "rand": lambda x: (x * torch.rand(8, 8) + torch.randn_like(x) + torch.empty(8, 8).uniform_(),),
+        "rand": lambda x: (
+            x * torch.rand(8, 8) + torch.randn_like(x) + torch.empty(8, 8).uniform_(),
+        ),
         "attention": lambda x: (F.dropout(torch.softmax(x @ x.t(), -1), 0.2) @ x,),
     }
     check(programs[mode], [leaf(8, 8)])
@@ -143,7 +148,13 @@ def test_random_numbers_are_eagers(mode: str) -> None:
 
 def test_random_operators_stay_and_are_not_recomputed() -> None:
     run = joint_of(lambda x: (F.dropout(x, 0.5),), [leaf(4)])
-    assert operators(run.module) == ["full", "bernoulli", "div", "mul", "mul"] or "bernoulli" in operators(run.module)
+    assert operators(run.module) == [
+        "full",
+        "bernoulli",
+        "div",
+        "mul",
+        "mul",
+    ] or "bernoulli" in operators(run.module)
     assert operators(run.module).count("bernoulli") == 1
 
 
@@ -206,7 +217,9 @@ def test_the_papers_example() -> None:
     import math
 
     table: dict[Any, Any] = {}
-    register_decomposition(aten.log2.default, table=table)(lambda x: torch.log(x) * (1 / math.log(2)))
+    register_decomposition(aten.log2.default, table=table)(
+        lambda x: torch.log(x) * (1 / math.log(2))
+    )
     x = torch.rand(4) + 1
     run = compiled(lambda x: (x.log2(),), [x], decompositions=table)
     torch.testing.assert_close(run(x)[0], x.log2())

@@ -103,11 +103,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "input_written": (lambda x: (x.add_(1),), [torch.randn(4)]),
     "input_written_not_returned": (lambda x: (x.add_(1), x * 2)[1:], [torch.randn(4)]),
     "input_view_written": (lambda x: (x[1:3].zero_(), x.sum()), [torch.randn(4)]),
-    "promotion_in_place": (lambda x: (x.add_(torch.ones(3, dtype=torch.float64)),), [torch.randn(3)]),
+    "promotion_in_place": (
+        lambda x: (x.add_(torch.ones(3, dtype=torch.float64)),),
+        [torch.randn(3)],
+    ),
     "in_place_broadcast": (lambda x, y: (x.clone().add_(y),), [leaf(4, 3), leaf(3)]),
     "copy_layout": (lambda x: (torch.empty(3, 2).copy_(x.t()),), [leaf(2, 3)]),
     "fill_with_tensor": (lambda x: (torch.empty(3).fill_(x.sum()),), [leaf(3)]),
-    "bool_mask_write": (lambda x: (x.clone().index_put_((x > 0,), torch.tensor(0.0)),), [torch.randn(4)]),
+    "bool_mask_write": (
+        lambda x: (x.clone().index_put_((x > 0,), torch.tensor(0.0)),),
+        [torch.randn(4)],
+    ),
     "zero_size": (lambda x: (x[:0].add_(1), x * 2), [torch.randn(3)]),
 }
 ALIASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
@@ -154,7 +160,8 @@ def test_a_write_to_a_caller_tensor_with_history_is_differentiable() -> None:
     got, expected = run(ours), program(theirs)
     assert got[0] is ours and ours.grad_fn is not None
     torch.testing.assert_close(
-        torch.autograd.grad((got[1], ours.sin().sum()), x), torch.autograd.grad((expected[1], theirs.sin().sum()), x)
+        torch.autograd.grad((got[1], ours.sin().sum()), x),
+        torch.autograd.grad((expected[1], theirs.sin().sum()), x),
     )
 
 
@@ -171,7 +178,9 @@ def test_one_tensor_passed_twice() -> None:
 def test_one_written_tensor_passed_twice() -> None:
     b = torch.ones(4)
     run = compiled(lambda a, c: (a.add_(1), c * 2), [b, b])
-    assert torch.equal(run(b, b)[1], torch.full((4,), 4.0)) and torch.equal(b, torch.full((4,), 2.0))
+    assert torch.equal(run(b, b)[1], torch.full((4,), 4.0)) and torch.equal(
+        b, torch.full((4,), 2.0)
+    )
 
 
 def test_views_of_results_are_views_to_autograd() -> None:
@@ -191,7 +200,9 @@ def test_writing_to_a_constant_is_refused() -> None:
 
 def test_writing_through_an_expanded_tensor_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="expanded"):
-        joint_of(lambda x: (x.clone().expand(3, 2).add_(1),), [torch.randn(1, 2)], differentiate=False)
+        joint_of(
+            lambda x: (x.clone().expand(3, 2).add_(1),), [torch.randn(1, 2)], differentiate=False
+        )
 
 
 def test_schema_facts() -> None:
@@ -203,6 +214,6 @@ def test_schema_facts() -> None:
     assert functional_form(aten.bernoulli_.float) is aten.bernoulli.p
     assert functional_form(aten.index_put_.default) is aten.index_put.default
     with pytest.raises(UnsupportedError, match="no functional form"):
-        functional_form(aten.embedding_renorm_.default) if not hasattr(aten, "embedding_renorm") else (
-            functional_form(aten.record_stream.default)
-        )
+        functional_form(aten.embedding_renorm_.default) if not hasattr(
+            aten, "embedding_renorm"
+        ) else (functional_form(aten.record_stream.default))

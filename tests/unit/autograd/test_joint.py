@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from minitorch2.autograd import DECOMPOSITIONS, trace_program
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph import DataDependentError, Graph, GraphModule, SourceLine
-from minitorch2.autograd import DECOMPOSITIONS, trace_program
 from minitorch2.graph.verify import verify
 from tests.unit.autograd.programs import check, compiled, joint_of, operators
 
@@ -39,7 +39,9 @@ def test_backward_nodes_name_the_line_they_differentiate() -> None:
     z = graph.call_function(F.softmax, (y, -1))
     graph.output((z,))
     y.meta["source"], z.meta["source"] = SourceLine("f.py", 2, "y"), SourceLine("f.py", 3, "z")
-    joint = trace_program(GraphModule(graph), [leaf(3, 4)], DECOMPOSITIONS, differentiate=True).module
+    joint = trace_program(
+        GraphModule(graph), [leaf(3, 4)], DECOMPOSITIONS, differentiate=True
+    ).module
     lines = {n.name: n.meta["source"].line for n in joint.graph.nodes if n.op == "call_function"}
     assert lines["sin"] == 2 and lines["exp"] == 3 and lines["cos"] == 2
     assert set(lines.values()) == {2, 3}

@@ -55,7 +55,10 @@ def test_costly_and_random_operators_run_once(program: Any, banned: str) -> None
     assert banned in operators(parts.forward)
     expected = 2 if banned in ("mm", "sum", "cumsum") else 0  # of backward's own
     assert operators(parts.backward).count(banned) <= expected
-    assert any(banned in n.name or banned in str(n.all_input_nodes) for n in parts.saved_nodes) or parts.saved_nodes
+    assert (
+        any(banned in n.name or banned in str(n.all_input_nodes) for n in parts.saved_nodes)
+        or parts.saved_nodes
+    )
 
 
 def test_random_operators_without_reader_stay_in_forward() -> None:
@@ -133,7 +136,10 @@ def stack_program(layers: int) -> tuple[Any, list[torch.Tensor]]:
     from minitorch2.autograd.lift import ModuleCall
 
     call = ModuleCall(model, tuple(names))
-    return (lambda x, *parameters: (call(list(parameters), x),)), [torch.randn(2, 16, 64), *model.parameters()]
+    return (lambda x, *parameters: (call(list(parameters), x),)), [
+        torch.randn(2, 16, 64),
+        *model.parameters(),
+    ]
 
 
 def test_a_transformer_block_matches_eager() -> None:
@@ -145,7 +151,10 @@ def test_a_transformer_block_has_few_nodes() -> None:
     program, inputs = stack_program(1)
     parts = partition_of(program, inputs)
     assert len(operators(parts.forward)) <= 70 and len(operators(parts.backward)) <= 100
-    assert not {"clone", "alias", "detach", "t", "transpose"} & {*operators(parts.forward), *operators(parts.backward)}
+    assert not {"clone", "alias", "detach", "t", "transpose"} & {
+        *operators(parts.forward),
+        *operators(parts.backward),
+    }
 
 
 def test_twelve_layers_are_partitioned_quickly() -> None:

@@ -1,4 +1,6 @@
-"""The compiled autograd function: laziness, memory, layouts, second derivatives, structure of results."""
+"""The compiled autograd function: laziness, memory, layouts, second derivatives, structure of
+results.
+"""
 
 import gc
 import weakref
@@ -57,7 +59,11 @@ def test_late_backward_reports_to_the_log_of_its_compilation() -> None:
         run = compiled(lambda x: (x.sin(),), [x], forward_compiler=compiler)
     run(x)[0].sum().backward()
     assert log.counts["compilations"] == 2
-    assert [s.name for s in log.stages] == ["joint graph.py", "forward graph.py", "backward graph.py"]
+    assert [s.name for s in log.stages] == [
+        "joint graph.py",
+        "forward graph.py",
+        "backward graph.py",
+    ]
     assert set(log.seconds) >= {"joint", "partition"}
 
 
@@ -102,7 +108,9 @@ def test_backward_twice_needs_retain_graph() -> None:
 
 def test_a_second_derivative_is_a_clear_error() -> None:
     x = leaf(3)
-    (first,) = torch.autograd.grad(compiled(lambda x: (x.sin(),), [x])(x)[0].sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(
+        compiled(lambda x: (x.sin(),), [x])(x)[0].sum(), x, create_graph=True
+    )
     torch.testing.assert_close(first, x.cos())
     with pytest.raises(BackendError) as found:
         first.sum().backward()
@@ -135,7 +143,12 @@ def test_arguments_are_freed_during_backward() -> None:
         return call
 
     x = leaf(50)
-    run = compiled(lambda x: (torch.softmax(x, 0),), [x], forward_compiler=run_boxed, backward_compiler=compiler)
+    run = compiled(
+        lambda x: (torch.softmax(x, 0),),
+        [x],
+        forward_compiler=run_boxed,
+        backward_compiler=compiler,
+    )
     run(x)[0].sum().backward()
     assert alive == [0] or alive[0] <= 1  # autograd itself may hold the tangent
 

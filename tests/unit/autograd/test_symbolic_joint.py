@@ -17,7 +17,10 @@ CASES: dict[str, Case] = {
     "mlp": (lambda x, w, b: F.gelu(F.linear(x, w, b)), [("s0", "s1"), (32, "s1"), (32,)]),
     "layer_norm": (lambda x: F.layer_norm(x, x.shape[1:]), [("s0", "s1")]),
     "softmax": (lambda x: torch.softmax(x, -1), [("s0", "s1")]),
-    "attention": (lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) / 8, -1) @ v, [(2, "s0", 64)] * 3),
+    "attention": (
+        lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) / 8, -1) @ v,
+        [(2, "s0", 64)] * 3,
+    ),
     "sdpa": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [(1, 2, "s0", 64)] * 3),
     "view": (lambda x: x.view(-1, 4)[:, :2].sum(0), [("s0", 4)]),
     "cat": (lambda x, y: torch.cat([x, y]).mul(2), [("s0", 4), ("s1", 4)]),
@@ -40,9 +43,14 @@ def test_one_trace_serves_other_sizes(name: str) -> None:
     program, shapes = CASES[name]
     env = ShapeEnv()
     symbols = {symbol: env.new_size(symbol, hint) for symbol, hint in HINTS.items()}
-    examples = [to_fake(torch.empty(sized(s, HINTS)), sized(s, symbols)).requires_grad_() for s in shapes]
+    examples = [
+        to_fake(torch.empty(sized(s, HINTS)), sized(s, symbols)).requires_grad_() for s in shapes
+    ]
     joint = trace_program(
-        graph_of(lambda *xs: (program(*xs),), len(shapes)), examples, DECOMPOSITIONS, differentiate=True
+        graph_of(lambda *xs: (program(*xs),), len(shapes)),
+        examples,
+        DECOMPOSITIONS,
+        differentiate=True,
     )
     parts = min_cut_partition(joint)
     assert not [g for g in env.guards if str(g).startswith("Eq(")], "a size was specialised"
@@ -70,7 +78,12 @@ def test_sizes_in_arguments_are_expressions() -> None:
     env = ShapeEnv()
     size = env.new_size("s0", 8)
     x = to_fake(torch.empty(8, 4), [size, 4])
-    joint = trace_program(graph_of(lambda x: (x.view(-1) * 2, x.shape[0]), 1), [x], DECOMPOSITIONS, differentiate=False)
+    joint = trace_program(
+        graph_of(lambda x: (x.view(-1) * 2, x.shape[0]), 1),
+        [x],
+        DECOMPOSITIONS,
+        differentiate=False,
+    )
     view = next(n for n in joint.module.graph.nodes if n.name == "view")
     assert view.args[1] == [expr_of(size) * 4]  # type: ignore[operator]
     assert joint.module(torch.zeros(3, 4))[1] == 3

@@ -6,18 +6,19 @@ import pytest
 import torch
 import torch.fx
 
-from minitorch2.backends import from_torch_fx, fx_backend, lookup_backend, to_torch_fx
-from minitorch2.backends import torch_entry
+from minitorch2.backends import from_torch_fx, fx_backend, lookup_backend, to_torch_fx, torch_entry
 from minitorch2.backends.fx_interop import wants_torch_fx
+from minitorch2.graph import GraphModule
 from minitorch2.graph.verify import verify
 from tests.unit.graph.test_graph import slide_graph
-from minitorch2.graph import GraphModule
 
 
 class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8))
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8)
+        )
         self.scale = torch.nn.Parameter(torch.ones(8))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -69,7 +70,9 @@ def test_a_torch_compile_backend_runs_our_graph() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_training_under_torch_compile(monkeypatch: pytest.MonkeyPatch, dynamic: bool | None) -> None:
+def test_training_under_torch_compile(
+    monkeypatch: pytest.MonkeyPatch, dynamic: bool | None
+) -> None:
     monkeypatch.setattr(torch_entry, "default_backend", lambda inputs: "aot_eager_decomp_partition")
     torch.compiler.reset()
     model = Model()

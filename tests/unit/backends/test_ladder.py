@@ -27,7 +27,11 @@ def model_graph() -> GraphModule:
 
 @pytest.mark.parametrize("name", RUNGS)
 def test_every_rung(name: str) -> None:
-    inputs = [torch.randn(4, 5), torch.randn(6, 5, requires_grad=True), torch.randn(6, requires_grad=True)]
+    inputs = [
+        torch.randn(4, 5),
+        torch.randn(6, 5, requires_grad=True),
+        torch.randn(6, requires_grad=True),
+    ]
     module = model_graph()
     expected = module(*inputs)
     run = lookup_backend(name)(module, list(inputs))

@@ -8,9 +8,16 @@ import torch
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 
 aten = torch.ops.aten
-BINARY = [aten.add.Tensor, aten.div.Tensor, aten.lt.Tensor, aten.pow.Tensor_Tensor, aten.maximum.default,
+BINARY = [aten.add.Tensor, aten.div.Tensor, aten.lt.Tensor, aten.pow.Tensor_Tensor,
+aten.maximum.default,
           aten.atan2.default, aten.remainder.Tensor, aten.bitwise_and.Tensor]  # fmt: skip
-UNARY = [aten.sin.default, aten.abs.default, aten.isnan.default, aten.sigmoid.default, aten.relu.default]
+UNARY = [
+    aten.sin.default,
+    aten.abs.default,
+    aten.isnan.default,
+    aten.sigmoid.default,
+    aten.relu.default,
+]
 DTYPES = [torch.float32, torch.float16, torch.int64, torch.bool, torch.complex64]
 LAYOUTS = [
     torch.ones(2, 3, 4),
@@ -28,11 +35,15 @@ def compare(func: torch._ops.OpOverload, *args: object) -> None:
         expected = func(*args)
     except RuntimeError:
         return  # not for these dtypes
-    got = pointwise_result(func, [a.to("meta") if isinstance(a, torch.Tensor) else a for a in args], {})
+    got = pointwise_result(
+        func, [a.to("meta") if isinstance(a, torch.Tensor) else a for a in args], {}
+    )
     assert got is not None
     assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
     metas = [
-        torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta") if isinstance(a, torch.Tensor) else a
+        torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta")
+        if isinstance(a, torch.Tensor)
+        else a
         for a in args
     ]
     exact = pointwise_result(func, metas, {})
@@ -65,7 +76,9 @@ def test_scalars_promote() -> None:
 
 def test_shapes_that_do_not_broadcast() -> None:
     with pytest.raises(RuntimeError):
-        pointwise_result(aten.add.Tensor, [torch.empty(2, device="meta"), torch.empty(3, device="meta")], {})
+        pointwise_result(
+            aten.add.Tensor, [torch.empty(2, device="meta"), torch.empty(3, device="meta")], {}
+        )
 
 
 def test_random_and_layout_changing_operators_are_not_plain() -> None:

@@ -6,7 +6,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from minitorch2.graph import DataDependentError, FakeConverter, FakeMode, FakeTensor, same_storage, to_fake
+from minitorch2.graph import (
+    DataDependentError,
+    FakeConverter,
+    FakeMode,
+    FakeTensor,
+    same_storage,
+    to_fake,
+)
 
 PROGRAMS = {
     "pointwise": lambda x: x.sin() + x * 2,
@@ -32,7 +39,11 @@ def test_metadata_is_eagers(name: str) -> None:
     expected = PROGRAMS[name](real)
     got = PROGRAMS[name](to_fake(real))
     assert isinstance(got, FakeTensor)
-    assert (got.shape, got.stride(), got.dtype) == (expected.shape, expected.stride(), expected.dtype)
+    assert (got.shape, got.stride(), got.dtype) == (
+        expected.shape,
+        expected.stride(),
+        expected.dtype,
+    )
     repeated = PROGRAMS[name](to_fake(real))  # the second time answers from memory
     assert (repeated.shape, repeated.stride()) == (got.shape, got.stride())
 
@@ -70,7 +81,9 @@ def test_parameters_and_requires_grad() -> None:
 def test_devices_are_carried() -> None:
     cuda = FakeTensor(torch.empty(3, device="meta"), torch.device("cuda:0"))
     assert cuda.sin().device == torch.device("cuda:0")
-    assert (cuda * torch.tensor(2.0)).device.type == "cuda"  # a zero-dimensional CPU tensor may join
+    assert (
+        cuda * torch.tensor(2.0)
+    ).device.type == "cuda"  # a zero-dimensional CPU tensor may join
     assert (torch.tensor(2.0) * cuda).device.type == "cuda"
     assert cuda.to("cpu").device.type == "cpu"
 
@@ -107,7 +120,10 @@ def test_a_converter_keeps_identity_and_aliasing() -> None:
     assert convert(base) is convert(base)
     view = convert(base[1:, 2])
     assert same_storage(convert(base), view)
-    assert (view.stride(), view.storage_offset()) == (base[1:, 2].stride(), base[1:, 2].storage_offset())
+    assert (view.stride(), view.storage_offset()) == (
+        base[1:, 2].stride(),
+        base[1:, 2].storage_offset(),
+    )
 
 
 def test_random_operators_draw_nothing() -> None:

@@ -15,7 +15,9 @@ def slide_graph() -> Graph:
     graph = Graph()
     a, b = graph.placeholder("a"), graph.placeholder("b")
     magnitude = graph.call_function(torch.abs, (a,))
-    quotient = graph.call_function(operator.truediv, (a, graph.call_function(operator.add, (magnitude, 1))))
+    quotient = graph.call_function(
+        operator.truediv, (a, graph.call_function(operator.add, (magnitude, 1)))
+    )
     total = graph.call_method("sum", (b,))
     graph.output((quotient, graph.call_function(operator.lt, (total, 0))))
     return graph

@@ -1,6 +1,7 @@
 """Golden fixtures of passes, and what passes must not do.
 
-A fixture ``tests/golden/<pass>/<case>.py`` builds a graph and gives inputs; ``<case>.txt`` beside it
+A fixture ``tests/golden/<pass>/<case>.py`` builds a graph and gives inputs; ``<case>.txt`` beside
+it
 is the code after the pass. Both the graph before and the graph after are run and compared.
 Set ``UPDATE_GOLDEN=1`` to rewrite the texts.
 """

@@ -64,7 +64,8 @@ def test_every_kind_of_constant_survives_printing() -> None:
 
     values = (
         1, True, 2.5, math.inf, -math.inf, 1j, "a'b", None, ..., torch.float32, torch.strided,
-        torch.device("cpu"), torch.channels_last, (1,), (), [1, [2]], {"k": (1, 2)}, slice(1, None, 2), torch.relu,
+        torch.device("cpu"), torch.channels_last, (1,), (), [1, [2]],
+        {"k": (1, 2)}, slice(1, None, 2), torch.relu,
     )  # fmt: skip
     graph = Graph()
     graph.output(graph.call_function(collect, values, {"key": values}))

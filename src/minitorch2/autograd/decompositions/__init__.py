@@ -1,7 +1,8 @@
 """Decompositions: operators as Python functions of simpler operators, one family a file.
 
 ``DECOMPOSITIONS`` is the table that our own backends use; :func:`register_decomposition` adds to it
-or to a table of one's own. What stays an operator: matrix products, convolutions, pooling, attention
+or to a table of one's own. What stays an operator: matrix products, convolutions, pooling,
+attention
 kernels, random operators, gathers and scatters.
 """
 

@@ -111,7 +111,9 @@ def binary_cross_entropy_with_logits(
 def nll_loss_forward(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
-    """Minus the log-probability of the target class (dimension 1, or 0 without a batch); total weight."""
+    """Minus the log-probability of the target class (dimension 1, or 0 without a batch); total
+    weight.
+    """
     dim = min(1, x.dim() - 1)
     counted = target != ignore_index
     safe = torch.where(counted, target, 0)
@@ -130,7 +132,9 @@ def nll_loss_backward(
     grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int,
     ignore_index: int, total: Tensor,
 ) -> Tensor:  # fmt: skip
-    """``-grad * weight`` at the target class, 0 elsewhere: a comparison, not a scatter, so it fuses."""
+    """``-grad * weight`` at the target class, 0 elsewhere: a comparison, not a scatter, so it
+    fuses.
+    """
     dim = min(1, x.dim() - 1)
     target = target.unsqueeze(dim)
     grad = grad / total if reduction == _MEAN else grad

@@ -26,7 +26,9 @@ def _moments(x: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor
 
 
 def _mean_gradient(grad: Tensor, x_hat: Tensor, rstd: Tensor, dims: Sequence[int]) -> Tensor:
-    """Gradient of ``x_hat = (x - mean) * rstd``: ``rstd * (g - mean(g) - x_hat * mean(g * x_hat))``."""
+    """Gradient of ``x_hat = (x - mean) * rstd``: ``rstd * (g - mean(g) - x_hat * mean(g *
+    x_hat))``.
+    """
     count = math.prod(x_hat.shape[d] for d in dims)
     total = grad.sum(list(dims), keepdim=True)
     projection = (grad * x_hat).sum(list(dims), keepdim=True)
@@ -73,7 +75,8 @@ def _sum(x: Tensor, dims: list[int]) -> Tensor:
 
 @register_decomposition(aten.native_group_norm.default)
 def native_group_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, c: int, hw: int, groups: int, eps: float
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, c: int, hw: int, groups: int,
+    eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalize each group of channels; mean and rstd have the shape [n, groups]."""
     wide = widen(x).reshape(n, groups, (c // groups) * hw)
@@ -139,7 +142,8 @@ def native_batch_norm(
 
 @register_decomposition(aten._native_batch_norm_legit_no_training.default)
 def native_batch_norm_no_training(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var:
+    Tensor,
     momentum: float, eps: float,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Batch normalization by the running statistics."""
@@ -187,7 +191,8 @@ def native_batch_norm_backward(
 
 @register_decomposition(aten.cudnn_batch_norm_backward.default)
 def cudnn_batch_norm_backward(
-    x: Tensor, grad: Tensor, weight: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    x: Tensor, grad: Tensor, weight: Tensor, running_mean: Tensor | None, running_var: Tensor |
+    None,
     save_mean: Tensor | None, save_rstd: Tensor | None, eps: float, reserve: Tensor,
 ) -> Any:  # fmt: skip
     """Gradients of x, weight and bias."""

@@ -38,7 +38,9 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
 @register_decomposition(aten.lerp.Scalar, aten.lerp.Tensor)
 @in_float32
 def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """``start + weight * (end - start)``, from the nearer end, so that weight 1 gives ``end`` exactly."""
+    """``start + weight * (end - start)``, from the nearer end, so that weight 1 gives ``end``
+    exactly.
+    """
     distance = end - start
     if isinstance(weight, Tensor):
         near, far = start + weight * distance, end - distance * (1 - weight)
@@ -57,7 +59,9 @@ def rsub_tensor(x: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
 
 @register_decomposition(aten.rsub.Scalar)
 def rsub_scalar(x: Tensor, other: float, alpha: float = 1) -> Tensor:
-    """``other - alpha * x``; no operator takes the number first, so add it to the negative (exact)."""
+    """``other - alpha * x``; no operator takes the number first, so add it to the negative
+    (exact).
+    """
     return (-x if alpha == 1 else x * -alpha) + other
 
 

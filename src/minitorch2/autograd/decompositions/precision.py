@@ -19,7 +19,9 @@ def widen(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def in_float32(function: Function) -> Function:
-    """Widen half-precision arguments of a decomposition and round its results to the first argument's dtype."""
+    """Widen half-precision arguments of a decomposition and round its results to the first
+    argument's dtype.
+    """
 
     @functools.wraps(function)
     def widened(*args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,8 @@ from minitorch2.autograd.decompositions.registry import register_decomposition
 aten = torch.ops.aten
 
 
-# -- views ---------------------------------------------------------------------------------------------
+# -- views
+# ---------------------------------------------------------------------------------------------
 
 
 @register_decomposition(aten.t.default)
@@ -89,7 +90,9 @@ def select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) ->
 def slice_backward(
     grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> Tensor:
-    """Zeros with the gradient in a slice; the gradient itself where the slice is the whole dimension."""
+    """Zeros with the gradient in a slice; the gradient itself where the slice is the whole
+    dimension.
+    """
     if list(grad.shape) == list(sizes):
         return grad.view_as(grad)
     return torch.slice_scatter(grad.new_zeros(sizes), grad, dim, start, end, step)
@@ -103,7 +106,8 @@ def diagonal_backward(
     return torch.diagonal_scatter(grad.new_zeros(sizes), grad, offset, dim1, dim2)
 
 
-# -- creation ------------------------------------------------------------------------------------------
+# -- creation
+# ------------------------------------------------------------------------------------------
 
 
 def _full_as(x: Tensor, size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
@@ -217,7 +221,8 @@ def _below_diagonal(x: Tensor, diagonal: int) -> Tensor:
     return columns <= rows + diagonal
 
 
-# -- indexing ------------------------------------------------------------------------------------------
+# -- indexing
+# ------------------------------------------------------------------------------------------
 
 
 @register_decomposition(aten._index_put_impl.default)
@@ -239,12 +244,15 @@ def unsafe_index(x: Tensor, indices: Sequence[Any]) -> Tensor:
     return result
 
 
-# -- matrix products -----------------------------------------------------------------------------------
+# -- matrix products
+# -----------------------------------------------------------------------------------
 
 
 @register_decomposition(aten.baddbmm.default)
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """``beta * x + alpha * (a @ b)``; with ``beta == 0``, ``x`` is not read, so its NaNs are not either."""
+    """``beta * x + alpha * (a @ b)``; with ``beta == 0``, ``x`` is not read, so its NaNs are not
+    either.
+    """
     product = torch.bmm(a, b)
     product = product if alpha == 1 else product * alpha
     if beta == 0:

@@ -1,13 +1,14 @@
-"""Passes over graphs, one a file. Each takes a GraphModule, edits it in place and says whether it changed it.
+"""Passes over graphs, one a file. Each takes a GraphModule, edits it in place and says whether it
+changed it.
 
-======================================  ==============================================================
+======================================  ========================================================
 pass                                    law (``before --> after``)
-======================================  ==============================================================
+======================================  ========================================================
 ``eliminate_dead_code``                 ``x = f(a)`` with no reader and no effect ``-->`` nothing
 ``eliminate_common_subexpressions``     ``x = f(a); y = f(a)`` ``-->`` ``x = f(a); y = x``
 ``fold_constants``                      ``f(constants)`` ``-->`` the constant it computes
 ``simplify_views``                      ``view(view(x, a), b)`` ``-->`` ``view(x, b)``, and so on
-======================================  ==============================================================
+======================================  ========================================================
 """
 
 from minitorch2.graph.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
