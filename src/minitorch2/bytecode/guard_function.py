@@ -64,12 +64,13 @@ class CompiledGuards:
     guards: tuple[Guard, ...]
     check: GuardFunction
     source: str
-    _explain: Callable[..., tuple[int, object] | None]
+    _explanation: str
+    _make: Callable[[str], FunctionType]
     _checks: tuple[tuple[Guard, Check], ...]
 
     def explain(self, *args: object, **kwargs: object) -> GuardFailure | None:
         """The first guard that fails for these arguments; None if all hold."""
-        failed = self._explain(*args, **kwargs)
+        failed = self._make(self._explanation)(*args, **kwargs)
         if failed is None:
             return None
         guard, check = self._checks[failed[0]]
@@ -82,11 +83,12 @@ class CompiledGuards:
 
     def bind(self, function: FunctionType) -> CompiledGuards:
         """The same guards reading the globals, cells and defaults of another function object."""
-        return replace(
-            self,
-            check=cast(GuardFunction, _rebind(cast(FunctionType, self.check), function)),
-            _explain=_rebind(cast(FunctionType, self._explain), function),
-        )
+
+        def make(source: str) -> FunctionType:
+            return _rebind(self._make(source), function)
+
+        check = _rebind(cast(FunctionType, self.check), function)
+        return replace(self, check=cast(GuardFunction, check), _make=make)
 
 
 def compile_guards(
@@ -109,7 +111,7 @@ def compile_guards(
     source = "\n".join([header, *body.fast_lines()])
     explanation = "\n".join([header, *body.explaining_lines()])
     make = _factory(function, body.constants)
-    return CompiledGuards(unique, make(source), source, make(explanation), tuple(body.checks))
+    return CompiledGuards(unique, make(source), source, explanation, make, tuple(body.checks))
 
 
 class _Body:

@@ -16,12 +16,33 @@ PyTorch 2 paper, section 3.5 ("each instance also tracks where it came from").
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
-    """Base of all sources; equal sources print the same expression."""
+    """Base of all sources; equal sources print the same expression.
+
+    Sources are keys of many tables and as long as the path they stand for, so each computes its hash
+    once.
+    """
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        return (type(self), *(getattr(self, field.name) for field in fields(self)))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Source) and self._hash == other._hash and self._key == other._key
 
     def expression(self) -> str:
         """The Python expression that loads the value, given the frame's locals and globals."""
@@ -52,7 +73,7 @@ class Source:
         return self.expression()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RootSource(Source):
     """A source that is just a name."""
 
@@ -62,22 +83,22 @@ class RootSource(Source):
         return self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LocalSource(RootSource):
     """A local variable (an argument) of the captured frame."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GlobalSource(RootSource):
     """A global of the captured frame's module; builtins when the module does not shadow them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CellSource(RootSource):
     """A free variable of the captured frame: a cell made outside (closure case 1)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReferenceSource(RootSource):
     """An object that the compiled code refers to by a private global name.
 
@@ -89,7 +110,7 @@ class ReferenceSource(RootSource):
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepSource(Source):
     """A source one step away from another."""
 
@@ -107,7 +128,7 @@ class StepSource(Source):
         return self.step(self.of.expression())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AttributeSource(StepSource):
     """``base.name``."""
 
@@ -122,7 +143,7 @@ class AttributeSource(StepSource):
         return f"getattr({base}, {self.name!r})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FixedAttributeSource(AttributeSource):
     """An attribute of a module whose attributes nobody changes, such as ``torch.abs``."""
 
@@ -131,7 +152,7 @@ class FixedAttributeSource(AttributeSource):
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ItemSource(StepSource):
     """``base[key]`` for a key whose `repr` is a literal (int, str, bool, None, tuples of them)."""
 
@@ -141,7 +162,7 @@ class ItemSource(StepSource):
         return f"{base}[{self.key!r}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TypeSource(StepSource):
     """``type(base)``."""
 
@@ -149,7 +170,7 @@ class TypeSource(StepSource):
         return f"type({base})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClosureSource(StepSource):
     """The content of a function's closure cell: ``fn.__closure__[index].cell_contents``."""
 
@@ -159,7 +180,7 @@ class ClosureSource(StepSource):
         return f"{base}.__closure__[{self.index}].cell_contents"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DictKeySource(StepSource):
     """The key at a position of a dict: for keys that have no literal."""
 
@@ -169,7 +190,7 @@ class DictKeySource(StepSource):
         return f"[*{base}][{self.index}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DictValueSource(StepSource):
     """The value at a position of a dict (or of any iterable's `values()`)."""
 

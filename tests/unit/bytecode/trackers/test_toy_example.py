@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from minitorch2.bytecode import handlers
 from minitorch2.bytecode.capture import Capture, Frame
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -15,6 +16,8 @@ from minitorch2.bytecode.trackers.python_module import PythonModuleVariable
 from minitorch2.bytecode.trackers.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_function import TorchVariable
 from minitorch2.errors import UnsupportedError
+
+assert handlers.__all__, "importing the handlers registers them"
 
 
 def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
