@@ -5,5 +5,6 @@ CPython version, code objects made from them, and a callback before each frame r
 
 Reading order: `instruction` (the grammar), `slots`, `decoder` and `encoder` (the two directions),
 `versions/` (one table per CPython version), `disassemble`, `assemble` (with `tables`, the
-compressed line and exception tables), `liveness`, `continuation`, and last `frame_hook`.
+compressed line and exception tables), `comprehensions`, `liveness`, `continuation`; then
+`interpreter_api`, `frame_layout` and last `frame_hook`.
 """

@@ -16,17 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED
-from itertools import chain, takewhile
 from types import CodeType
 
 from minitorch2.bytecode.machine.assemble import assemble
+from minitorch2.bytecode.machine.comprehensions import shadowed_cells
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.errors import ContinuationError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import reachable
-
-PUTS_ASIDE = frozenset({"LOAD_FAST_AND_CLEAR", "MAKE_CELL", "SWAP", "STORE_FAST"})
-"""What an inlined comprehension does to save and restore variables."""
 
 
 def make_continuation(
@@ -75,6 +72,7 @@ def make_continuation(
     rest = reachable(instructions, index)
     body = [instruction for instruction in instructions if instruction in rest]
     cells = [name for name in code.co_cellvars if name in live]
+    _check_cells(cells, body)
     pushed = [slot for slot in range(stack) if slot not in {s - 1 for s in exception_slots}]
     items = [_item_name(slot) for slot in pushed if slot not in null_slots]
     arguments = _super_first(code, body, items + [n for n in live if _is_plain(code, n)])
@@ -99,38 +97,15 @@ def _check(code: CodeType, instructions: Sequence[Instruction], index: int) -> N
         raise ContinuationError("only functions keep their variables in slots")
     if all(instruction.opname != "RESUME" for instruction in instructions[:index]):
         raise ContinuationError("the function has not started at this instruction")
-    if shadowed := shadowed_cells(instructions, index, code):
+    if shadowed := shadowed_cells(instructions, index, code.co_cellvars):
         raise ContinuationError(f"a comprehension has put cells aside here: {sorted(shadowed)}")
 
 
-def shadowed_cells(
-    instructions: Sequence[Instruction], index: int, code: CodeType
-) -> frozenset[str]:
-    """The cells whose slots an inlined comprehension (PEP 709) uses for its own variables here.
-
-    It keeps the cells on the stack meanwhile, and its clean-up in case of an exception puts them
-    back: that tells it. (A plain store to a variable with a cell occurs nowhere else.) Around it
-    stand a few instructions that cannot raise; they belong to it.
-    """
-    first = last = index
-    while instructions[first].opname in PUTS_ASIDE and first > 0:
-        first -= 1
-    while instructions[last].opname in PUTS_ASIDE:
-        last += 1
-    restored = (_restored_by_cleanup(instructions, at) for at in range(first, last + 1))
-    return frozenset(code.co_cellvars).intersection(chain.from_iterable(restored))
-
-
-def _restored_by_cleanup(instructions: Sequence[Instruction], index: int) -> Iterator[str]:
-    """The variables that the exception handlers of comprehensions around an instruction store."""
-    handler = instructions[index].handler
-    while handler is not None:
-        cleanup = takewhile(
-            lambda one: one.opname not in ("RERAISE", "PUSH_EXC_INFO"),
-            instructions[instructions.index(handler.target) :],
-        )
-        yield from (one.argval for one in cleanup if one.opname == "STORE_FAST")
-        handler = handler.target.handler
+def _check_cells(cells: Sequence[str], body: Sequence[Instruction]) -> None:
+    """The slot of a free variable cannot be lent to a comprehension: debuggers rely on its cell."""
+    lent = {one.argval for one in body if one.opname == "LOAD_FAST_AND_CLEAR"}
+    if lent.intersection(cells):
+        raise ContinuationError(f"a comprehension will put cells aside: {sorted(lent & {*cells})}")
 
 
 def _is_plain(code: CodeType, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 
+from minitorch2.bytecode.machine.comprehensions import shadowed_cells
 from minitorch2.bytecode.machine.instruction import Instruction
 
 READS = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
@@ -42,7 +43,8 @@ def live_sets(
     """The live variables before each instruction: the least solution of the backward data flow."""
     order = {instruction: index for index, instruction in enumerate(instructions)}
     edges = [[order[to] for to in successors(instructions, i)] for i in range(len(instructions))]
-    used = list(_used_names(instructions, code))
+    cells = frozenset(i.argval for i in instructions if i.opname == "MAKE_CELL")
+    used = list(_used_names(instructions, cells, code))
     live = [NOTHING] * len(instructions)
     changed = True
     while changed:
@@ -50,7 +52,7 @@ def live_sets(
         for index in reversed(range(len(instructions))):
             after = NOTHING.union(*(live[to] for to in edges[index]))
             instruction = instructions[index]
-            if instruction.opname in ENDS_LIFE:
+            if instruction.opname in ENDS_LIFE and instruction.argval not in cells:
                 after -= {instruction.argval}
             if instruction.handler is not None:
                 after |= live[order[instruction.handler.target]]
@@ -86,15 +88,19 @@ def reachable(instructions: Sequence[Instruction], index: int) -> set[Instructio
 
 
 def _used_names(
-    instructions: Sequence[Instruction], code: CodeType | None
+    instructions: Sequence[Instruction], cells: frozenset[str], code: CodeType | None
 ) -> Iterator[frozenset[str]]:
-    """The variables that each instruction reads."""
-    cells = frozenset(i.argval for i in instructions if i.opname == "MAKE_CELL")
+    """The variables that each instruction reads.
+
+    What a comprehension does in the slot of a cell that it has put aside does not concern the cell.
+    """
     hidden = _hidden_reads(instructions, cells, code)
-    for instruction in instructions:
+    for index, instruction in enumerate(instructions):
         opname, argval = instruction.opname, instruction.argval
-        if opname in READS or (opname in USES_CELL and argval in cells):
+        if opname in READS and argval not in cells:
             yield frozenset({argval})
+        elif opname in USES_CELL and argval in cells:
+            yield frozenset({argval}) - shadowed_cells(instructions, index, cells)
         else:
             yield hidden.get(argval, NOTHING) if opname == "LOAD_GLOBAL" else NOTHING
 

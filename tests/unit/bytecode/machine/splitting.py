@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from types import CellType, CodeType, FunctionType
 
 from minitorch2.bytecode.machine.assemble import assemble, encode, lay_out, stack_depths
-from minitorch2.bytecode.machine.continuation import make_continuation, shadowed_cells
+from minitorch2.bytecode.machine.comprehensions import shadowed_cells
+from minitorch2.bytecode.machine.continuation import make_continuation
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
-from minitorch2.bytecode.machine.liveness import live_names, successors
+from minitorch2.bytecode.machine.liveness import live_names, live_sets, successors
 from minitorch2.bytecode.machine.slots import Slots
 from tests.unit.bytecode.machine.observation import with_code
 
@@ -34,13 +35,17 @@ def split_points(code: CodeType) -> dict[int, int]:
     depths = stack_depths(lay_out(encoder.units, encoder.labels)[1], encoder.labels)
     first_units = (encoder.labels[instruction] for instruction in instructions)
     points = {i: depths.get(unit) for i, unit in enumerate(first_units)}
+    live = live_sets(instructions, code)
+    lent = {i.argval for i in instructions if i.opname == "LOAD_FAST_AND_CLEAR"}
+    lent &= {*code.co_cellvars}  # no continuation while these are live
     return {
         i: d
         for i, d in points.items()
         if i >= start
         and handling[i] == 0
         and d is not None
-        and not shadowed_cells(instructions, i, code)
+        and lent.isdisjoint(live[i])
+        and not shadowed_cells(instructions, i, code.co_cellvars)
     }
 
 

@@ -307,3 +307,27 @@ def test_cells_put_aside_by_a_comprehension_are_refused():
     index = next(i for i, one in enumerate(instructions) if one.argval == "print")
     with pytest.raises(ContinuationError, match="comprehension"):
         make_continuation(function.__code__, index, ("x",), stack=4)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="comprehensions are functions before 3.12")
+def test_cells_that_a_comprehension_will_put_aside_are_refused():
+    def function(n):
+        x = 7
+        print()
+        return [x for x in range(n)], lambda: x
+
+    index, live = at_line(function, 2)
+    with pytest.raises(ContinuationError, match="will put cells aside"):
+        make_continuation(function.__code__, index, live)
+
+
+def test_variables_captured_only_inside_a_comprehension_are_not_live():
+    def function(n):
+        print()
+        return [sum(i * x for x in range(n)) for i in range(3)]
+
+    index, live = at_line(function, 1)
+    assert live == ("n",)
+    rest = make_continuation(function.__code__, index, live)
+    resume = FunctionType(rest, {}, None, None, tuple(CellType(3) for _ in rest.co_freevars))
+    assert resume(*(3 for _ in range(rest.co_argcount))) == [0, 3, 6]
