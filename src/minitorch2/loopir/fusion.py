@@ -144,6 +144,9 @@ def can_fuse(
         return Refusal(f"more than {capabilities.max_fusion_size} loop bodies in a kernel")
     if bodies(first)[0].buffer.device != bodies(second)[0].buffer.device:
         return Refusal("different devices")
+    if 0 in (*first.group, *second.group):
+        # Products that are 0 say nothing about the loops that they are products of.
+        return Refusal("no elements")
     alignment = align(first, second)
     if alignment is None:
         return Refusal(f"no common loops: {first.group} and {second.group}")

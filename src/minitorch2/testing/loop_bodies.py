@@ -59,6 +59,9 @@ class LoopGraph:
     graph: LoweredGraph
     inputs: list[torch.Tensor]
 
+    def __repr__(self) -> str:
+        return f"{self.graph.print()}\ninputs = {self.inputs}"
+
 
 @st.composite
 def loop_graphs(
