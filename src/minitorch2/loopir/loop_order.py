@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minitorch2.errors import VerificationError
+from minitorch2.loopir.expressions import Expr, equal
 from minitorch2.loopir.fusion import has_reduction
 from minitorch2.loopir.iteration import Access, Sizes, can_merge, vote_order
 from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
@@ -53,25 +54,34 @@ def _sorted_into(
 ) -> list[int] | None:
     """The own loops in the order of another access to the same buffer.
 
-    A loop of the other access with stride s and size n covers the own loops with strides in
-    s..s*n, in decreasing order. None if any loop has no such place.
+    A loop of the other access is matched by the own loop with its stride and size, or covers the
+    own loops with strides in s..s*n, in decreasing order. None if any own loop has no place.
     """
     order: list[int] = []
     for stride, size in zip(other.strides, sizes, strict=True):
-        if not isinstance(stride, int) or not isinstance(size, int):
-            return None
-        inside = [
-            i
-            for i, s in enumerate(own.strides)
-            if isinstance(s, int) and stride and stride <= s < stride * size and i not in order
-        ]
-        order += sorted(inside, key=lambda i: -_integer(own.strides[i]))
+        left = [i for i in range(len(own_sizes)) if i not in order]
+        order += _matching(stride, size, own_sizes, own, left) or _covered(stride, size, own, left)
     return order if len(order) == len(own_sizes) else None
 
 
-def _integer(stride: object) -> int:
-    assert isinstance(stride, int)
-    return stride
+def _matching(
+    stride: Expr | None, size: Expr, own_sizes: Sizes, own: Access, left: list[int]
+) -> list[int]:
+    """The one own loop with this stride and this size; symbols may be compared so."""
+    for i in left:
+        mine = own.strides[i]
+        if stride is not None and mine is not None and stride != 0:
+            if equal(mine, stride) and equal(own_sizes[i], size):
+                return [i]
+    return []
+
+
+def _covered(stride: Expr | None, size: Expr, own: Access, left: list[int]) -> list[int]:
+    """The own loops that together walk what one loop of this stride and size walks."""
+    if not isinstance(stride, int) or not isinstance(size, int) or stride <= 0:
+        return []
+    inside = [(s, i) for i in left if isinstance(s := own.strides[i], int)]
+    return [i for s, i in sorted(inside, reverse=True) if stride <= s < stride * size]
 
 
 def settle_loops(node: KernelNode) -> None:

@@ -1,0 +1,150 @@
+"""Kernels of whole programs against eager, with their number; golden text in tests/golden/codegen."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from minitorch2.codegen.compile_graph import compile_graph
+from tests.unit.codegen.aten_graph import record
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "codegen"
+X = torch.randn(37, 50, generator=torch.Generator().manual_seed(1))
+
+
+def kernel_texts(log):
+    """The kernel functions in the wrapper's text."""
+    (wrapper,) = log.texts("wrapper.py")
+    return [part.split("\n'''")[0] for part in wrapper.split("text='''\n")[1:]]
+
+
+GOLDEN_PROGRAMS = {
+    "sin_cos": (lambda x: (lambda s: (s, torch.cos(s)))(torch.sin(x)), (64, 100)),
+    "softmax": (lambda x: torch.softmax(x, -1), (64, 100)),
+    "column_sum": (lambda x: (x * 2).sum(0), (64, 700)),
+    "transpose": (lambda x: x.t().contiguous() + 1, (64, 100)),
+    "argmax": (lambda x: x.argmax(1), (64, 100)),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN_PROGRAMS)
+def test_golden_text(name, check):
+    """Each file holds the kernel that the program gives: delete it to write it again."""
+    program, shape = GOLDEN_PROGRAMS[name]
+    text = "\n".join(kernel_texts(check(program, torch.randn(shape), kernels=1))) + "\n"
+    path = GOLDEN / f"{name}.py.txt"
+    if not path.exists():
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_sin_cos_is_one_loop_with_one_load_and_two_stores(check):
+    (text,) = kernel_texts(check(GOLDEN_PROGRAMS["sin_cos"][0], torch.randn(8, 8), kernels=1))
+    assert text.count("for ") == 1
+    assert text.count("= in_ptr") == 1
+    assert text.count("out_ptr0[") == text.count("out_ptr1[") == 1
+
+
+PROGRAMS = {
+    "softmax": (lambda x: torch.softmax(x, 1), 1),
+    "softmax of columns": (lambda x: torch.softmax(x, 0), 1),
+    "log_softmax": (lambda x: torch.log_softmax(x, -1), 1),
+    "layer norm": (lambda x: (x - x.mean(1, True)) * torch.rsqrt(x.var(1, keepdim=True) + 1e-5), 1),
+    "variance": (lambda x: torch.var_mean(x, 0), 1),
+    "normalized columns": (lambda x: (x - x.mean(0)) / (x.std(0) + 1e-5), 1),
+    "bias and gelu": (lambda x: F.gelu(x + x[0]), 1),
+    "argmax": (lambda x: (x.argmax(1), x.argmin(1)), 1),
+    "argmax of columns": (lambda x: x.argmax(0), 1),
+    "maximum and position": (lambda x: torch.max(x, 1), 1),
+    "all of it": (lambda x: x.sum(), 1),
+    "any, all": (lambda x: ((x > 2).any(1), (x < 9).all(1)), 1),
+    "padding": (lambda x: F.pad(x, (1, 2, 3, 0)) + 1, 1),
+    "concatenation": (lambda x: torch.cat([x, x * 2], 1) * 2, 1),
+    "flip": (lambda x: x.flip(0) + x, 1),
+    "triangle": (lambda x: x.tril() + 1, 1),
+    "transposed sum": (lambda x: x[:, :37] + x[:, :37].t(), 1),
+    "narrow columns": (lambda x: x.reshape(-1, 5).sum(0), 1),
+    "three dimensions": (lambda x: x.view(37, 5, 10).sum((0, 2)), 1),
+    "int64": (lambda x: (x * 10).long() // 3 % 5, 1),
+    "double": (lambda x: torch.tanh(x.double()).sum(1), 1),
+    "bfloat16": (lambda x: x.bfloat16() * 2, 1),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name, dynamic, check):
+    program, kernels = PROGRAMS[name]
+    check(program, X, kernels=kernels, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (), (1,), (1, 1, 7), (2, 3, 4, 5)])
+def test_shapes(shape, check):
+    check(lambda x: (torch.sin(x) + 1, x.sum(), (x * 2).sum(-1) if x.ndim else x), torch.randn(shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16,
+                                   torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8])  # fmt: skip
+def test_dtypes(dtype, check):
+    x = torch.randint(0, 100, (9, 11)).to(dtype)
+    check(lambda x: (x + x, x * 3, x > 5, -x, x.amax(1), x.float().sum(0)), x)
+
+
+def test_maxima_propagate_nan(check):
+    x = X.clone()
+    x[3, 4] = x[5, 0] = float("nan")
+    x[7] = -float("inf")
+    check(lambda x: (x.amax(1), x.amin(0), x.argmax(1), x.argmin(0), x.amax(1, keepdim=True) - x), x)
+
+
+def test_ties_go_to_the_first_position(check):
+    x = torch.zeros(8, 20)
+    x[:, 7] = x[:, 13] = 1
+    check(lambda x: (x.argmax(1), x.argmax(0), x.argmin(1)), x)
+
+
+def test_long_sums_are_accurate():
+    x = torch.rand(3, 1_000_003)
+    call = compile_graph(record(lambda x: (x.sum(1), (x * 1).t().sum(0)), x))
+    exact = x.double().sum(1)
+    for result in call([x]):
+        assert ((result.double() - exact) / exact).abs().max() < 2e-7
+
+
+def test_a_masked_load_reads_nothing_outside(check):
+    check(lambda x: F.pad(x, (3, 3)).roll(1, 0), torch.randn(4, 5), kernels=1)
+
+
+def test_indices_are_checked_as_in_eager():
+    table, positions = torch.randn(10, 4), torch.tensor([1, 9, -10])
+    call = compile_graph(record(lambda w, i: w[i] * 2, table, positions))
+    assert torch.equal(call([table, positions])[0], table[positions] * 2)
+    with pytest.raises(IndexError, match="index 10 is out of bounds"):
+        call([table, torch.tensor([1, 10, 0])])
+    with pytest.raises(IndexError, match="index -11 is out of bounds"):
+        call([table, torch.tensor([1, -11, 0])])
+
+
+def test_equal_layers_share_kernels(check):
+    def program(x, w):
+        for _ in range(3):
+            x = torch.relu(torch.mm(x, w) + 1)
+        return x
+
+    log = check(program, torch.randn(8, 8), torch.randn(8, 8) / 3, kernels=3)
+    assert len(kernel_texts(log)) == 1
+
+
+def test_kernels_take_varying_sizes_as_arguments():
+    gm = record(lambda x: torch.softmax(x + 1, 1), torch.randn(5, 7), dynamic=True)
+    call = compile_graph(gm)
+    for shape in ((5, 7), (3, 100), (2, 9000)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(call([*shape, x])[0], torch.softmax(x + 1, 1))
+
+
+def test_in_place_argmax_regression(check):
+    """The position search runs after the pass: its input must not have been overwritten."""
+    check(lambda x, w: (lambda a: (a.argmax(1), torch.sin(a)))(torch.mm(x, w)),
+          torch.randn(8, 8), torch.randn(8, 8))  # fmt: skip
