@@ -1,0 +1,168 @@
+"""The front door: every form of `compile`, its options, `disable`, `explain`."""
+
+import functools
+
+import pytest
+import torch
+
+import minitorch2
+from minitorch2 import stages
+from minitorch2.errors import BackendError, ConfigError
+
+X = torch.tensor([1.0, -2.0, 3.0])
+
+
+def test_as_function_and_as_decorator_with_and_without_parentheses():
+    def double(x):
+        return x * 2
+
+    @minitorch2.compile
+    def triple(x):
+        return x * 3
+
+    @minitorch2.compile(backend="eager", fullgraph=True)
+    def quadruple(x):
+        return x * 4
+
+    compiled = minitorch2.compile(double, backend="eager")
+    assert torch.equal(compiled(X), X * 2)
+    assert torch.equal(quadruple(X), X * 4)
+    assert triple.__name__ == "triple"
+
+
+class Thing:
+    scale = 2
+
+    @minitorch2.compile(backend="eager")
+    def method(self, x):
+        return x * self.scale
+
+    @staticmethod
+    @minitorch2.compile(backend="eager")
+    def static(x):
+        return x + 1
+
+    @classmethod
+    @minitorch2.compile(backend="eager")
+    def of_class(cls, x):
+        return x * cls.scale
+
+    def plain(self, x):
+        return x - self.scale
+
+    def __call__(self, x):
+        return x / self.scale
+
+
+def test_methods_of_all_kinds_and_callable_objects():
+    thing = Thing()
+    with stages.collect() as log:
+        assert torch.equal(thing.method(X), X * 2)
+        assert torch.equal(Thing.static(X), X + 1)
+        assert torch.equal(thing.of_class(X), X * 2)
+        assert torch.equal(minitorch2.compile(thing.plain, backend="eager")(X), X - 2)
+        assert torch.equal(minitorch2.compile(thing, backend="eager")(X), X / 2)
+        assert torch.equal(minitorch2.compile(torch.sin, backend="eager")(X), X.sin())
+        partial = functools.partial(torch.add, alpha=2)
+        assert torch.equal(minitorch2.compile(partial, backend="eager")(X, X), X * 3)
+    assert log.counts["graphs"] == 7
+
+
+def test_staticmethod_object_is_compiled_inside():
+    made = minitorch2.compile(staticmethod(lambda x: x + 1), backend="eager")
+    assert isinstance(made, staticmethod)
+    assert torch.equal(made(X), X + 1)
+
+
+def test_disable_argument_returns_the_model():
+    def f(x):
+        return x
+
+    assert minitorch2.compile(f, disable=True) is f
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"mode": "max-autotun"}, "did you mean 'max-autotune'"),
+        ({"mode": "default", "options": {}}, "exclude each other"),
+        ({"options": {"max_fusion_siz": 3}}, "did you mean 'max_fusion_size'"),
+        ({"options": {"max_fusion_size": "a"}}, "takes int"),
+    ],
+)
+def test_wrong_modes_and_options(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        minitorch2.compile(lambda x: x, **settings)
+
+
+def test_unknown_backend_names_the_nearest():
+    with pytest.raises(BackendError, match="did you mean 'eager'"):
+        minitorch2.compile(lambda x: x, backend="eagr")
+
+
+def test_classes_and_values_cannot_be_compiled():
+    with pytest.raises(ConfigError, match="takes a function"):
+        minitorch2.compile(Thing)
+
+
+def test_backend_failure_is_a_backend_error():
+    def failing(gm, inputs):
+        raise ZeroDivisionError("inside")
+
+    with pytest.raises(BackendError, match="ZeroDivisionError: inside"):
+        minitorch2.compile(lambda x: x + 1, backend=failing)(X)
+
+
+def test_disabled_function_breaks_the_graph_and_runs_in_python():
+    seen = []
+
+    @minitorch2.disable
+    def outside(x):
+        """Doc."""
+        seen.append(type(x))
+        return x + 1
+
+    def f(x):
+        return outside(x * 2) * 3
+
+    explanation = minitorch2.explain(f, backend="eager")(X)
+    assert explanation.graph_count == 2
+    assert explanation.graph_break_count == 1
+    assert seen == [torch.Tensor]
+    assert outside.__doc__ == "Doc."
+
+
+def test_explain_counts_and_prints():
+    def f(x):
+        y = torch.sin(x) + torch.sin(x + 1)
+        print("x")
+        return y * 2
+
+    explanation = minitorch2.explain(f, backend="eager")(X)
+    assert explanation.graph_count == 2
+    assert explanation.ops == {"sin": 2, "add": 2, "mul": 1}
+    assert explanation.op_count == 5
+    assert explanation.seconds["capture"] > 0
+    text = str(explanation)
+    assert "graph breaks: 1" in text
+    assert 'print("x")' in text
+    assert "TENSOR_MATCH x" in text
+    assert not explanation.failures
+
+
+def test_options_reach_the_backend():
+    seen = []
+
+    def backend(gm, inputs):
+        seen.append(minitorch2.config.current().max_fusion_size)
+        return gm
+
+    minitorch2.compile(lambda x: x + 1, backend=backend, options={"max_fusion_size": 3})(X)
+    assert seen == [3]
+
+
+def test_dynamic_true_warns_once_that_sizes_are_static(caplog):
+    compiled = minitorch2.compile(lambda x: x + 1, backend="eager", dynamic=True)
+    compiled(X)
+    compiled(X[:2])
+    assert len([r for r in caplog.records if "dynamic" in r.getMessage()]) == 1
