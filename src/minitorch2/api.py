@@ -112,6 +112,8 @@ def compile(
     chosen = _options(mode, options, fullgraph, dynamic)
     if disable or config.current().disable:
         return (lambda given: given) if model is None else model
+    if chosen["dynamic"]:
+        _LOGGER.warning("dynamic=True is accepted, but sizes are static: each new size is compiled")
     region = Region(_backend(backend), fullgraph=bool(chosen["fullgraph"]), options=chosen)
     if model is None:
         return lambda given: _compiled(given, region)

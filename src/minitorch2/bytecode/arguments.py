@@ -52,7 +52,9 @@ def _bind_variadic(
         bound[code.co_varnames[end]] = TupleVariable(list(rest))
         return end + 1
     if rest:
-        takes = f"takes {code.co_argcount} positional argument{'s' * (code.co_argcount != 1)}"
+        most, least = code.co_argcount, code.co_argcount - len(callee.defaults)
+        takes = f"takes {most}" if most == least else f"takes from {least} to {most}"
+        takes += f" positional argument{'s' * (most != 1)}"
         _fail(code, f"{takes} but {len(args)} were given")
     return end
 

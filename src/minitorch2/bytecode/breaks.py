@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from minitorch2.bytecode.continuations import Continuation, argument_value, continuation_at
+from minitorch2.bytecode.continuations import Continuation, Continuations, argument_value
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
 from minitorch2.bytecode.perform import PERFORMERS, do
@@ -37,13 +37,13 @@ class FrameEnd:
         evaluator: stands in front of the unsupported instruction.
         residual: where statements go: the end's own to its tail, loads of values to its head.
         bind: gives continuations private names.
-        new_number: makes those names unique.
+        continuations: makes them.
     """
 
     evaluator: FrameEvaluator
     residual: Residual
     bind: Bind
-    new_number: Callable[[], int]
+    continuations: Continuations
 
     def write(self, instruction: Instruction) -> None:
         """Perform the instruction and continue behind it.
@@ -121,7 +121,7 @@ class FrameEnd:
     def continuation_call(self, position: int, *, as_is: bool = False) -> str:
         """The call of a continuation at an instruction, with the state that it needs."""
         evaluator, residual = self.evaluator, self.residual
-        continuation = continuation_at(evaluator, position, self.new_number(), as_is=as_is)
+        continuation = self.continuations.at(evaluator, position, as_is=as_is)
         for name in continuation.arguments:
             residual.hint(argument_value(evaluator, name), name)
         arguments = [
@@ -131,6 +131,8 @@ class FrameEnd:
         if free := continuation.code.co_freevars:
             cells = [residual.name_for(evaluator.cells[name]) for name in free]
             callee = f"{callee}.closing_over({', '.join(cells)})"
+        if self.continuations.made(evaluator.code) and not evaluator.handled:
+            callee += ".tail"  # a loop that breaks at each iteration must not nest calls
         return f"{callee}({', '.join(arguments)})"
 
     def target(self, instruction: Instruction) -> int:

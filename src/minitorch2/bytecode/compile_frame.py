@@ -21,7 +21,7 @@ from minitorch2.bytecode import handlers
 from minitorch2.bytecode.breaks import FrameEnd
 from minitorch2.bytecode.capture import Capture, Frame
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
-from minitorch2.bytecode.continuations import Continuation
+from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.guard_function import compile_guards
 from minitorch2.bytecode.guards import global_state_guards
@@ -68,6 +68,10 @@ class FrameCompiler(Protocol):
     def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         """Run the backend."""
 
+    @property
+    def continuations(self) -> Continuations:
+        """All continuations of the region."""
+
     def continuation(self, continuation: Continuation, frame: Frame) -> object:
         """Make a continuation callable from residual code."""
 
@@ -105,7 +109,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         compiled_guards,
         code,
         residual.source(),
-        values,
+        {name: value for name, value in values.items() if name in code.co_freevars},
         module,
         attempt.graph_break,
         attempt.number,
@@ -199,7 +203,7 @@ class Attempt:
         assert isinstance(line, SourceLine)
         self.graph_break = GraphBreak.of(reason, line)
         self.capture.references.bind(CAPTURING, self.compiler.capturing)
-        end = FrameEnd(self.evaluator, self.residual, self._bind, self.compiler.new_number)
+        end = FrameEnd(self.evaluator, self.residual, self._bind, self.compiler.continuations)
         end.write(self.evaluator.next_instruction)
 
     def _bind(self, continuation: Continuation) -> str:

@@ -2,16 +2,23 @@
 
 PyTorch 2 paper, section 3.8. `machine/continuation.py` makes their code; here they get a name, the
 list of what to pass, and, when the user's function shares variables with closures, its cells.
+
+A continuation that is broken in turn does not get a continuation of its own: the rest of a rest is a
+rest of the original function. So a loop that breaks at each iteration goes through the same few
+continuations again and again, and compiles them once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from types import CodeType
 
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.machine.continuation import make_continuation
-from minitorch2.bytecode.machine.liveness import live_names
+from minitorch2.bytecode.machine.disassemble import disassemble
+from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.machine.liveness import live_names, reachable
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.null import NULL
 
@@ -36,22 +43,74 @@ class Continuation:
         return self.code.co_varnames[: self.code.co_argcount]
 
 
-def continuation_at(
-    evaluator: FrameEvaluator, position: int, number: int, *, as_is: bool = False
-) -> Continuation:
-    """The continuation of the evaluator's frame at an instruction, with its present stack.
+@dataclass(frozen=True)
+class Place:
+    """An instruction of a user's function: where a continuation starts."""
 
-    Raises:
-        ContinuationError: a frame cannot go on there.
+    code: CodeType
+    index: int
+
+
+@dataclass
+class Continuations:
+    """All continuations of a region.
+
+    Args:
+        new_number: makes their names unique.
     """
-    live = live_names(evaluator.program.instructions, position, evaluator.code)
-    bound = [name for name in live if name in evaluator.locals or name in evaluator.cells]
-    nulls = [slot for slot, value in enumerate(evaluator.stack) if value is NULL]
-    code = make_continuation(
-        evaluator.code, position, bound, len(evaluator.stack), nulls, number=number
-    )
-    shown = code.replace(co_name=evaluator.code.co_name, co_qualname=evaluator.code.co_qualname)
-    return Continuation(code.co_name, shown, as_is)
+
+    new_number: Callable[[], int]
+    _made: dict[object, Continuation] = field(default_factory=dict)
+    _origins: dict[int, Sequence[Place | None]] = field(default_factory=dict)
+
+    def at(
+        self, evaluator: FrameEvaluator, position: int, *, as_is: bool = False
+    ) -> Continuation:
+        """The continuation of the evaluator's frame at an instruction, with its present stack.
+
+        Raises:
+            ContinuationError: a frame cannot go on there.
+        """
+        place = self._origin(evaluator.code, position)
+        live = live_names(disassemble(place.code), place.index, place.code)
+        bound = tuple(n for n in live if n in evaluator.locals or n in evaluator.cells)
+        nulls = tuple(i for i, value in enumerate(evaluator.stack) if value is NULL)
+        key = (id(place.code), place.index, bound, len(evaluator.stack), nulls, as_is)
+        if key not in self._made:
+            self._made[key] = self._make(place, bound, len(evaluator.stack), nulls, as_is)
+        return self._made[key]
+
+    def made(self, code: CodeType) -> bool:
+        """Whether a code object is that of a continuation."""
+        return id(code) in self._origins
+
+    def _make(
+        self, place: Place, live: Sequence[str], stack: int, nulls: Sequence[int], as_is: bool
+    ) -> Continuation:
+        origin = place.code
+        number = self.new_number()
+        code = make_continuation(origin, place.index, live, stack, nulls, number=number)
+        shown = code.replace(co_name=origin.co_name, co_qualname=origin.co_qualname)
+        self._origins[id(shown)] = _origins(place, disassemble(shown))
+        return Continuation(code.co_name, shown, as_is)
+
+    def _origin(self, code: CodeType, position: int) -> Place:
+        """The same instruction in the function that the user wrote."""
+        origins = self._origins.get(id(code), ())
+        origin = origins[position] if position < len(origins) else None
+        return origin or Place(code, position)
+
+
+def _origins(place: Place, continued: Sequence[Instruction]) -> list[Place | None]:
+    """Where each instruction of a continuation comes from; None for those of its prefix."""
+    instructions = disassemble(place.code)
+    rest = reachable(instructions, place.index)
+    body = [index for index, instruction in enumerate(instructions) if instruction in rest]
+    prefix = len(continued) - len(body)
+    pairs = zip(continued[prefix:], (instructions[index] for index in body), strict=True)
+    if prefix < 0 or any(new.opname != old.opname for new, old in pairs):
+        return []
+    return [None] * prefix + [Place(place.code, index) for index in body]
 
 
 def argument_value(evaluator: FrameEvaluator, name: str) -> VariableTracker:

@@ -20,6 +20,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -35,7 +36,7 @@ from minitorch2.bytecode.compile_frame import (
     graph_break_error,
 )
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
-from minitorch2.bytecode.continuations import Continuation
+from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.guard_function import GuardFailure
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.machine import frame_hook
@@ -100,6 +101,14 @@ def _when_it_dies(value: object, cache: CodeCache, compiled: CompiledFrame) -> N
         compiled.references[f"__kept_{id(value)}"] = value
 
 
+@dataclass(frozen=True, slots=True)
+class TailCall:
+    """A call of a continuation that is still to be made."""
+
+    callee: Dispatcher
+    values: tuple[object, ...]
+
+
 class Dispatcher:
     """Runs calls of one function object.
 
@@ -144,7 +153,17 @@ class Dispatcher:
         return self.function.__qualname__
 
     def __call__(self, *values: object) -> object:
-        """Call with the values of all parameters, positionally."""
+        """Call with the values of all parameters, positionally; follow tail calls to their end."""
+        result = self._call(values)
+        while type(result) is TailCall:
+            result = result.callee._call(result.values)
+        return result
+
+    def tail(self, *values: object) -> TailCall:
+        """The call as a value: whoever called the residual code that returns it will make it."""
+        return TailCall(self, values)
+
+    def _call(self, values: tuple[object, ...]) -> object:
         for check, run in self.entries:
             if check(*values):
                 return run(*values)
@@ -172,6 +191,7 @@ class Dispatcher:
         """An entry for these arguments, compiled if need be; None if the frame runs as it is."""
         if self.cache.as_is is not None or not is_worth_capturing(self.function, values):
             return None
+        _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
         with _COMPILING, frame_hook.disabled():
             return self.find(values) or self._compile(values)
 
@@ -291,6 +311,7 @@ class Region:
         self.caches: dict[int, CodeCache] = {}
         self.failures: list[str] = []
         self._numbers = itertools.count()
+        self.continuations = Continuations(self.new_number)
         self._hook: FrameHook | None = None
         _REGIONS.add(self)
 
@@ -337,7 +358,7 @@ class Region:
             self.cache_of(code).as_is = GraphBreak("as-is", reason, "", first_line(code))
         if code.co_freevars:
             return ClosingContinuation(self, continuation, frame.globals)
-        return Dispatcher(self, FunctionType(code, frame.globals, code.co_name))
+        return self._dispatcher_of(FunctionType(code, frame.globals, code.co_name))
 
     def capturing(self) -> AbstractContextManager[object]:
         """The context in which functions called by residual code are captured on their own."""
@@ -386,7 +407,6 @@ class Region:
     ) -> CompiledFrame | None:
         """Compile a frame; None (and a note in its cache) if it runs in Python as it is."""
         code = function.__code__
-        _LOGGER.debug("step 1 of 8: %s is captured", code.co_qualname)
         frame = Frame(function, dict(zip(code.co_varnames, values, strict=False)), varying)
         try:
             with config.patch(**self.options):

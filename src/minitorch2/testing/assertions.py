@@ -76,7 +76,7 @@ def assert_matches_eager(
     """
     compiled = compile(function)
     for _ in range(calls):
-        wanted_args, given_args = copy.deepcopy((inputs, inputs))
+        wanted_args, given_args = copy.deepcopy(inputs), copy.deepcopy(inputs)
         wanted = observe(function, wanted_args, wanted_args)
         given = observe(compiled, given_args, given_args)
         assert_same_observation(given, wanted, tolerance)

@@ -10,7 +10,7 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.exceptions import ExceptionVariable, HandledBefore
+from minitorch2.bytecode.trackers.exceptions import HandledBefore
 
 
 @handles("RAISE_VARARGS")
@@ -22,8 +22,8 @@ def raise_varargs(evaluator: Evaluator, instruction: Instruction) -> None:
             unsupported("bare-raise", "a raise of the exception that a caller handles")
         raise_exception(evaluator.handled[-1])
     exception = _instance(evaluator, operands[0])
-    if len(operands) == 2 and isinstance(exception, ExceptionVariable):
-        exception.cause = operands[1]
+    if len(operands) == 2:
+        exception.set_attribute(evaluator, "__cause__", _instance(evaluator, operands[1]))
     raise_exception(exception)
 
 
