@@ -9,6 +9,7 @@ once. The ceiling is a device-to-device copy. `--sweep` tries other block sizes 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from triton.testing import do_bench
 
-from minitorch2.codegen.triton import kernel
+from minitorch2.codegen.triton import domain
 from minitorch2.codegen.triton.blocks import Blocks, next_power_of_two
 from minitorch2.codegen.triton.launch import Launcher, load_triton_kernel
 from tests.unit.codegen.triton.run_lowered import Kernels, kernels_of
@@ -55,12 +56,17 @@ CASES = [
     Case("pointwise chain 1e8", chain, ((10**8,), (10**8,))),
     Case("pointwise chain 1e8 bf16", chain, ((10**8,), (10**8,)), BF16),
     Case("transpose + add", lambda x, y: x.t() + y, ((8192, 8192), (8192, 8192))),
+    Case("transpose + add bf16", lambda x, y: x.t() + y, ((8192, 8192), (8192, 8192)), BF16),
+    Case("channels last", lambda x: x.permute(0, 2, 3, 1).contiguous(), ((64, 256, 56, 56),)),
     Case("row sum 8192x8192", lambda x: x.sum(-1), ((8192, 8192),)),
     Case("row sum 1024x100000", lambda x: x.sum(-1), ((1024, 100000),)),
     Case("column sum 8192x8192", lambda x: x.sum(0), ((8192, 8192),)),
+    Case("column sum 1000000x64", lambda x: x.sum(0), ((1000000, 64),)),
+    Case("sum of everything 1e8", lambda x: x.sum(), ((10**8,),)),
     Case("softmax 65536x1024", lambda x: x.softmax(-1), ((65536, 1024),)),
     Case("softmax 16384x4096", lambda x: x.softmax(-1), ((16384, 4096),)),
     Case("softmax 8192x8192", lambda x: x.softmax(-1), ((8192, 8192),)),
+    Case("softmax 4096x16384", lambda x: x.softmax(-1), ((4096, 16384),)),
     Case("softmax 1024x65536", lambda x: x.softmax(-1), ((1024, 65536),)),
     Case("softmax 16384x4096 bf16", lambda x: x.softmax(-1), ((16384, 4096),), BF16),
     Case("normalize 65536x1024", normalize, ((65536, 1024),)),
@@ -119,59 +125,58 @@ def table(peer: bool) -> None:
 
 
 def variants(blocks: Blocks, rnumel: int) -> Iterator[Blocks]:
+    """Other blocks for a kernel that has `blocks`."""
+    if blocks.y is not None:
+        for x, y, warps in itertools.product((16, 32, 64, 128), (16, 32, 64, 128), (4, 8)):
+            if 1024 <= x * y <= 8192:
+                yield Blocks(x, warps, y=y)
+        return
     if blocks.r is None:
-        for x, warps in itertools.product((512, 1024, 2048, 4096), (4, 8)):
-            yield Blocks(x, None, warps)
+        for x, warps in itertools.product((512, 1024, 2048), (4, 8)):
+            yield Blocks(x, warps)
         return
     whole = next_power_of_two(rnumel)
-    if whole <= 16384:
-        for x, warps in itertools.product((1, 2, 4), (2, 4, 8, 16)):
-            if 1024 <= x * whole <= 16384 and x * whole >= warps * 128:
-                yield Blocks(x, whole, warps, persistent=True)
-    shapes = ((1, 1024), (1, 2048), (1, 4096), (1, 8192))
-    columns = ((8, 256), (32, 32), (64, 64), (128, 16), (256, 8))
-    for (x, r), warps in itertools.product((*shapes, *columns), (4, 8, 16)):
-        if r <= whole and (x > 1) == (blocks.x > 8 and not blocks.persistent):
-            yield Blocks(x, r, warps)
+    is_row = blocks.persistent or blocks.x == 1
+    for x, warps in itertools.product((1, 2), (2, 4, 8, 16, 32)):
+        if is_row and warps * 128 <= x * whole <= min(65536, warps * 4096):
+            yield Blocks(x, warps, r=whole, persistent=True)
+    rows = ((1, 1024), (1, 2048), (1, 4096), (1, 8192), (1, 16384))
+    columns = ((16, 32), (32, 16), (32, 32), (32, 64), (64, 32), (64, 64))
+    for (x, r), warps in itertools.product(rows if is_row else columns, (8, 16, 32)):
+        if r < whole:
+            yield Blocks(x, warps, r=r)
 
 
 def sweep() -> None:
     for case in CASES:
         inputs = case.inputs()
-        count = moved_bytes(kernels_of(case.program, *inputs), inputs)
-        chosen = []
-        for blocks in all_blocks(case, inputs):
-            with mock.patch.object(kernel, "pointwise_blocks", return_value=blocks), \
-                    mock.patch.object(kernel, "reduction_blocks", return_value=blocks):  # fmt: skip
-                made = kernels_of(case.program, *inputs)
-            try:
-                ours = milliseconds(launches(made, inputs))
-            except Exception as error:
-                print(case.name, blocks, type(error).__name__)
-                continue
-            chosen.append((count / ours / 1e9, blocks))
-        chosen.sort(key=lambda item: -item[0])
-        found = "; ".join(f"{rate:.2f} {shown(blocks)}" for rate, blocks in chosen[:9])
-        print(f"{case.name:28} {found}", flush=True)
+        first = kernels_of(case.program, *inputs)
+        count = moved_bytes(first, inputs)
+        node, removed = first.schedule.kernels()[0], frozenset(first.schedule.removed)
+        now = domain.choose_domain(node, first.buffers, removed).blocks
+        rates = [(count / spent / 1e9, b) for b, spent in timed(case, inputs, now, node.group[1])]
+        best = sorted(rates, key=lambda item: -item[0])[:8]
+        print(f"{case.name:28} {rates[0][0]:.2f} now; " + "; ".join(map(shown, best)), flush=True)
 
 
-def shown(blocks: Blocks) -> str:
-    return f"{blocks.x}x{blocks.r}{'p' if blocks.persistent else ''} w{blocks.warps}"
+def timed(
+    case: Case, inputs: list[torch.Tensor], blocks: Blocks, rnumel: int
+) -> Iterator[tuple[Blocks, float]]:
+    for tried in (blocks, *variants(blocks, rnumel)):
+        with contextlib.ExitStack() as stack:
+            for name in ("pointwise_blocks", "reduction_blocks", "tile_blocks"):
+                stack.enter_context(mock.patch.object(domain, name, return_value=tried))
+            made = kernels_of(case.program, *inputs)
+        try:
+            yield tried, milliseconds(launches(made, inputs))
+        except Exception as error:
+            print(case.name, tried, type(error).__name__)
 
 
-def all_blocks(case: Case, inputs: list[torch.Tensor]) -> list[Blocks]:
-    seen: list[tuple[Blocks, int]] = []
-    original = kernel.reduction_blocks
-
-    def spy(numel: int, rnumel: int, contiguous: bool) -> Blocks:
-        blocks = original(numel, rnumel, contiguous)
-        seen.append((blocks, rnumel))
-        return blocks
-
-    with mock.patch.object(kernel, "reduction_blocks", spy):
-        kernels_of(case.program, *inputs)
-    blocks, rnumel = seen[0] if seen else (Blocks(1024, None, 4), 1)
-    return [blocks, *variants(blocks, rnumel)]
+def shown(item: tuple[float, Blocks]) -> str:
+    rate, blocks = item
+    sizes = "x".join(map(str, blocks.parameters().values()))
+    return f"{rate:.2f} {sizes}{'p' if blocks.persistent else ''} w{blocks.warps}"
 
 
 def overhead() -> None:

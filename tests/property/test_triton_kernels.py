@@ -23,19 +23,19 @@ def compare(example: LoopGraph, *, exact: bool) -> None:
         torch.testing.assert_close(result.cpu(), answer, equal_nan=True, **tolerance)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(loop_graphs(exact=True))
 def test_kernels_give_the_bits_of_the_numpy_interpreter(example: LoopGraph) -> None:
     compare(example, exact=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(loop_graphs())
 def test_kernels_agree_with_the_numpy_interpreter(example: LoopGraph) -> None:
     compare(example, exact=False)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(loop_graphs(exact=True), st.sampled_from([1, 2, 4]), st.sampled_from([2, 4]))
 def test_loops_over_small_blocks_give_the_same_bits(example: LoopGraph, x: int, r: int) -> None:
     blocks = Blocks(x, 1, r=r)

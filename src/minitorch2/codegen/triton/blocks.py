@@ -1,7 +1,9 @@
 """Block sizes and warps of a kernel, from sizes alone: no measurement, the same every time.
 
 A block is a power of two. A thread of a GPU moves 16 bytes at once, a warp has 32 threads, so 4
-warps move 512 float32 numbers at once, and a block of 1024 keeps two such loads in flight.
+warps move 512 float32 numbers at once, and a block of 1024 keeps two such loads in flight. The
+numbers were the best, or within 3% of it, of 8 to 30 choices per kernel on an H200
+(`python -m benchmarks.gpu_bandwidth --sweep`).
 """
 
 from __future__ import annotations
@@ -10,22 +12,32 @@ from dataclasses import dataclass
 
 from minitorch2.loopir.expressions import Expr
 
-PERSISTENT_LIMIT = 8192
+PERSISTENT_LIMIT = 16384
 """Rows of up to so many elements stay in registers from the first read to the last store."""
 PERSISTENT_LIMIT_STRIDED = 64
 """The same where neighbours in a row are not neighbours in memory: blocks need many columns."""
+BYTES_OF_A_THREAD = 64
+"""How much of a persistent block one thread holds: four loads of 16 bytes."""
+MOST_WARPS = 16
 UNKNOWN = 1 << 20
 """What a symbolic size counts as when a block is chosen."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The sizes of a kernel's block. `r` is None for a kernel without a reduction."""
+    """The sizes of a kernel's block: along the elements that are kept (`x`, and `y` in tiles), and
+    along what is reduced (`r`); None for a dimension that the kernel does not have."""
 
     x: int
-    r: int | None
     warps: int
+    y: int | None = None
+    r: int | None = None
     persistent: bool = False
+
+    def parameters(self) -> dict[str, int]:
+        """The block sizes by the names that the kernel gives them."""
+        sizes = {"XBLOCK": self.x, "YBLOCK": self.y, "RBLOCK": self.r}
+        return {name: size for name, size in sizes.items() if size is not None}
 
 
 def next_power_of_two(n: int) -> int:
@@ -33,30 +45,42 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
+def _known(numel: Expr) -> int:
+    return numel if isinstance(numel, int) else UNKNOWN
+
+
 def _warps(elements: int, per_thread: int) -> int:
-    return min(16, max(1, next_power_of_two(elements) // (32 * per_thread)))
+    return min(MOST_WARPS, max(1, elements // (32 * per_thread)))
 
 
-def pointwise_blocks(numel: Expr, itemsize: int) -> Blocks:
-    """A block of a kernel without reductions; `itemsize` is that of the widest element."""
-    n = numel if isinstance(numel, int) else UNKNOWN
-    x = min(next_power_of_two(n), 1024 if itemsize >= 4 else 2048)
-    return Blocks(x, None, 4 if x >= 512 else _warps(x, 4))
+def pointwise_blocks(numel: Expr) -> Blocks:
+    """A block of a kernel without reductions."""
+    x = min(next_power_of_two(_known(numel)), 1024)
+    return Blocks(x, _warps(x, 8))
 
 
-def reduction_blocks(numel: Expr, rnumel: Expr, rows_are_contiguous: bool) -> Blocks:
-    """A block of a kernel with reductions of `rnumel` elements each."""
+def tile_blocks(rows: int, columns: int) -> Blocks:
+    """A block of a kernel that reads along rows and along columns."""
+    x, y = min(next_power_of_two(rows), 64), min(next_power_of_two(columns), 64)
+    return Blocks(x, _warps(x * y, 16), y=y)
+
+
+def reduction_blocks(
+    numel: Expr, rnumel: Expr, rows_are_contiguous: bool, passes: int, itemsize: int
+) -> Blocks:
+    """A block of a kernel with reductions of `rnumel` elements each.
+
+    Args:
+        passes: how often the kernel visits the reduced elements.
+        itemsize: bytes of the widest element that is read or written for each of them.
+    """
+    n, r = _known(numel), next_power_of_two(_known(rnumel))
     limit = PERSISTENT_LIMIT if rows_are_contiguous else PERSISTENT_LIMIT_STRIDED
-    n = numel if isinstance(numel, int) else UNKNOWN
     if isinstance(rnumel, int) and rnumel <= limit:
-        return _persistent(n, rnumel, rows_are_contiguous)
-    if rows_are_contiguous:
-        return Blocks(1, 2048, 8)
-    return Blocks(min(next_power_of_two(n), 32), 64, 8)
-
-
-def _persistent(n: int, rnumel: int, rows_are_contiguous: bool) -> Blocks:
-    r = next_power_of_two(rnumel)
-    wanted = 1024 if rows_are_contiguous else 4096
-    x = min(next_power_of_two(n), max(1, wanted // r))
-    return Blocks(x, r, _warps(x * r, 8), persistent=True)
+        per_thread = BYTES_OF_A_THREAD // itemsize
+        wanted = 64 * per_thread if rows_are_contiguous else 4096
+        x = min(next_power_of_two(n), max(1, wanted // r))
+        return Blocks(x, _warps(x * r, per_thread), r=r, persistent=True)
+    if rows_are_contiguous:  # long pieces, so that few rows are in the cache between passes
+        return Blocks(1, MOST_WARPS, r=min(r, 4096 if passes == 1 else 8192))
+    return Blocks(min(next_power_of_two(n), 32), MOST_WARPS, r=min(r, 32))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import torch
 
 from minitorch2.codegen.triton.arguments import KernelArguments
-from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.codegen.triton.body import KernelBody
+from minitorch2.codegen.triton.domain import KernelDomain
 from minitorch2.codegen.triton.functions import FUNCTIONS
-from minitorch2.codegen.triton.indexing import IndexPrinter, index_ranges, split_index
+from minitorch2.codegen.triton.indexing import IndexPrinter
 from minitorch2.codegen.triton.reductions import POSITIONED, ReductionPrinter
 from minitorch2.codegen.triton.values import (
     EVERYWHERE,
@@ -39,40 +38,6 @@ from minitorch2.loopir.schedule import SchedulerNode
 LAST_POSITION = 2**63 - 1
 
 
-@dataclass(frozen=True)
-class KernelDomain:
-    """What a kernel iterates over, and in which blocks. `rnumel` is None without a reduction."""
-
-    xnumel: Expr
-    rnumel: Expr | None
-    blocks: Blocks
-
-    @property
-    def looped(self) -> bool:
-        """Whether the reduced elements are visited block by block."""
-        return self.rnumel is not None and not self.blocks.persistent
-
-    @property
-    def needs_xmask(self) -> bool:
-        """Whether the last block may be cut off."""
-        return not (isinstance(self.xnumel, int) and self.xnumel % self.blocks.x == 0)
-
-    @property
-    def needs_rmask(self) -> bool:
-        """The same along the reduction."""
-        if self.rnumel is None or self.blocks.r is None:
-            return False
-        whole = isinstance(self.rnumel, int) and self.rnumel and self.rnumel % self.blocks.r == 0
-        return not whole
-
-    def shape(self, dims: Dimensions) -> str:
-        """The shape of a block that varies along `dims`."""
-        if self.rnumel is None:
-            return "[XBLOCK]"
-        x, r = ("XBLOCK" if "x" in dims else "1"), ("RBLOCK" if "r" in dims else "1")
-        return f"[{x}, {r}]"
-
-
 class TritonHandler(OpsHandler[Value]):
     """Prints loop nests into one kernel body.
 
@@ -97,7 +62,7 @@ class TritonHandler(OpsHandler[Value]):
         self.inplace = inplace
         self.final_stores: list[str] = []
         self.body = KernelBody()
-        self.ranges = index_ranges(domain.xnumel, domain.rnumel)
+        self.ranges = domain.ranges()
         self.index = IndexPrinter(self.body, arguments, self.ranges)
         self.checks_indices = False
         self.eviction_policy: str | None = None
@@ -112,16 +77,11 @@ class TritonHandler(OpsHandler[Value]):
 
     def run(self, node: SchedulerNode) -> None:
         """Print a nest at the current place."""
-        index, rindex = split_index(node.ranges, node.reduction_ranges, self.ranges)
-        outer_dims, self._node_dims = self._node_dims, self._domain_of(node)
+        index, rindex = self.domain.index(node)
+        outer_dims, self._node_dims = self._node_dims, self.domain.stored_along(node)
         with use_handler(self):
             node.run(index, rindex)
         self._node_dims = outer_dims
-
-    def _domain_of(self, node: SchedulerNode) -> Dimensions:
-        """Along which dimensions the nest stores its result."""
-        reduces = self.domain.rnumel is not None
-        return X | R if reduces and node.covers_reduction and not node.is_reduction else X
 
     def forget_loop_values(self) -> None:
         """What varied along the reduction is gone with its loop."""
@@ -146,7 +106,7 @@ class TritonHandler(OpsHandler[Value]):
     def _address(self, index: Expr) -> str:
         """The address as a block wide enough for the masks in force."""
         dims, text = self.index.dims(index), self.index.text(index)
-        if not self._masks or (dims and join(*self._masks) <= dims):
+        if join(*self._masks) <= dims:
             return text
         return f"{text} + tl.full({self.domain.shape(dims | join(*self._masks))}, 0, tl.int32)"
 
@@ -161,8 +121,7 @@ class TritonHandler(OpsHandler[Value]):
 
     def _mask(self, dims: Dimensions) -> str:
         """Which lanes count, for an access that varies along `dims`; empty if all do."""
-        masks = ["rmask"] if "r" in dims and self.domain.needs_rmask else []
-        masks += ["xmask"] if "x" in dims and self.domain.needs_xmask else []
+        masks = [f"{dim}mask" for dim in "ryx" if dim in dims and self.domain.needs_mask(dim)]
         return " & ".join([*masks, *(mask.text for mask in self._masks)])
 
     def _forward(self, name: str, index: Expr) -> Value:
@@ -280,7 +239,7 @@ class TritonHandler(OpsHandler[Value]):
         return self.body.assign(f"tl.broadcast_to({value.text}, [XBLOCK, RBLOCK])", X | R)
 
     def _padded(self, block: str, neutral: str) -> str:
-        if not self.domain.needs_rmask:
+        if not self.domain.needs_mask("r"):
             return block
         return self.body.assign(f"tl.where(rmask, {block}, {neutral})", X | R)
 
@@ -289,7 +248,7 @@ class TritonHandler(OpsHandler[Value]):
         for name, start in accumulators.items():
             self.body.line(f"{name} = {start}", X)
         targets = list(accumulators)
-        if not self.domain.needs_rmask:
+        if not self.domain.needs_mask("r"):
             self.body.line(f"{', '.join(targets)} = {combined}", X | R)
             return
         new = [self.body.fresh() for _ in targets]
@@ -341,13 +300,13 @@ class TritonHandler(OpsHandler[Value]):
 
     def _check(self, value: Value, limit: str) -> None:
         dims = value.dims | join(*self._masks)
-        mask = self._mask(dims) or "tl.full([1], True, tl.int1)"
+        mask = self._mask(dims) or "tl.full([], True, tl.int1)"
         self.checks_indices = True
         self.body.statement(f"lib.check_index({value.text}, {limit}, {mask})", dims)
 
     def masked(self, mask: Value, body: Callable[[], Value], other: Number) -> Value:
         """Loads of the body get the mask; its result is replaced where the mask is false."""
-        mask = self._named(mask)
+        mask = self._block_mask(self._named(mask))
         self._masks.append(mask)
         value = body()
         self._masks.pop()
@@ -357,6 +316,13 @@ class TritonHandler(OpsHandler[Value]):
             value.dtype,
             join(mask, value),
         )
+
+    def _block_mask(self, mask: Value) -> Value:
+        """A mask as a block: loads take no scalar, and the interpreter cannot spread a bool."""
+        if mask.dims:
+            return mask
+        zeros = f"tl.full({self.domain.shape(X)}, 0, tl.int32)"
+        return self._assign(f"({zeros} + {mask.text}.to(tl.int32)) != 0", torch.bool, X)
 
     def to_dtype(self, x: Value, dtype: torch.dtype) -> Value:
         """16-bit floats are rounded to, but go on as float32."""
@@ -385,7 +351,10 @@ class TritonHandler(OpsHandler[Value]):
     def elementwise(self, name: str, *args: Value) -> Value:
         """One line from the table."""
         dtype = torch.bool if name in PREDICATES else args[-1].dtype
-        return self._assign(FUNCTIONS[name](*args), dtype, join(*args))
+        text, dims = FUNCTIONS[name](*args), join(*args)
+        if args[-1].dtype == torch.bool and dims and not all(arg.dims for arg in args):
+            text = f"({text}) != 0"  # the interpreter spreads a scalar bool as an int8
+        return self._assign(text, dtype, dims)
 
     def _assign(self, text: str, dtype: torch.dtype, dims: Dimensions) -> Value:
         return Value(self.body.assign(text, dims), compute_dtype(dtype), dims)

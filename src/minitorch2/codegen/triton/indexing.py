@@ -1,8 +1,8 @@
 """Addresses as text.
 
-An address is an expression of `xindex` and `rindex`, simplified for their ranges, so a tensor that
-is read in the order of the loop needs no division however many dimensions it has. What is left of
-`//` and `%` becomes variables x0, x1, r2, ...
+An address is an expression of `xindex`, `yindex` and `rindex`, simplified for their ranges, so a
+tensor that is read in the order of the loop needs no division however many dimensions it has. What
+is left of `//` and `%` becomes variables x0, x1, r2, ...
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sympy
 
 from minitorch2.codegen.triton.arguments import KernelArguments
 from minitorch2.codegen.triton.body import KernelBody
-from minitorch2.codegen.triton.values import EVERYWHERE, Dimensions, R, Value, X
+from minitorch2.codegen.triton.values import EVERYWHERE, Dimensions, R, Value, X, Y
 from minitorch2.errors import LoweringError
 from minitorch2.loopir.expressions import (
     Expr,
@@ -29,7 +29,8 @@ from minitorch2.loopir.expressions import (
     simplify,
 )
 
-XINDEX, RINDEX = index_symbol("xindex"), index_symbol("rindex")
+XINDEX, YINDEX, RINDEX = map(index_symbol, ("xindex", "yindex", "rindex"))
+DIMS: Mapping[sympy.Symbol, Dimensions] = {XINDEX: X, YINDEX: Y, RINDEX: R}
 INT32_MAX = 2**31 - 1
 
 
@@ -41,18 +42,6 @@ def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, 
         part = floor_div(flat, step) if position == 0 else modular_indexing(flat, step, size)
         index.append(simplify(part, ranges))
     return tuple(index)
-
-
-def split_index(
-    ranges: Sequence[Expr], reduction_ranges: Sequence[Expr], limits: Ranges
-) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The index and the reduction index of a loop nest, as expressions of xindex and rindex."""
-    return unflatten(XINDEX, ranges, limits), unflatten(RINDEX, reduction_ranges, limits)
-
-
-def index_ranges(xnumel: Expr, rnumel: Expr | None) -> Ranges:
-    """The ranges of xindex and rindex."""
-    return ((XINDEX, xnumel),) + (() if rnumel is None else ((RINDEX, rnumel),))
 
 
 class IndexPrinter:
@@ -82,10 +71,9 @@ class IndexPrinter:
         return EVERYWHERE.union(*(self._symbol_dims(symbol) for symbol in expr.free_symbols))
 
     def _symbol_dims(self, symbol: sympy.Symbol) -> Dimensions:
-        known: Mapping[sympy.Symbol, Dimensions] = {XINDEX: X, RINDEX: R}
         if symbol in self.indirect:
             return self.indirect[symbol].dims
-        return known.get(symbol, EVERYWHERE)
+        return DIMS.get(symbol, EVERYWHERE)
 
     def bind(self, value: Value) -> sympy.Symbol:
         """A computed integer as a symbol of addresses."""
@@ -123,19 +111,20 @@ class IndexPrinter:
         return f"{text}.to(tl.int64)" if self.widen else text
 
     def _symbol_name(self, symbol: sympy.Symbol) -> str:
-        if symbol in (XINDEX, RINDEX):
+        if symbol in DIMS:
             return self._variable(str(symbol), self.dims(symbol))
         if symbol in self.indirect:
             return self.indirect[symbol].text
         return self.arguments.size(symbol)
 
     def _variable(self, text: str, dims: Dimensions) -> str:
-        kind = {X: "x", R: "r"}.get(dims, "i")
+        kind = {X: "x", Y: "y", R: "r"}.get(dims, "i")
         return self.body.assign(text, dims, kind)
 
     def _sum(self, expr: sympy.Expr) -> str:
         """Terms of the fastest index first: `r1 + 1024*x0`."""
-        terms = sorted(expr.args, key=lambda t: (not t.has(RINDEX), not t.has(XINDEX), str(t)))
+        order = (RINDEX, YINDEX, XINDEX)
+        terms = sorted(expr.args, key=lambda t: (*(not t.has(index) for index in order), str(t)))
         text = " + ".join(self.text(term) for term in terms)
         return text.replace("+ -", "- ")
 
@@ -155,7 +144,7 @@ class IndexPrinter:
         return self._variable(f"lib.mod({quotient}, {self.text(expr.args[2])})", dims)
 
     def _quotient(self, numerator: sympy.Expr, divisor: sympy.Expr) -> str:
-        plain = numerator in (XINDEX, RINDEX) and not self.widen
+        plain = numerator in DIMS and not self.widen
         base = str(numerator) if plain else self._factor(numerator)
         if divisor == 1:
             return base

@@ -10,20 +10,14 @@ import sympy
 from minitorch2.codegen import cache
 from minitorch2.codegen.common import INDENT, user_lines
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
-from minitorch2.codegen.triton.blocks import Blocks, pointwise_blocks, reduction_blocks
-from minitorch2.codegen.triton.handler import KernelDomain, TritonHandler
-from minitorch2.codegen.triton.indexing import (
-    INT32_MAX,
-    RINDEX,
-    index_ranges,
-    split_index,
-)
-from minitorch2.codegen.triton.passes import domain, split_into_passes
+from minitorch2.codegen.triton.blocks import Blocks
+from minitorch2.codegen.triton.domain import choose_domain
+from minitorch2.codegen.triton.handler import TritonHandler
+from minitorch2.codegen.triton.indexing import INT32_MAX
+from minitorch2.codegen.triton.passes import split_into_passes
 from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.loopir.buffers import Buffer
-from minitorch2.loopir.expressions import Expr, Ranges, product, simplify
-from minitorch2.loopir.handlers.recorder import RecordingHandler
-from minitorch2.loopir.ops import use_handler
+from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
 
 _IMPORTS = """\
@@ -51,10 +45,11 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A kernel and its call `kernel(xnumel, *pointers, *sizes)`: pointers name buffers."""
+    """A kernel and its call `kernel(programs, *pointers, *sizes)`: pointers name buffers, and
+    `programs` is how many blocks there are to compute."""
 
     source: KernelSource
-    xnumel: Expr
+    programs: Expr
     pointers: tuple[str, ...]
     sizes: tuple[Expr, ...]
 
@@ -83,12 +78,12 @@ def print_triton_kernel(
     return _KernelPrinter(kernel, buffers, frozenset(removed), inplace or {}).run(name)
 
 
-def can_write_in_place(kernel: KernelNode) -> bool:
+def can_write_in_place(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> bool:
     """Whether an output may take over the memory of an input.
 
     Not if the kernel loops: a later pass would read what an earlier one has overwritten.
     """
-    return not _domain(kernel, 4).looped
+    return not choose_domain(kernel, buffers, frozenset()).looped
 
 
 class _KernelPrinter:
@@ -103,8 +98,7 @@ class _KernelPrinter:
         self.nodes = bodies(kernel)
         self.buffers = buffers
         self.removed = removed
-        itemsize = max(buffers[node.name].dtype.itemsize for node in self.nodes)
-        self.domain = _domain(kernel, itemsize)
+        self.domain = choose_domain(kernel, buffers, removed)
         self.arguments = KernelArguments(inplace)
         self.handler = TritonHandler(
             {node.name: node for node in self.nodes},
@@ -129,18 +123,13 @@ class _KernelPrinter:
         text = f"{imports}\n\n{comments}{decorator}\n@triton.jit\ndef {name}{code}"
         return TritonKernel(
             KernelSource(name, text),
-            self.domain.xnumel,
+            self.domain.programs,
             tuple(str(pointer.value) for pointer in pointers),
             tuple(self._number(size) for size in sizes),
         )
 
     def _number(self, size: KernelArgument) -> Expr:
-        if size.name == "xnumel":
-            return self.domain.xnumel
-        if size.name == "rnumel":
-            assert self.domain.rnumel is not None
-            return self.domain.rnumel
-        return size.value
+        return self.domain.extents()[size.name] if size.name == size.value else size.value
 
     # -- the body -------------------------------------------------------------------------------
 
@@ -168,45 +157,58 @@ class _KernelPrinter:
 
     def _loop_head(self) -> list[str]:
         lines = ["rindex = roffset + rbase"]
-        return [*lines, "rmask = rindex < rnumel"] if self.domain.needs_rmask else lines
+        return [*lines, *self._mask("r")]
 
     # -- the head -------------------------------------------------------------------------------
 
     def _head(self) -> list[str]:
-        reduces = self.domain.rnumel is not None
-        program = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide() else "")
-        column = "[:, None]" if reduces else ""
-        lines = [
-            *self._static_extents(),
-            f"xoffset = {program} * XBLOCK",
-            f"xindex = xoffset + tl.arange(0, XBLOCK){column}",
-        ]
-        if self.domain.needs_xmask:
-            lines.append("xmask = xindex < xnumel")
-        return lines + (self._reduction_head() if reduces else [])
+        domain, wide = self.domain, self._is_wide()
+        program = "tl.program_id(0)" + (".to(tl.int64)" if wide else "")
+        lines = self._static_extents()
+        if domain.ynumel is not None:
+            lines += [f"program = {program}", f"columns = {self._columns()}"]
+            lines += [*self._index("y", "program % columns", "[None, :]")]
+            return [*lines, *self._index("x", "program // columns", "[:, None]")]
+        lines += self._index("x", program, "" if domain.rnumel is None else "[:, None]")
+        return lines if domain.rnumel is None else [*lines, *self._reduction_head(wide)]
 
-    def _reduction_head(self) -> list[str]:
-        wide = ".to(tl.int64)" if self._is_wide() else ""
-        base = f"tl.arange(0, RBLOCK)[None, :]{wide}"
+    def _index(self, dim: str, block: str, broadcast: str) -> list[str]:
+        """`xoffset`, `xindex`, `xmask` of a dimension."""
+        size = f"{dim.upper()}BLOCK"
+        block = block if block.startswith("tl.") else f"({block})"
+        lines = [
+            f"{dim}offset = {block} * {size}",
+            f"{dim}index = {dim}offset + tl.arange(0, {size}){broadcast}",
+        ]
+        return [*lines, *self._mask(dim)]
+
+    def _mask(self, dim: str) -> list[str]:
+        return [f"{dim}mask = {dim}index < {dim}numel"] if self.domain.needs_mask(dim) else []
+
+    def _columns(self) -> str:
+        """How many tiles lie beside each other."""
+        assert isinstance(self.domain.ynumel, int) and self.domain.blocks.y is not None
+        return str(-(-self.domain.ynumel // self.domain.blocks.y))
+
+    def _reduction_head(self, wide: bool) -> list[str]:
+        base = "tl.arange(0, RBLOCK)[None, :]" + (".to(tl.int64)" if wide else "")
         if self.domain.looped:
             return [f"rbase = {base}"]
-        lines = [f"rindex = {base}"]
-        return [*lines, "rmask = rindex < rnumel"] if self.domain.needs_rmask else lines
+        return [f"rindex = {base}", *self._mask("r")]
 
     def _static_extents(self) -> list[str]:
-        lines = []
-        if isinstance(self.domain.xnumel, int) and self.domain.needs_xmask:
-            lines.append(f"xnumel = {self.domain.xnumel}")
-        if isinstance(self.domain.rnumel, int) and self.domain.needs_rmask:
-            lines.append(f"rnumel = {self.domain.rnumel}")
-        return lines
+        """The sizes that masks need and that are no parameters."""
+        return [
+            f"{name} = {extent}"
+            for name, extent in self.domain.extents().items()
+            if isinstance(extent, int) and self.domain.needs_mask(name[0])
+        ]
 
     def _extents(self) -> list[KernelArgument]:
-        """`xnumel` and `rnumel` are parameters where they are not known."""
-        extents = {"xnumel": self.domain.xnumel, "rnumel": self.domain.rnumel}
+        """The sizes that are parameters, because they are not known."""
         return [
             KernelArgument(name, name)
-            for name, extent in extents.items()
+            for name, extent in self.domain.extents().items()
             if isinstance(extent, sympy.Expr)
         ]
 
@@ -214,59 +216,20 @@ class _KernelPrinter:
         """Whether addresses need 64 bits: a buffer is large, or may be."""
         sizes = [self.buffers[str(p.value)].fixed_layout().storage_size()
                  for p in self.arguments.pointers()]  # fmt: skip
-        numel = product((self.domain.xnumel, self.domain.rnumel or 1))
+        numel = product(self.domain.extents().values())
         return not all(isinstance(n, int) and n + 65536 < INT32_MAX for n in (*sizes, numel))
 
     def _decorator(self, pointers: Sequence[KernelArgument]) -> str:
-        blocks, metadata = self.domain.blocks, {"XBLOCK": self.domain.blocks.x}
+        blocks = self.domain.blocks
         types = [TRITON_POINTERS[self.buffers[str(p.value)].dtype] for p in pointers]
-        kind = "pointwise"
-        if blocks.r is not None:
-            kind = "persistent_reduction" if blocks.persistent else "reduction"
-            metadata["RBLOCK"] = blocks.r
-        metadata["num_warps"] = blocks.warps
+        kind = "pointwise" if blocks.r is None else "reduction"
+        kind = "persistent_reduction" if blocks.persistent else kind
+        metadata = blocks.parameters() | {"num_warps": blocks.warps}
         text = ", ".join(f"{name}={value}" for name, value in metadata.items())
         checks = ", checks_indices=True" if self.handler.checks_indices else ""
         return f'@{kind}(pointers="{" ".join(types)}", {text}{checks})'
 
 
 def _function(parameters: Sequence[str], blocks: Blocks, lines: Sequence[str]) -> str:
-    block_names = ["XBLOCK"] if blocks.r is None else ["XBLOCK", "RBLOCK"]
-    everything = [*parameters, *(f"{name}: tl.constexpr" for name in block_names)]
+    everything = [*parameters, *(f"{name}: tl.constexpr" for name in blocks.parameters())]
     return f"({', '.join(everything)}):\n" + "".join(f"{INDENT}{line}\n" for line in lines)
-
-
-def _domain(kernel: KernelNode, itemsize: int) -> KernelDomain:
-    xnumel, rnumel = domain(kernel)
-    if rnumel is None:
-        return KernelDomain(xnumel, None, pointwise_blocks(xnumel, itemsize))
-    contiguous = _rows_are_contiguous(bodies(kernel), index_ranges(xnumel, rnumel))
-    return KernelDomain(xnumel, rnumel, reduction_blocks(xnumel, rnumel, contiguous))
-
-
-def _rows_are_contiguous(nodes: Sequence[SchedulerNode], limits: Ranges) -> bool:
-    """Whether most reads of the reductions walk memory step by step along the reduction."""
-    steps = [
-        _step(index, limits)
-        for node in nodes
-        if node.is_reduction
-        for index in _addresses(node, limits)
-    ]
-    moving = [step for step in steps if step != 0]
-    return 2 * moving.count(1) >= len(moving)
-
-
-def _addresses(node: SchedulerNode, limits: Ranges) -> list[Expr]:
-    recorder = RecordingHandler()
-    with use_handler(recorder):
-        node.run(*split_index(node.ranges, node.reduction_ranges, limits))
-    return [index for _, index in recorder.reads]
-
-
-def _step(index: Expr, limits: Ranges) -> Expr:
-    """How far apart in memory two neighbours along the reduction are."""
-    index = simplify(index, limits)
-    if isinstance(index, int) or not index.has(RINDEX):
-        return 0
-    step = sympy.expand(index.subs(RINDEX, 1) - index.subs(RINDEX, 0))
-    return 1 if step == 1 else step

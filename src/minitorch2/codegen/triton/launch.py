@@ -36,7 +36,7 @@ Hints = tuple[bool, ...]
 
 
 class Launcher:
-    """A kernel: `launcher(xnumel, *addresses, *sizes)` runs it on the current device and stream.
+    """A kernel: `launcher(programs, *addresses, *sizes)` runs it on the current device and stream.
 
     Args:
         function: the kernel, as Triton sees it.
@@ -64,9 +64,8 @@ class Launcher:
         self._tail = tuple(blocks.values())
         self._run = self._interpret if is_interpreting() else self._launch
 
-    def __call__(self, xnumel: int, *arguments: int) -> None:
-        """Run the kernel for `xnumel` elements."""
-        programs = -(-xnumel // self._tail[0])
+    def __call__(self, programs: int, *arguments: int) -> None:
+        """Compute so many blocks."""
         if programs:
             self._run(programs, arguments)
 
@@ -123,10 +122,15 @@ def _element_at(address: int, pointer: str) -> torch.Tensor:
 
 
 def pointwise(
-    *, pointers: str, XBLOCK: int, num_warps: int, checks_indices: bool = False
+    *,
+    pointers: str,
+    XBLOCK: int,
+    YBLOCK: int | None = None,
+    num_warps: int,
+    checks_indices: bool = False,
 ) -> Callable[[JitFunction], Launcher]:
-    """The decorator of a kernel without reductions."""
-    blocks = {"XBLOCK": XBLOCK}
+    """The decorator of a kernel without reductions; with `YBLOCK` it works in tiles."""
+    blocks = {"XBLOCK": XBLOCK} | ({} if YBLOCK is None else {"YBLOCK": YBLOCK})
     return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
 
 

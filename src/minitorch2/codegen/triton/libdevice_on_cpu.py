@@ -16,8 +16,8 @@ from triton.runtime.interpreter import TensorHandle
 Block = Any  # tl.tensor, which has no types
 
 
-def _block(data: np.ndarray[Any, Any], scalar: Any) -> Block:
-    block_type = tl.block_type(scalar, list(data.shape)) if data.shape else scalar
+def _block(data: np.ndarray[Any, Any], scalar: Any, is_block: bool) -> Block:
+    block_type = tl.block_type(scalar, list(data.shape)) if is_block else scalar
     return tl.tensor(TensorHandle(data, scalar), block_type)
 
 
@@ -27,7 +27,8 @@ def _eager(function: Callable[..., torch.Tensor]) -> Callable[..., Block]:
     def call(*blocks: Block) -> Block:
         arrays = np.broadcast_arrays(*(block.handle.data for block in blocks))
         result = function(*(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays))
-        return _block(result.numpy().reshape(arrays[0].shape), blocks[0].dtype)
+        is_block = any(block.type.is_block() for block in blocks)
+        return _block(result.numpy().reshape(arrays[0].shape), blocks[0].dtype, is_block)
 
     return call
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minitorch2.loopir.expressions import Expr
-from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
+from minitorch2.loopir.schedule import SchedulerNode
 
 
 @dataclass
@@ -21,12 +20,6 @@ class Pass:
 
     before: list[SchedulerNode] = field(default_factory=list)
     inside: list[SchedulerNode] = field(default_factory=list)
-
-
-def domain(kernel: KernelNode) -> tuple[Expr, Expr | None]:
-    """How many elements a kernel keeps, and how many it reduces to each; None if it does not."""
-    numel, rnumel = kernel.group
-    return numel, rnumel if any(node.is_reduction for node in bodies(kernel)) else None
 
 
 def split_into_passes(

@@ -11,12 +11,13 @@ import torch
 from minitorch2.errors import LoweringError
 from minitorch2.loopir.ops import Number
 
-Dimension = Literal["x", "r"]
+Dimension = Literal["x", "y", "r"]
 Dimensions = frozenset[Dimension]
-"""Along which dimensions of the block a value varies: `x` (elements), `r` (what is reduced)."""
+"""Along which dimensions of the block a value varies: `x` and `y` (what is kept), `r` (reduced)."""
 
 EVERYWHERE: Dimensions = frozenset()
 X: Dimensions = frozenset(("x",))
+Y: Dimensions = frozenset(("y",))
 R: Dimensions = frozenset(("r",))
 
 _TRITON_DTYPES = {
@@ -92,7 +93,7 @@ def number_text(number: Number, dtype: torch.dtype) -> str:
 
 def constant(number: Number, dtype: torch.dtype) -> Value:
     """A constant: typed where it stands alone, a literal beside an operator."""
-    text = f"tl.full([1], {number_text(number, dtype)}, {triton_dtype(dtype)})"
+    text = f"tl.full([], {number_text(number, dtype)}, {triton_dtype(dtype)})"
     return Value(text, dtype, EVERYWHERE, number)
 
 
