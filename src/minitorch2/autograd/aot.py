@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch.utils._pytree import tree_unflatten
 
-from minitorch2 import stages
+from minitorch2 import config, stages
 from minitorch2.autograd.decompositions import DECOMPOSITIONS, REQUIRED_DECOMPOSITIONS
 from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
@@ -29,6 +29,7 @@ from minitorch2.autograd.runtime import (
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.verify import verify
 
 Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
 """``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a
@@ -176,6 +177,8 @@ def _example_values(module: GraphModule) -> list[Any]:
 
 
 def _record(name: str, module: GraphModule) -> None:
+    if config.current().verify:
+        verify(module)
     if stages.open_logs():
         stages.record(f"{name}.py", module.code)
 

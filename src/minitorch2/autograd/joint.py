@@ -157,7 +157,7 @@ class _ProgramTracer:
         eliminate_common_subexpressions(joint)
         return joint
 
-    # -- inputs ------------------------------------------------------------------------------------
+    # Inputs
 
     def _make_inputs(self, differentiate: bool) -> None:
         converter = FakeConverter()
@@ -186,7 +186,7 @@ class _ProgramTracer:
         same = (i for i, e in enumerate(earlier) if e is example and isinstance(e, torch.Tensor))
         return next(same, None)
 
-    # -- outputs -----------------------------------------------------------------------------------
+    # Outputs
 
     def _plan(self, results: list[Any]) -> Epilogue:
         mutations = tuple(self._mutations())
@@ -286,7 +286,7 @@ class _ProgramTracer:
     def _clone(self, node: Node) -> Node:
         return self.tracer.emit(aten.clone.default, node)
 
-    # -- gradients ---------------------------------------------------------------------------------
+    # Gradients
 
     def _gradients(self, tangent_outputs: tuple[int, ...]) -> list[Any]:
         heads = [self.heads[index] for index in tangent_outputs]

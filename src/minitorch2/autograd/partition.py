@@ -116,8 +116,7 @@ def _gradients(program: TracedProgram) -> tuple[Any, ...]:
     return tuple(program.module.graph.output_node.args[0][program.forward_outputs :])
 
 
-# -- the minimum cut
-# -----------------------------------------------------------------------------------
+# The minimum cut
 
 _SOURCE: Final = "source"
 _SINK: Final = "sink"
@@ -158,8 +157,7 @@ def _ancestors_of_backward(roles: _Roles) -> dict[Node, None]:
     return {node: None for node in roles.forward if node in needed}
 
 
-# -- the split
-# -----------------------------------------------------------------------------------------
+# The split
 
 
 def _split(program: TracedProgram, roles: _Roles, saved: list[Node]) -> Partition:
@@ -195,8 +193,7 @@ def _places(
 
 
 def _forward_order(program: TracedProgram, roles: _Roles, extra: list[Any]) -> list[Node]:
-    """What forward computes, in the joint graph's order: its outputs, and all that has an effect.
-    """
+    """What forward computes, in the joint graph's order: outputs, and all that has an effect."""
     needed = set(nodes_in((_outputs(program), extra)))
     order: list[Node] = []
     for node in reversed(roles.forward):

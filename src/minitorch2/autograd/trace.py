@@ -69,7 +69,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._decomposing: list[Operator] = []
         self._alive: list[FakeTensor] = []  # states hang on fakes; ids must stay valid
 
-    # -- tensors and their states ------------------------------------------------------------------
+    # Tensors and their states
 
     def add_input(self, fake: FakeTensor, name: str, index: int | None = None) -> Node:
         """Make a placeholder for ``fake``."""
@@ -111,7 +111,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.constants.tensors[name] = tensor.detach()
         return node
 
-    # -- recording ---------------------------------------------------------------------------------
+    # Recording
 
     def __torch_dispatch__(
         self,
@@ -186,9 +186,9 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return type(result)([self._item(node, index, item) for index, item in enumerate(result)])
 
     def _item(self, node: Node, index: int, item: Any) -> Any:
-        if not isinstance(item, FakeTensor):
+        if not isinstance(item, (FakeTensor, tuple, list)):
             return item
-        return self._fresh(item, self._record(operator.getitem, (node, index), {}, item))
+        return self._wrap_results(self._record(operator.getitem, (node, index), {}, item), item)
 
     def _view(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FakeTensor:
         base, *rest = args
@@ -212,21 +212,31 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
+        """Compute functionally, let what is written hold the result, return as the schema says."""
         bound = bind_arguments(func, args, kwargs)
         targets = [bound[name] for name in written if bound.get(name) is not None]
-        if func is aten.copy_.default:
-            values = [self._fitted(args[1], args[0])]
-        else:
-            form = functional_form(func)
-            plain = functional_arguments(func, form, bound)
-            with self:
-                result = form(**plain)
-            values = list(result) if isinstance(result, (tuple, list)) else [result]
-            values = values[len(values) - len(targets) :]
-        flat_targets, flat_values = _flat(targets), _flat(values)
-        for target, value in zip(flat_targets, flat_values, strict=True):
+        results, values = self._written_values(func, targets, bound)
+        for target, value in zip(_flat(targets), _flat(values), strict=True):
             self._assign(target, value)
-        return targets[0] if len(targets) == 1 else tuple(targets)
+        if not func._schema.returns:
+            return None
+        returned = results or targets
+        return returned[0] if len(func._schema.returns) == 1 else tuple(returned)
+
+    def _written_values(
+        self, func: Operator, targets: list[Any], bound: dict[str, Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The operator's other results, and the new value of each written argument."""
+        if func is aten.copy_.default:
+            return [], [self._fitted(bound["src"], bound["self"])]
+        form = functional_form(func)
+        with self:
+            result = form(**functional_arguments(func, form, bound))
+        # A written list of tensors has one result, a list; several arguments have one each, last.
+        if len(targets) == 1 and len(form._schema.returns) == 1:
+            return [], [result]
+        results = list(result)
+        return results[: -len(targets)], results[-len(targets) :]
 
     def _assign(self, target: torch.Tensor, value: FakeTensor) -> None:
         if not isinstance(target, FakeTensor):

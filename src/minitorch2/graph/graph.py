@@ -42,7 +42,7 @@ class Graph:
         self._names: dict[str, int] = {}
         self._length = 0
 
-    # -- reading ---------------------------------------------------------------------------------
+    # Reading
 
     @property
     def nodes(self) -> NodeList:
@@ -62,7 +62,7 @@ class Graph:
             raise VerificationError("the graph has no output node")
         return last
 
-    # -- building --------------------------------------------------------------------------------
+    # Building
 
     def placeholder(self, name: str) -> Node:
         """Append an input."""
@@ -138,7 +138,7 @@ class Graph:
             copies[node] = result.copy_node(node, copies.__getitem__)
         return result
 
-    # -- editing ---------------------------------------------------------------------------------
+    # Editing
 
     def erase(self, node: Node) -> None:
         """Remove a node that nobody reads. Raises VerificationError when it still has users."""

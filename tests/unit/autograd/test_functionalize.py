@@ -89,6 +89,21 @@ def write_then_view(x: Any) -> Any:
     return (v * 2, v)
 
 
+def foreach_sgd(p: Any, q: Any, g: Any, h: Any) -> Any:
+    torch._foreach_add_([p, q], [g, h], alpha=-0.1)
+    torch._foreach_mul_([p, q], 0.9)
+    torch._foreach_addcdiv_([p, q], [g, h], [p.exp(), q.exp()], value=0.5)
+    torch._foreach_lerp_([p, q], [g, h], 0.25)
+    return (p.sum(), *torch._foreach_sqrt([g.abs(), h.abs()]))
+
+
+def adam(p: Any, g: Any, m: Any, v: Any) -> Any:
+    m.lerp_(g, 0.1)
+    v.mul_(0.99).addcmul_(g, g, value=0.01)
+    p.addcdiv_(m, v.sqrt().add_(1e-8), value=-0.01)
+    return (p + 0,)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "chain": (lambda x: (x.sin().add_(1).mul_(2),), [leaf(4, 4)]),
     "set_rows": (set_rows, [leaf(4, 4), leaf(4)]),
@@ -114,6 +129,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda x: (x.clone().index_put_((x > 0,), torch.tensor(0.0)),),
         [torch.randn(4)],
     ),
+    "foreach_sgd": (foreach_sgd, [torch.randn(3) for _ in range(4)]),
+    "adam": (adam, [torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3)]),
     "zero_size": (lambda x: (x[:0].add_(1), x * 2), [torch.randn(3)]),
 }
 ALIASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {

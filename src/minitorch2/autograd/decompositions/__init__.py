@@ -10,6 +10,7 @@ import torch
 
 from minitorch2.autograd.decompositions import (  # noqa: F401  (importing fills the table)
     activations,
+    foreach,
     losses,
     normalizations,
     pointwise,

@@ -17,8 +17,7 @@ from minitorch2.autograd.decompositions.registry import register_decomposition
 aten = torch.ops.aten
 
 
-# -- views
-# ---------------------------------------------------------------------------------------------
+# Views
 
 
 @register_decomposition(aten.t.default)
@@ -106,8 +105,7 @@ def diagonal_backward(
     return torch.diagonal_scatter(grad.new_zeros(sizes), grad, offset, dim1, dim2)
 
 
-# -- creation
-# ------------------------------------------------------------------------------------------
+# Creation
 
 
 def _full_as(x: Tensor, size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
@@ -221,8 +219,7 @@ def _below_diagonal(x: Tensor, diagonal: int) -> Tensor:
     return columns <= rows + diagonal
 
 
-# -- indexing
-# ------------------------------------------------------------------------------------------
+# Indexing
 
 
 @register_decomposition(aten._index_put_impl.default)
@@ -244,8 +241,7 @@ def unsafe_index(x: Tensor, indices: Sequence[Any]) -> Tensor:
     return result
 
 
-# -- matrix products
-# -----------------------------------------------------------------------------------
+# Matrix products
 
 
 @register_decomposition(aten.baddbmm.default)

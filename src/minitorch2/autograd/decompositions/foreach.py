@@ -1,0 +1,45 @@
+"""Operators on lists of tensors, as one operator per tensor: optimizers use them.
+
+Separate operators fuse, and a fused kernel over a list is what these operators were made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from minitorch2.autograd.decompositions.registry import Operator, register_decomposition
+
+_UNARY: Final = "abs neg exp log sqrt rsqrt reciprocal sigmoid tanh sign floor ceil"
+_BINARY: Final = "add sub mul div pow maximum minimum clamp_min clamp_max"
+_TERNARY: Final = "addcmul addcdiv lerp"
+
+
+def _per_tensor(name: str) -> Callable[..., list[Tensor]]:
+    function = getattr(torch.ops.aten, name)
+
+    def decomposition(tensors: Sequence[Tensor], *operands: Any, **options: Any) -> list[Tensor]:
+        """The operator on each tensor, with that tensor's operand or the one for all."""
+        if name in ("addcmul", "addcdiv") and len(operands) == 3:
+            scale = operands[2]
+            scales = scale if isinstance(scale, (list, tuple)) else repeat(scale)
+            rows = zip(tensors, operands[0], operands[1], scales, strict=False)
+            return [function(x, a, b, value=value) for x, a, b, value in rows]
+        columns = [v if isinstance(v, (list, tuple)) else repeat(v) for v in operands]
+        return [function(*row, **options) for row in zip(tensors, *columns, strict=False)]
+
+    return decomposition
+
+
+def _overloads(name: str) -> list[Operator]:
+    packet = getattr(torch.ops.aten, f"_foreach_{name}")
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    return [overload for overload in overloads if not overload._schema.is_mutable]
+
+
+for _name in f"{_UNARY} {_BINARY} {_TERNARY}".split():
+    register_decomposition(*_overloads(_name))(_per_tensor(_name))
