@@ -1,8 +1,9 @@
 """The loop floor: takes a functional aten graph, gives loop bodies, later scheduled into kernels.
 
 A loop body is a Python function of SymPy indices that calls `ops.*`; handlers interpret it.
-Read in this order: `expressions` (index arithmetic), `ops` (the primitives), `layout`, `loops`,
+Reading order: `expressions` (index arithmetic), `ops` (the primitives), `layout`, `loops`,
 `buffers`, `boxes` (the IR; `ir` has its grammar in one place), `views`, `promotion`, `lowering/`
-(one function per operator), `lower_graph`, `handlers/` (the interpreters of bodies),
-`dependencies`. `python -m minitorch2.loopir` prints a demo.
+(one function per operator), `lower_graph`, `handlers/` (the interpreters of bodies), `interpret`
+(a whole graph, with NumPy), `verify`; then `dependencies`, `schedule`, `fusion`, `scheduler`.
+`python -m minitorch2.loopir` prints a demo.
 """

@@ -31,6 +31,7 @@ LIBRARY_CALLS = (
     "embedding_dense_backward", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort",
     "topk", "index_put", "scatter", "scatter_add", "scatter_reduce", "index_add",
     "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
+    "avg_pool3d", "max_pool3d_with_indices", "_adaptive_avg_pool3d", "im2col", "col2im",
     "avg_pool2d_backward", "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
     "native_batch_norm", "native_batch_norm_backward", "upsample_nearest1d", "upsample_nearest2d",
     "upsample_nearest3d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_linear1d",
@@ -38,7 +39,8 @@ LIBRARY_CALLS = (
     "upsample_bilinear2d_backward", "upsample_bicubic2d_backward", "upsample_linear1d_backward",
     "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
     "reflection_pad1d_backward", "reflection_pad2d_backward", "replication_pad1d_backward",
-    "replication_pad2d_backward", "grid_sampler_2d", "grid_sampler_2d_backward",
+    "replication_pad2d_backward", "reflection_pad3d",
+    "replication_pad3d", "grid_sampler_2d", "grid_sampler_2d_backward",
     # Random numbers come from eager's own generator, so that they are eager's numbers.
     "native_dropout", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
     "randperm", "bernoulli", "normal_functional", "multinomial", "uniform", "exponential",
