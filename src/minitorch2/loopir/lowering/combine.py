@@ -10,6 +10,7 @@ from functools import reduce
 
 import sympy
 import torch
+from torch._ops import OpOverload
 
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import current_table
@@ -36,8 +37,7 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     if len(parts) < 2:
         return convert((parts or list(tensors))[0], dtype)
     if len(parts) > MAX_MASKED_PARTS:
-        # One operator of the overload that the graph names; the parts become memory.
-        return extern_call(aten.cat.default, (list(tensors), dim), {}, current_table().result)  # type: ignore[no-any-return]
+        return _library_call(aten.cat.default, tensors, dim)
     dim = normalize_dim(dim, parts[0].ndim)
     loaders = [_loader_as(part, dtype) for part in parts]
     starts: list[Expr] = [0]
@@ -49,6 +49,12 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
 
     size = (*parts[0].size[:dim], starts[-1], *parts[0].size[dim + 1 :])
     return TensorBox.create(Pointwise(parts[0].device, dtype, size, inner_fn))
+
+
+def _library_call(target: OpOverload, tensors: Sequence[TensorBox], dim: int) -> TensorBox:
+    """The parts become memory, and are copied side by side."""
+    result: TensorBox = extern_call(target, (list(tensors), dim), {}, current_table().result)
+    return result
 
 
 def _loader_as(x: TensorBox, dtype: torch.dtype) -> InnerFn:
@@ -90,7 +96,7 @@ def stack(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     """Tensors in a row along a new dimension."""
     dim = dim % (tensors[0].ndim + 1)
     if len(tensors) > MAX_MASKED_PARTS:
-        return extern_call(aten.stack.default, (list(tensors), dim), {}, current_table().result)  # type: ignore[no-any-return]
+        return _library_call(aten.stack.default, tensors, dim)
     return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 
