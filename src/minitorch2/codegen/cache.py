@@ -1,10 +1,11 @@
 """A content-addressed cache of compiled code on disk.
 
-A key is the SHA-256 of everything an entry depends on; an entry is a file named after its key. Files
-are written beside and renamed into place, so a reader sees a whole entry or none, and each begins
-with the SHA-256 of its content, so a damaged one is dropped and made again. Entries hold machine code
-and bitcode: whoever can write to the folder can run code here, so it is created for its owner only.
-Nothing is ever unpickled. A folder that cannot be written is read; one that cannot be read is unused.
+A key is the SHA-256 of everything an entry depends on; an entry is a file named after its key.
+Files are written beside and renamed into place, so a reader sees a whole entry or none, and each
+begins with the SHA-256 of its content, so a damaged one is dropped and made again. Entries hold
+machine code and bitcode: whoever can write to the folder can run code here, so it is created for
+its owner only. Nothing is ever unpickled. A folder that cannot be written is read; one that cannot
+be read is unused.
 """
 
 from __future__ import annotations

@@ -113,10 +113,10 @@ class _IndexPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
         return f"({a} % {m})" if expr.args[1] == 1 else f"({a} // {d} % {m})"
 
     def _print_Max(self, expr: sympy.Max) -> str:
-        return reduce(lambda a, b: f"max({a}, {b})", map(self._print, expr.args))
+        return str(reduce(lambda a, b: f"max({a}, {b})", map(self._print, expr.args)))
 
     def _print_Min(self, expr: sympy.Min) -> str:
-        return reduce(lambda a, b: f"min({a}, {b})", map(self._print, expr.args))
+        return str(reduce(lambda a, b: f"min({a}, {b})", map(self._print, expr.args)))
 
     def _print_ToFloat(self, expr: sympy.Expr) -> str:
         return f"float({self._print(expr.args[0])})"
@@ -132,7 +132,9 @@ def print_expr(expr: Expr | float) -> str:
 
 def kernel_name(node: KernelNode, number: int) -> str:
     """`fused_sin_cos_0`: the operators whose work a kernel does."""
-    operators = [_operator(origin.target) for origin in node.origins if origin.op == "call_function"]
+    operators = [
+        _operator(origin.target) for origin in node.origins if origin.op == "call_function"
+    ]
     unique = list(dict.fromkeys(operators))
     if len(unique) > 6:
         unique = [*unique[:5], "and_more"]
@@ -140,7 +142,11 @@ def kernel_name(node: KernelNode, number: int) -> str:
 
 
 def _operator(target: object) -> str:
-    name = target._overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else str(target)
+    name = (
+        target._overloadpacket.__name__
+        if isinstance(target, torch._ops.OpOverload)
+        else str(target)
+    )
     return name.strip("_") if name.isidentifier() else "op"
 
 

@@ -1,4 +1,4 @@
-"""Library calls in the wrapper: the fastest Python entry of an operator, and its arguments as text."""
+"""Library calls in the wrapper: the fastest Python entry of an operator, its arguments as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ FAST_ENTRIES: dict[OpOverload, Callable[..., Any]] = {
 """Operators with a Python binding of their own. Their results are dense, so strides are certain."""
 
 
-def with_layout(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:
+def with_layout(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> torch.Tensor:
     """The tensor with the strides that the compiler has planned with, copied if it has others."""
     if tensor.stride() == stride or tensor.numel() == 0:
         return tensor
@@ -36,7 +38,9 @@ def with_layout(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, 
     return copy_to_layout(tensor, size, stride)
 
 
-def copy_to_layout(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:
+def copy_to_layout(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> torch.Tensor:
     """A copy with the given strides."""
     copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(tensor)
@@ -60,7 +64,7 @@ class ExternPrinter:
         return lines
 
     def call(self, kernel: ExternKernel) -> list[str]:
-        """`buf0 = torch_mm(arg0_1, arg1_1)`, and what its result needs to have the planned strides."""
+        """`buf0 = torch_mm(arg0_1, arg1_1)`, and what gives its result the planned strides."""
         target = kernel.target
         fast = FAST_ENTRIES.get(target) if isinstance(target, OpOverload) else None
         arguments = [self.argument(a) for a in kernel.args]
@@ -68,7 +72,9 @@ class ExternPrinter:
         call = f"{self._entry(target, fast)}({', '.join(arguments)})"
         if kernel.outputs or fast is not None:
             return [f"{kernel.name} = {call}"]
-        return [f"{kernel.name} = {self._settled(call, kernel.fixed_layout(), kernel.copies_result)}"]
+        return [
+            f"{kernel.name} = {self._settled(call, kernel.fixed_layout(), kernel.copies_result)}"
+        ]
 
     def output(self, output: MultiOutput) -> list[str]:
         """`buf1 = buf0[1]`"""

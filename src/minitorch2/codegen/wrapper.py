@@ -2,13 +2,13 @@
 
     def call(args):
         arg0_1, arg1_1 = args
-        args.clear()                                     # inputs die when the graph is done with them
+        args.clear()                                     # inputs die with their last use
         buf0 = mm(arg0_1, arg1_1)                        # a library call
         fused_relu_0(512, buf0.data_ptr())               # a kernel, in place
         return [buf0]
 
-Buffers that only kernels see are places in one arena; the others are tensors. `call` takes one list,
-which it empties, and returns a list (PyTorch 2 paper, section 4.7).
+Buffers that only kernels see are places in one arena; the others are tensors. `call` takes one
+list, which it empties, and returns a list (PyTorch 2 paper, section 4.7).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class KernelCall:
 
 @dataclass
 class WrapperModule:
-    """The text of the module, and the objects that it cannot spell: tensors of the graph, operators."""
+    """The text of the module, and the objects that it cannot spell, as tensors of the graph."""
 
     text: str
     namespace: dict[str, Any]
@@ -99,7 +99,9 @@ class WrapperPrinter:
     def _last_use(self, root: str) -> int:
         """The last node that uses the memory of `root` under any name."""
         return max(
-            position for name, position in self.schedule.last_use.items() if self._root(name) == root
+            position
+            for name, position in self.schedule.last_use.items()
+            if self._root(name) == root
         )
 
     def _plan_arena(self) -> ArenaPlan:
@@ -173,7 +175,7 @@ class WrapperPrinter:
         is_memory = name in self.inputs or name in self.born
         return is_memory and not is_taken and not self._is_arena(name)
 
-    # -- text ----------------------------------------------------------------------------------------
+    # -- text --------------------------------------------------------------------------------------
 
     def print(self) -> WrapperModule:
         """The whole module."""
@@ -281,7 +283,9 @@ class WrapperPrinter:
         head = ["import torch", "from torch import as_strided, empty, empty_strided"]
         head += self.extern.imports()
         definitions = list(dict.fromkeys(call.definition for call in self.kernels.values()))
-        head += [line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)]
+        head += [
+            line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)
+        ]
         return "\n".join(
             [_DOC, *head, "", *definitions, "", "def call(args):", *self.body.lines, ""]
         )

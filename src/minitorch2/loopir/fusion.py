@@ -9,7 +9,7 @@ Two nodes are first *aligned*: their loops are split until both have the same do
     pointwise n        + pointwise n                        -->  loops of n
     pointwise n        + reduction (n kept, k reduced)      -->  covers the kept loops
     pointwise n * k    + reduction (n kept, k reduced)      -->  covers all loops
-    reduction (n, k)   + reduction (n, k)                   -->  side by side, or one after the other
+    reduction (n, k)   + reduction (n, k)                   -->  side by side, or in turn
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def _align_pointwise(pointwise: KernelNode, reduction: KernelNode) -> Alignment 
         return Alignment(full[:kept], full[kept:], True, True)
     if equal(elements, outputs):
         ranges = refine(pointwise.ranges, reduction.ranges)
-        return None if ranges is None else Alignment(ranges, reduction.reduction_ranges, False, True)
+        return (
+            None if ranges is None else Alignment(ranges, reduction.reduction_ranges, False, True)
+        )
     return None
 
 
@@ -105,7 +107,9 @@ def _align_pointwise(pointwise: KernelNode, reduction: KernelNode) -> Alignment 
 def _strides_in(strides: Strides, own: Sizes, target: Sizes) -> Strides:
     """The strides over the domain's loops; loops that a body does not have count as 0."""
     covered = target if equal(product(own), product(target)) else _prefix(own, target)
-    split = strides if own == covered else split_strides(strides, split_counts(own, covered), covered)
+    split = (
+        strides if own == covered else split_strides(strides, split_counts(own, covered), covered)
+    )
     return (*split, *(0,) * (len(target) - len(covered)))
 
 
@@ -133,9 +137,7 @@ def aligned(body: SchedulerNode, access: Access, alignment: Alignment, covers: b
     return (*strides, *(0,) * (len(alignment.sizes) - len(target)))
 
 
-def can_fuse(
-    first: KernelNode, second: KernelNode, capabilities: Capabilities
-) -> Refusal | None:
+def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) -> Refusal | None:
     """Why `second` cannot run in the loops of `first`, or None if it can.
 
     Cycles through other nodes are the scheduler's business.
@@ -168,9 +170,7 @@ def _flows(
                     yield producer, consumer, write, read
 
 
-def _check_addresses(
-    first: KernelNode, second: KernelNode, alignment: Alignment
-) -> Refusal | None:
+def _check_addresses(first: KernelNode, second: KernelNode, alignment: Alignment) -> Refusal | None:
     """The law: in each iteration the consumer reads the address that the producer writes."""
     for producer, consumer, write, read in _flows(first, second, alignment):
         written = aligned(producer, write, alignment, alignment.first_covers)
@@ -249,9 +249,7 @@ def _accesses(
     }
 
 
-def score_fusion(
-    first: KernelNode, second: KernelNode, dtypes: Mapping[str, torch.dtype]
-) -> Score:
+def score_fusion(first: KernelNode, second: KernelNode, dtypes: Mapping[str, torch.dtype]) -> Score:
     """(same category, pointwise or producer and consumer, bytes saved, -distance).
 
     The paper's order: the category of the fusion, the memory traffic saved, a shorter distance in
@@ -259,9 +257,7 @@ def score_fusion(
     """
     same_category = has_reduction(first) == has_reduction(second)
     is_vertical = bool(first.written_names & second.read_names)
-    distance = min(
-        abs(a.order - b.order) for a in bodies(first) for b in bodies(second)
-    )
+    distance = min(abs(a.order - b.order) for a in bodies(first) for b in bodies(second))
     return same_category, is_vertical, common_bytes(first, second, dtypes)[0], -distance
 
 

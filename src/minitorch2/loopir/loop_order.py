@@ -49,9 +49,7 @@ def _sized_accesses(node: KernelNode) -> list[tuple[Sizes, Access]]:
     ]
 
 
-def _sorted_into(
-    own_sizes: Sizes, own: Access, sizes: Sizes, other: Access
-) -> list[int] | None:
+def _sorted_into(own_sizes: Sizes, own: Access, sizes: Sizes, other: Access) -> list[int] | None:
     """The own loops in the order of another access to the same buffer.
 
     A loop of the other access is matched by the own loop with its stride and size, or covers the
@@ -70,9 +68,9 @@ def _matching(
     """The one own loop with this stride and this size; symbols may be compared so."""
     for i in left:
         mine = own.strides[i]
-        if stride is not None and mine is not None and stride != 0:
-            if equal(mine, stride) and equal(own_sizes[i], size):
-                return [i]
+        moves = stride is not None and mine is not None and stride != 0
+        if moves and equal(mine, stride) and equal(own_sizes[i], size):
+            return [i]
     return []
 
 
@@ -125,9 +123,7 @@ def _merge_all(node: KernelNode, kept: int) -> None:
         if outer == kept - 1:
             continue
         inside = [body for body in bodies(node) if len(body.sizes) > outer + 1]
-        if all(
-            can_merge(outer, outer + 1, b.sizes, (*b.reads_of, *b.writes_of)) for b in inside
-        ):
+        if all(can_merge(outer, outer + 1, b.sizes, (*b.reads_of, *b.writes_of)) for b in inside):
             for body in inside:
                 body.merge(outer)
             merged = True

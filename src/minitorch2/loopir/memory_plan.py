@@ -24,9 +24,7 @@ from minitorch2.loopir.schedule import (
 )
 
 
-def plan_memory(
-    schedule: Schedule, outputs: Iterable[str], capabilities: Capabilities
-) -> Schedule:
+def plan_memory(schedule: Schedule, outputs: Iterable[str], capabilities: Capabilities) -> Schedule:
     """Fill `removed`, `last_use` and `inplace` of a schedule whose nodes are in order."""
     kept = set(outputs)
     schedule.removed = _find_removed(schedule, kept, capabilities)
@@ -35,7 +33,7 @@ def plan_memory(
     return schedule
 
 
-# -- removal ----------------------------------------------------------------------------------------
+# -- removal ---------------------------------------------------------------------------------------
 
 
 def _find_removed(schedule: Schedule, outputs: set[str], capabilities: Capabilities) -> set[str]:
@@ -87,7 +85,7 @@ def _after(producer: SchedulerNode, consumer: SchedulerNode, level: dict[str, in
     return level[producer.name] + (1 if waits and consumer.covers_reduction else 0)
 
 
-# -- lives ------------------------------------------------------------------------------------------
+# -- lives -----------------------------------------------------------------------------------------
 
 
 def _find_last_uses(schedule: Schedule) -> dict[str, int]:
@@ -99,7 +97,7 @@ def _find_last_uses(schedule: Schedule) -> dict[str, int]:
 
 
 def _find_inplace(schedule: Schedule, outputs: set[str]) -> dict[str, str]:
-    """For each new buffer, a buffer that dies in the same kernel and has the same shape of memory."""
+    """For each new buffer, one that dies in the same kernel and has as much memory."""
     buffers = buffers_of(schedule.nodes)
     inplace: dict[str, str] = {}
     taken: set[str] = set()
@@ -138,7 +136,9 @@ def _can_take_over(body: SchedulerNode, node: KernelNode, dying: Buffer) -> bool
         for access in reader.reads_of
         if access.name == dying.name
     ) and all(
-        _reads_before(reader, body, node) for reader in bodies(node) if dying.name in reader.read_names
+        _reads_before(reader, body, node)
+        for reader in bodies(node)
+        if dying.name in reader.read_names
     )
 
 
@@ -155,4 +155,3 @@ def _reads_before(reader: SchedulerNode, writer: SchedulerNode, node: KernelNode
 
 def _same_address(read: Access, write: Access) -> bool:
     return read.strides == write.strides and read.offset == write.offset
-

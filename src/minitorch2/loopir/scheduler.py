@@ -120,9 +120,7 @@ class Scheduler:
     def _is_cycle(self, first: _Place, second: _Place) -> bool:
         """Whether some third node must run between the two."""
         own = first.bits | second.bits
-        return bool(
-            first.after & second.before & ~own or second.after & first.before & ~own
-        )
+        return bool(first.after & second.before & ~own or second.after & first.before & ~own)
 
     def _join(self, first: _Place, second: _Place) -> None:
         place = _Place(fuse(_kernel(first), _kernel(second)))
@@ -217,7 +215,7 @@ class Scheduler:
         self.log.append(decision)
         _LOGGER.debug("%s", decision)
 
-    # -- order --------------------------------------------------------------------------------------
+    # -- order -------------------------------------------------------------------------------------
 
     def _in_order(self) -> list[BaseSchedulerNode]:
         """Kernels by their first buffer, each after what it needs."""

@@ -116,7 +116,8 @@ def call_inputs(gm: GraphModule, *inputs: torch.Tensor) -> list[Any]:
         else:
             symbol = expr_of(fake)
             for other, tensor in zip(
-                (n for n in gm.graph.placeholders if isinstance(n.meta["val"], torch.Tensor)), inputs
+                (n for n in gm.graph.placeholders if isinstance(n.meta["val"], torch.Tensor)),
+                inputs,
             ):
                 for expr, size in zip(map(expr_of, other.meta["val"].shape), tensor.shape):
                     if expr == symbol:

@@ -10,7 +10,6 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.codegen.compile_graph import compile_graph
-
 from tests.unit.codegen.aten_graph import call_inputs, record
 
 

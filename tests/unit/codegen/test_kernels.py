@@ -1,4 +1,4 @@
-"""Kernels of whole programs against eager, with their number; golden text in tests/golden/codegen."""
+"""Kernels of whole programs against eager, with their number; text in tests/golden/codegen."""
 
 from pathlib import Path
 
@@ -81,11 +81,16 @@ def test_programs(name, dynamic, check):
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (), (1,), (1, 1, 7), (2, 3, 4, 5)])
 def test_shapes(shape, check):
-    check(lambda x: (torch.sin(x) + 1, x.sum(), (x * 2).sum(-1) if x.ndim else x), torch.randn(shape))
+    check(
+        lambda x: (torch.sin(x) + 1, x.sum(), (x * 2).sum(-1) if x.ndim else x), torch.randn(shape)
+    )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16,
-                                   torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8])  # fmt: skip
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
 def test_dtypes(dtype, check):
     x = torch.randint(0, 100, (9, 11)).to(dtype)
     check(lambda x: (x + x, x * 3, x > 5, -x, x.amax(1), x.float().sum(0)), x)
@@ -95,7 +100,9 @@ def test_maxima_propagate_nan(check):
     x = X.clone()
     x[3, 4] = x[5, 0] = float("nan")
     x[7] = -float("inf")
-    check(lambda x: (x.amax(1), x.amin(0), x.argmax(1), x.argmin(0), x.amax(1, keepdim=True) - x), x)
+    check(
+        lambda x: (x.amax(1), x.amin(0), x.argmax(1), x.argmin(0), x.amax(1, keepdim=True) - x), x
+    )
 
 
 def test_ties_go_to_the_first_position(check):

@@ -59,7 +59,7 @@ def test_wrong_arguments_raise():
 def test_index_errors_reach_python(grain):
     kernel = load_kernel(KernelSource("look_up", CHECKED, ("int64", "int64"), 0, grain))
     x, y = torch.arange(8), torch.zeros(8, dtype=torch.int64)
-    with pytest.raises(IndexError, match="index [567] is out of bounds for a dimension of size 5"):
+    with pytest.raises(IndexError, match=r"index [567] is out of bounds for a dimension of size 5"):
         kernel(8, x.data_ptr(), y.data_ptr())
 
 
@@ -75,7 +75,9 @@ def test_launchers_do_not_leak_references():
 def test_equal_code_is_compiled_once_whatever_it_is_called():
     load_kernel(source())
     compiled = runtime.STATISTICS.compiled
-    load_kernel(source(ADD.replace("add", "other").replace("    for", "    # why\n    for"), "other"))
+    load_kernel(
+        source(ADD.replace("add", "other").replace("    for", "    # why\n    for"), "other")
+    )
     assert runtime.STATISTICS.compiled == compiled
 
 
@@ -83,11 +85,13 @@ def test_launching_costs_little():
     kernel = load_kernel(source())
     x = torch.randn(16)
     address = x.data_ptr()
-    seconds = min(timeit.repeat(lambda: kernel(16, address, address, 0), number=2000, repeat=5)) / 2000
+    seconds = (
+        min(timeit.repeat(lambda: kernel(16, address, address, 0), number=2000, repeat=5)) / 2000
+    )
     assert seconds < 2e-6
 
 
-# -- the cache on disk --------------------------------------------------------------------------------
+# -- the cache on disk -----------------------------------------------------------------------------
 
 
 @pytest.fixture

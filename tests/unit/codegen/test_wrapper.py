@@ -42,7 +42,9 @@ def test_a_chain_of_matmuls_and_pointwise_allocates_little():
         return x
 
     _, text = wrapper_of(program, torch.randn(8, 8), torch.randn(8, 8))
-    assert text.count("empty") - text.count("import") * 0 <= 2 + text.split("def call")[0].count("empty")
+    assert text.count("empty") - text.count("import") * 0 <= 2 + text.split("def call")[0].count(
+        "empty"
+    )
     assert text.count("# in place") == 6
 
 
@@ -78,7 +80,11 @@ def test_views_are_not_copied(check):
 
 def test_inputs_with_an_offset(check):
     base = torch.randn(100)
-    check(lambda x, y: (x * 2, torch.mm(x, y[:, 1:4]), x[1:]), base[4:20].view(4, 4), base[20:40].view(4, 5))
+    check(
+        lambda x, y: (x * 2, torch.mm(x, y[:, 1:4]), x[1:]),
+        base[4:20].view(4, 4),
+        base[20:40].view(4, 5),
+    )
 
 
 def test_outputs_may_repeat_and_alias():

@@ -47,7 +47,7 @@ def two(first, second):
     return program
 
 
-# -- the paper's examples -----------------------------------------------------------------------------
+# -- the paper's examples --------------------------------------------------------------------------
 
 
 def test_the_score_of_sin_and_cos_is_the_slides_tuple():
@@ -77,7 +77,7 @@ def test_reduction_broadcast_reduction_depends_on_the_code_generator():
     assert any("reduction-broadcast" in str(decision) for decision in schedule.log)
 
 
-# -- legality -----------------------------------------------------------------------------------------
+# -- legality --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,7 @@ def test_producers_and_consumers(first, second, kernels):
 
 def test_square_broadcasts_are_not_confused():
     """A row sum read along columns has the same shape, not the same address."""
+
     def along_rows(x):
         return x / x.sum(1, keepdim=True)
 
@@ -147,10 +148,12 @@ def test_fusion_size_is_limited():
 
 def test_every_decision_is_logged():
     schedule = plan(two(torch.sin, torch.cos), torch.empty(8))
-    assert [str(decision) for decision in schedule.log] == ["buf0 + buf1: fused, score (True, True, 32, -1)"]
+    assert [str(decision) for decision in schedule.log] == [
+        "buf0 + buf1: fused, score (True, True, 32, -1)"
+    ]
 
 
-# -- passes, memory -----------------------------------------------------------------------------------
+# -- passes, memory --------------------------------------------------------------------------------
 
 
 def test_softmax_makes_three_passes():
@@ -188,6 +191,7 @@ def test_a_buffer_that_is_read_at_another_address_is_not_reused():
 
 def test_a_buffer_searched_after_the_pass_is_not_reused():
     """argmax looks for the position in a second loop, after the pass has stored."""
+
     def program(x, w):
         a = torch.mm(x, w)
         return a.argmax(1), torch.sin(a)
@@ -210,11 +214,15 @@ def test_random_operators_keep_their_order():
         b = torch.rand_like(x)
         return b.sum(0), a + 1
 
-    names = [n.name for n in plan(program, torch.empty(8, 8)).nodes if isinstance(n, ExternKernelSchedulerNode)]
+    names = [
+        n.name
+        for n in plan(program, torch.empty(8, 8)).nodes
+        if isinstance(n, ExternKernelSchedulerNode)
+    ]
     assert names == sorted(names)
 
 
-# -- loops --------------------------------------------------------------------------------------------
+# -- loops -----------------------------------------------------------------------------------------
 
 
 def test_loops_are_merged_and_ordered_by_memory():

@@ -89,12 +89,12 @@ class NumbaHandler(OpsHandler[TextValue]):
         simple = simplify(expr, self.ranges)
         if isinstance(simple, int):
             return str(simple), 0
-        sizes = {s: sympy.Symbol(self.arguments.size(s), integer=True)
-                 for s in sorted(simple.free_symbols, key=str) if s.name not in self.depths}  # fmt: skip
+        outside = [s for s in sorted(simple.free_symbols, key=str) if s.name not in self.depths]
+        sizes = {s: sympy.Symbol(self.arguments.size(s), integer=True) for s in outside}
         depth = max((self.depths.get(s.name, 0) for s in simple.free_symbols), default=0)
         return print_expr(simple.xreplace(sizes)), depth
 
-    # -- memory -------------------------------------------------------------------------------------
+    # -- memory ------------------------------------------------------------------------------------
 
     def load(self, name: str, index: Expr) -> TextValue:
         """`tmp0 = in_ptr0[...]`, or the variable that holds the value already."""
@@ -130,7 +130,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         values = list(value) if isinstance(value, tuple) else [value]
         return self.reduce(kind, dtype, values)
 
-    # -- values ---------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
     def constant(self, value: Number, dtype: torch.dtype) -> TextValue:
         """A literal, in place."""
@@ -140,14 +140,17 @@ class NumbaHandler(OpsHandler[TextValue]):
         """The expression, computed in int64."""
         text, depth = self.index(expr)
         result = compute_dtype(dtype)
-        return self.assign(operators.convert(f"({text})", torch.int64, result)
-                           if result != torch.int64 else f"int64({text})", result, depth)  # fmt: skip
+        if result == torch.int64:
+            return self.assign(f"int64({text})", result, depth)
+        return self.assign(operators.convert(f"({text})", torch.int64, result), result, depth)
 
     def indirect_indexing(self, value: TextValue, size: Expr, check: bool = True) -> Expr:
         """A computed index; negative ones count from the end, others are checked."""
         limit, depth = self.index(size)
         depth = max(depth, value.depth)
-        wide = self.assign(operators.convert(value.text, value.dtype, torch.int64), torch.int64, depth)
+        wide = self.assign(
+            operators.convert(value.text, value.dtype, torch.int64), torch.int64, depth
+        )
         text = f"where({wide} < 0, {wide} + {limit}, {wide})"
         block = self.block.at_depth(depth)
         known = block.find(f"{torch.int64} {text}") is not None
@@ -162,9 +165,7 @@ class NumbaHandler(OpsHandler[TextValue]):
             ]
         return index_symbol(found.text)
 
-    def masked(
-        self, mask: TextValue, body: Callable[[], TextValue], other: Number
-    ) -> TextValue:
+    def masked(self, mask: TextValue, body: Callable[[], TextValue], other: Number) -> TextValue:
         """`if mask:` around the body: what is masked off is not read."""
         outer = self.block
         inside = Block(f"if {mask}:", parent=outer, is_loop=False)

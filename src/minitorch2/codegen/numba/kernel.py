@@ -8,7 +8,7 @@ Three shapes, chosen by where memory is contiguous:
                      for r in range(k): ...         one loop per pass over the row
     columns      for i in range(lo, hi):            a block of outputs that are neighbours in memory
                      for r in range(k):
-                         for j in block: ...        reductions across rows: an accumulator per output
+                         for j in block: ...        reductions across rows: many accumulators
 
 A fused kernel makes as many passes over the reduction loops as its results depend on each other;
 values needed by a later pass stay on the stack where the schedule has removed their buffers.
@@ -76,13 +76,16 @@ def _choose_shape(node: KernelNode) -> type[_KernelPrinter]:
 
 
 def _is_contiguous_across(node: KernelNode) -> bool:
-    """Whether memory is walked better along the last kept loop than along the last reduction loop."""
+    """Whether memory is walked better along the last kept loop than the last reduced one."""
     if not node.ranges:
         return False
     kept, votes = len(node.ranges), 0
     for body in bodies(node):
         for access in (*body.reads_of, *body.writes_of):
-            if len(access.strides) > kept and 0 not in (access.strides[kept - 1], access.strides[-1]):
+            if len(access.strides) > kept and 0 not in (
+                access.strides[kept - 1],
+                access.strides[-1],
+            ):
                 votes += (access.strides[kept - 1] == 1) - (access.strides[-1] == 1)
     return votes > 0
 
@@ -97,13 +100,13 @@ class _KernelPrinter:
         self.schedule = schedule
         self.bodies = bodies(node)
         self.levels = passes(node)
-        memory = lambda names: {_root(n, schedule) for n in names if n not in schedule.removed}  # noqa: E731
         written = {body.name for body in self.bodies}
+        read = {name for body in self.bodies for name in body.read_names}
         self.arguments = Arguments(
             dict(dtypes),
             {name: _root(name, schedule) for name in dtypes},
-            memory(frozenset().union(*(body.read_names for body in self.bodies))),
-            memory(written),
+            {_root(name, schedule) for name in read - schedule.removed},
+            {_root(name, schedule) for name in written - schedule.removed},
         )
         self._forget_unread()
         self.handler = NumbaHandler(self.arguments)
@@ -225,7 +228,9 @@ class _KernelPrinter:
     def _position(self) -> str:
         raise NotImplementedError
 
-    def _reduce(self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]) -> TextValue:
+    def _reduce(
+        self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
+    ) -> TextValue:
         raise NotImplementedError
 
     def accumulator_dtype(self, kind: str, dtype: torch.dtype, limit: int) -> torch.dtype:
@@ -250,7 +255,11 @@ class _PointwisePrinter(_KernelPrinter):
         ranges = self.node.ranges
         outer, inner = product(ranges[:-1]), ranges[-1] if ranges else 1
         if len(ranges) < 2:
-            block = self.enter_flattened(len(ranges)) if ranges else self.enter("for i in range(lo, hi):")
+            block = (
+                self.enter_flattened(len(ranges))
+                if ranges
+                else self.enter("for i in range(lo, hi):")
+            )
             self._run_all()
             self.leave(block)
             return inner
@@ -278,7 +287,11 @@ class _PointwisePrinter(_KernelPrinter):
         for body in self.bodies:
             for access in (*body.reads_of, *body.writes_of):
                 far = access.strides[-1]
-                if 1 in access.strides[:-1] and far is not None and (not isinstance(far, int) or far >= TILE):
+                if (
+                    1 in access.strides[:-1]
+                    and far is not None
+                    and (not isinstance(far, int) or far >= TILE)
+                ):
                     return access.strides.index(1)
         return None
 
@@ -293,7 +306,11 @@ class _PointwisePrinter(_KernelPrinter):
         for tile, i in (("tile0", across), ("tile1", len(ranges) - 1)):
             symbol = str(self.kept[i])
             start, limit = f"{tile} * {TILE}", self.text(ranges[i])
-            opened.append(self.enter(f"for {symbol} in range({start}, min({start} + {TILE}, {limit})):", symbol))
+            opened.append(
+                self.enter(
+                    f"for {symbol} in range({start}, min({start} + {TILE}, {limit})):", symbol
+                )
+            )
         self._run_all()
         for block in reversed(opened):
             self.leave(block)
@@ -328,17 +345,25 @@ class _ReductionPrinter(_KernelPrinter):
         self._reserve_scratch()
         self.write_outputs(-1)
         for level in range(max(self.levels.values()) + 1):
-            self.write_pass([b for b in self.bodies if b.covers_reduction and self.levels[b.name] == level])
+            self.write_pass(
+                [b for b in self.bodies if b.covers_reduction and self.levels[b.name] == level]
+            )
             self.write_outputs(level)
 
     def _reserve_scratch(self) -> None:
         """Stack arrays for removed values that a later pass needs."""
         length = product(self.node.reduction_ranges)
         for body in self.bodies:
-            last = max((self.levels[b.name] for b in self.bodies if body.name in b.read_names), default=-1)
-            is_needed = body.covers_reduction and not body.is_reduction and last > self.levels[body.name]
+            last = max(
+                (self.levels[b.name] for b in self.bodies if body.name in b.read_names), default=-1
+            )
+            is_needed = (
+                body.covers_reduction and not body.is_reduction and last > self.levels[body.name]
+            )
             if is_needed and body.name in self.schedule.removed:
-                self.scratch[body.name] = self.local_array("row", length, compute_dtype(body.buffer.dtype))
+                self.scratch[body.name] = self.local_array(
+                    "row", length, compute_dtype(body.buffer.dtype)
+                )
 
     def local_array(self, prefix: str, length: Expr, dtype: torch.dtype) -> str:
         """A stack array of the function."""
@@ -423,15 +448,21 @@ class _RowPrinter(_ReductionPrinter):
         self.row = self.handler.block
         return self.reduction_loops()
 
-    def _reduce(self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]) -> TextValue:
+    def _reduce(
+        self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
+    ) -> TextValue:
         source = values[0].dtype
         if kind in ("argmax", "argmin"):
             return self._reduce_position(kind, values)
         held = self.accumulator_dtype(kind, source, LONG_ROW_SUM)
         accumulator = self.handler.namer.fresh("acc")
-        self.row.lines.append(f"{accumulator} = {operators.constant(operators.neutral(kind, held), held)}")
+        self.row.lines.append(
+            f"{accumulator} = {operators.constant(operators.neutral(kind, held), held)}"
+        )
         value = operators.convert(values[0].text, source, held)
-        self.handler.block.lines.append(f"{accumulator} = {operators.combine(kind, accumulator, value, held)}")
+        self.handler.block.lines.append(
+            f"{accumulator} = {operators.combine(kind, accumulator, value, held)}"
+        )
         return TextValue(operators.convert(accumulator, held, dtype), dtype, self.row.depth)
 
     def _reduce_position(self, kind: ReductionKind, values: list[TextValue]) -> TextValue:
@@ -474,7 +505,9 @@ class _RowPrinter(_ReductionPrinter):
     def write_outputs(self, level: int) -> None:
         self._search()
         for name, index, value in self.handler.pending:
-            result = self.handler.assign(value.text, value.dtype, self.handler.block.depth, "result")
+            result = self.handler.assign(
+                value.text, value.dtype, self.handler.block.depth, "result"
+            )
             self.handler.at_hand[name] = lambda result=result: result  # type: ignore[misc]
             self.store_value(name, index, result)
         self.handler.pending.clear()
@@ -506,7 +539,9 @@ class _ColumnPrinter(_ReductionPrinter):
         self.limits = "start, stop"
         if blocks == 1:
             self.limits = str(width)  # a constant number of turns can be unrolled
-            loop = self.enter_flattened(len(outer)) if outer else self.enter("for i in range(lo, hi):")
+            loop = (
+                self.enter_flattened(len(outer)) if outer else self.enter("for i in range(lo, hi):")
+            )
         else:
             loop = self.enter_flattened(len(outer), blocks, "block")
             loop.lines += [
@@ -537,10 +572,16 @@ class _ColumnPrinter(_ReductionPrinter):
     def _reserve_scratch(self) -> None:
         length = product((*self.node.reduction_ranges, self.length))
         for body in self.bodies:
-            last = max((self.levels[b.name] for b in self.bodies if body.name in b.read_names), default=-1)
-            is_needed = body.covers_reduction and not body.is_reduction and last > self.levels[body.name]
+            last = max(
+                (self.levels[b.name] for b in self.bodies if body.name in b.read_names), default=-1
+            )
+            is_needed = (
+                body.covers_reduction and not body.is_reduction and last > self.levels[body.name]
+            )
             if is_needed and body.name in self.schedule.removed:
-                self.scratch[body.name] = self.local_array("rows", length, compute_dtype(body.buffer.dtype))
+                self.scratch[body.name] = self.local_array(
+                    "rows", length, compute_dtype(body.buffer.dtype)
+                )
 
     def _accumulator(self, prefix: str, dtype: torch.dtype, start: bool | int | float) -> str:
         """An array of accumulators, set to their start before the pass."""
@@ -552,7 +593,9 @@ class _ColumnPrinter(_ReductionPrinter):
         ]
         return name
 
-    def _reduce(self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]) -> TextValue:
+    def _reduce(
+        self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
+    ) -> TextValue:
         source = values[0].dtype
         if kind in ("argmax", "argmin"):
             return self._reduce_position(kind, values)
@@ -610,5 +653,3 @@ class _ColumnPrinter(_ReductionPrinter):
             place = f"{self.local_array('value', self.length, value.dtype)}[column]"
             self.handler.block.lines.append(f"{place} = {operators.store(value.dtype, value.text)}")
             self._shared[name] = (place, value.dtype)
-
-

@@ -4,10 +4,10 @@ A kernel's entry is `int64 entry(int64 lo, int64 hi, int64 *arguments)`: it does
 lo <= i < hi and answers 0, or 1 after writing `(index, size)` to the error words that the last
 argument points to. `make_launcher` gives a Python callable `launch(n, argument, ...)` that does the
 iterations 0 <= i < n, on several threads if there are many. Through `ctypes` or a Numba dispatcher
-that call would cost 5 to 20 times as much; so its body is built here, with llvmlite, as what CPython
-calls a METH_FASTCALL function:
+that call would cost 5 to 20 times as much; so its body is built here, with llvmlite, as what
+CPython calls a METH_FASTCALL function:
 
-    launch(kernel, arguments):                      kernel is (entry, grain, argument count, threads)
+    launch(kernel, arguments):                  kernel is (entry, grain, argument count, threads)
         block = [as_int64(a) for a in arguments[1:]] + [address of error words]
         threads = min(n // grain, threads or omp_get_max_threads())
         if threads <= 1:  status = entry(0, n, block)
@@ -151,7 +151,8 @@ def _build_launch(module: ir.Module, functions: dict[str, ir.Function], threaded
     kernel = builder.inttoptr(builder.call(functions["PyLong_AsLongLong"], [address]), _WORDS)
     expected = builder.add(_field(builder, kernel, 2), _WORD(1))
     with builder.if_then(builder.icmp_signed("!=", count, expected), likely=False):
-        _raise(builder, functions, "PyExc_TypeError", "kernel takes %lld arguments, not %lld", expected, count)  # fmt: skip
+        text = "kernel takes %lld arguments, not %lld"
+        _raise(builder, functions, "PyExc_TypeError", text, expected, count)
     block = builder.alloca(_WORD, builder.add(count, _WORD(1)))
     error = builder.alloca(_WORD, _WORD(2))
     _convert(builder, functions, objects, count, block)
@@ -161,7 +162,8 @@ def _build_launch(module: ir.Module, functions: dict[str, ir.Function], threaded
     status = _run(builder, functions, module, kernel, n, words, threaded)
     with builder.if_then(builder.icmp_signed("!=", status, _WORD(0)), likely=False):
         text = "index %lld is out of bounds for a dimension of size %lld"
-        _raise(builder, functions, "PyExc_IndexError", text, _field(builder, error, 0), _field(builder, error, 1))  # fmt: skip
+        values = _field(builder, error, 0), _field(builder, error, 1)
+        _raise(builder, functions, "PyExc_IndexError", text, *values)
     none = module.get_global("_Py_NoneStruct")
     builder.call(functions["Py_IncRef"], [builder.bitcast(none, _OBJECT)])
     builder.ret(builder.bitcast(none, _OBJECT))
@@ -239,13 +241,21 @@ def _threads(
 
 
 def _raise(
-    builder: ir.IRBuilder, functions: dict[str, ir.Function], kind: str, text: str, *values: ir.Value
+    builder: ir.IRBuilder,
+    functions: dict[str, ir.Function],
+    kind: str,
+    text: str,
+    *values: ir.Value,
 ) -> None:
     """Set a Python exception and return NULL."""
     data = bytearray(text.encode() + b"\0")
     constant = ir.Constant(ir.ArrayType(ir.IntType(8), len(data)), data)
-    variable = ir.GlobalVariable(builder.module, constant.type, builder.module.get_unique_name("text"))
+    variable = ir.GlobalVariable(
+        builder.module, constant.type, builder.module.get_unique_name("text")
+    )
     variable.initializer, variable.global_constant, variable.linkage = constant, True, "private"
     exception = builder.load(builder.module.get_global(kind))
-    builder.call(functions["PyErr_Format"], [exception, builder.bitcast(variable, _OBJECT), *values])
+    builder.call(
+        functions["PyErr_Format"], [exception, builder.bitcast(variable, _OBJECT), *values]
+    )
     builder.ret(ir.Constant(_OBJECT, None))

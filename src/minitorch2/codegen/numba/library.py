@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
@@ -44,10 +44,10 @@ def library_function(signature: Signature) -> Callable[[Callable[..., Any]], Any
     return register
 
 
-def call_symbol(versions: dict[tuple[types.Type, ...], tuple[str, Signature]], arity: int) -> Any:
+def call_symbol(versions: dict[tuple[Any, ...], tuple[str, Signature]], arity: int) -> Any:
     """An intrinsic that calls a C function, chosen by the types of its arguments."""
 
-    def typed(*args: types.Type) -> Any:
+    def typed(*args: Any) -> Any:
         found = versions.get(args)
         if found is None:
             return None

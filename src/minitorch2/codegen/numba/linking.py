@@ -23,7 +23,9 @@ from minitorch2.codegen.numba.machine_code import optimize, own_sources, toolcha
 _WORD = ir.IntType(64)
 
 
-def compile_kernel(function: Callable[..., Any], signature: Signature, symbol: str) -> llvm.ModuleRef:
+def compile_kernel(
+    function: Callable[..., Any], signature: Signature, symbol: str
+) -> llvm.ModuleRef:
     """The optimized module of a range kernel.
 
     Args:
@@ -41,7 +43,9 @@ def compile_kernel(function: Callable[..., Any], signature: Signature, symbol: s
     return module
 
 
-def compile_function(function: Callable[..., Any], signature: Signature, symbol: str) -> llvm.ModuleRef:
+def compile_function(
+    function: Callable[..., Any], signature: Signature, symbol: str
+) -> llvm.ModuleRef:
     """A module with one C function, for linking; it is simplified but not vectorized."""
     module, name = frontend.lower(function, signature)
     module.link_in(llvm.parse_assembly(frontend.c_function(symbol, name, signature)))

@@ -61,9 +61,9 @@ def emit_object(module: llvm.ModuleRef) -> bytes:
     """
     for function in module.functions:
         name = function.name
-        if function.is_declaration and not name.startswith("llvm."):
-            if llvm.address_of_symbol(name) is None:
-                raise BackendError(f"no function {name!r} to link with", code="missing-symbol")
+        is_external = function.is_declaration and not name.startswith("llvm.")
+        if is_external and llvm.address_of_symbol(name) is None:
+            raise BackendError(f"no function {name!r} to link with", code="missing-symbol")
     return bytes(target_machine().emit_object(module))
 
 

@@ -150,7 +150,7 @@ def _wrapped(name: str, text: str, dtype: torch.dtype) -> str:
     return f"{NUMBA_TYPE[dtype]}({text})" if is_narrow and name not in PREDICATES else text
 
 
-# -- reductions -------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 
 def neutral(kind: str, dtype: torch.dtype) -> bool | int | float:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba import types
 from numba.extending import intrinsic
 
 # What Numba hands to a lowering function: it publishes no types for them.
@@ -26,7 +26,7 @@ _HALF_BITS = types.uint16
 def _same_type(emit: Emit, arity: int) -> Any:
     """An intrinsic of `arity` arguments of one float type that answers with the same type."""
 
-    def typed(first: types.Type) -> Any:
+    def typed(first: Any) -> Any:
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
             return emit(builder, args)
 
@@ -69,7 +69,7 @@ multiply_any_order = _same_type(lambda b, args: b.fmul(*args, flags=_ANY_ORDER),
 
 
 @intrinsic
-def bits(typingctx: Any, number: types.Type) -> Any:
+def bits(typingctx: Any, number: Any) -> Any:
     """The bit pattern of a float32 (float64) as an int32 (int64)."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
@@ -79,7 +79,7 @@ def bits(typingctx: Any, number: types.Type) -> Any:
 
 
 @intrinsic
-def from_bits(typingctx: Any, pattern: types.Type) -> Any:
+def from_bits(typingctx: Any, pattern: Any) -> Any:
     """The float32 (float64) whose bit pattern is this int32 (int64)."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
@@ -89,7 +89,7 @@ def from_bits(typingctx: Any, pattern: types.Type) -> Any:
 
 
 @intrinsic
-def polynomial(typingctx: Any, x: types.Type, coefficients: types.Type) -> Any:
+def polynomial(typingctx: Any, x: Any, coefficients: Any) -> Any:
     """`c[0] + c[1]*x + c[2]*x**2 + ...` by Horner's rule, in the type of `x`."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
@@ -126,7 +126,7 @@ to_float16 = _half_store(ir.HalfType())
 
 
 @intrinsic
-def from_bfloat16(typingctx: Any, pattern: types.Type) -> Any:
+def from_bfloat16(typingctx: Any, pattern: Any) -> Any:
     """A bfloat16's 16 bits as the float32 they are the upper half of."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
@@ -137,7 +137,7 @@ def from_bfloat16(typingctx: Any, pattern: types.Type) -> Any:
 
 
 @intrinsic
-def to_bfloat16(typingctx: Any, number: types.Type) -> Any:
+def to_bfloat16(typingctx: Any, number: Any) -> Any:
     """A float32 rounded to the nearest bfloat16 (ties to even), as 16 bits; NaN stays NaN."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
@@ -152,7 +152,7 @@ def to_bfloat16(typingctx: Any, number: types.Type) -> Any:
 
 
 @intrinsic
-def where(typingctx: Any, condition: types.Type, x: types.Type, y: types.Type) -> Any:
+def where(typingctx: Any, condition: Any, x: Any, y: Any) -> Any:
     """`x if condition else y`, without a branch; x and y have one type."""
     if condition != types.boolean or x != y:
         return None
@@ -171,11 +171,14 @@ def _select_integer(sign: str) -> Any:
         return builder.select(compare(sign, *args), *args)
 
     return intrinsic(
-        lambda typingctx, x, y: (_common_integer(x, y)(_common_integer(x, y), _common_integer(x, y)), codegen)
+        lambda typingctx, x, y: (
+            _common_integer(x, y)(_common_integer(x, y), _common_integer(x, y)),
+            codegen,
+        )
     )
 
 
-def _common_integer(x: types.Type, y: types.Type) -> types.Type:
+def _common_integer(x: Any, y: Any) -> Any:
     """The type of two integers of one type, or of an integer and a literal."""
     return x if x == y and not isinstance(x, types.IntegerLiteral) else types.int64
 
@@ -209,7 +212,7 @@ remainder = _integer_division("srem")
 
 
 @intrinsic
-def local_array(typingctx: Any, length: types.Type, element: types.Type) -> Any:
+def local_array(typingctx: Any, length: Any, element: Any) -> Any:
     """A scratch array on the stack: `local_array(256, float32)`; `length` must be a literal."""
     if not isinstance(length, types.IntegerLiteral):
         return None

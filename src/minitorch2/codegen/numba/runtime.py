@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from numba.core import types
+from numba import types
 from numba.core.typing import Signature
 
 from minitorch2 import config, stages
@@ -57,9 +57,7 @@ class KernelSource:
         """The Numba signature of the function."""
         pointers = [types.CPointer(getattr(types, kind)) for kind in self.pointers]
         sizes = [types.int64] * self.sizes
-        return types.int64(
-            types.int64, types.int64, *pointers, *sizes, types.CPointer(types.int64)
-        )
+        return types.int64(types.int64, types.int64, *pointers, *sizes, types.CPointer(types.int64))
 
 
 @dataclass
@@ -110,7 +108,12 @@ def kernel_key(source: KernelSource) -> str:
         frontend, library, linking, machine_code, primitives, vecmath, vocabulary
     )
     return disk.key_of(
-        "kernel", source.code(), repr(source.pointers), str(source.sizes), machine_code.toolchain(), own
+        "kernel",
+        source.code(),
+        repr(source.pointers),
+        str(source.sizes),
+        machine_code.toolchain(),
+        own,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import types
+from numba import types
 
 from minitorch2.codegen.numba import primitives, vecmath
 from minitorch2.codegen.numba.library import PREFIX, call_symbol
@@ -16,13 +16,54 @@ _FLOATS = (types.float32, types.float64)
 
 VECTORIZED = {
     "float32": frozenset(
-        ["exp", "expm1", "exp2", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "rsqrt", "pow"]
+        [
+            "exp",
+            "expm1",
+            "exp2",
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "tanh",
+            "sigmoid",
+            "erf",
+            "sin",
+            "cos",
+            "rsqrt",
+            "pow",
+        ]
     ),
     "float64": frozenset(("exp", "log", "sigmoid", "rsqrt")),
 }
 """The functions of `vecmath` by the dtype of their arguments."""
 
-LIBM = dict.fromkeys(["exp", "expm1", "exp2", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "acos", "asin", "atan", "sinh", "cosh", "acosh", "asinh", "atanh", "erfc", "lgamma"], 1) | {"pow": 2, "atan2": 2, "fmod": 2}
+LIBM = dict.fromkeys(
+    [
+        "exp",
+        "expm1",
+        "exp2",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "tanh",
+        "erf",
+        "sin",
+        "cos",
+        "tan",
+        "acos",
+        "asin",
+        "atan",
+        "sinh",
+        "cosh",
+        "acosh",
+        "asinh",
+        "atanh",
+        "erfc",
+        "lgamma",
+    ],
+    1,
+) | {"pow": 2, "atan2": 2, "fmod": 2}
 """Functions of the C math library, with their number of arguments."""
 
 
@@ -43,11 +84,47 @@ def _versions(name: str, arity: int) -> dict[Any, Any]:
 
 def _functions() -> dict[str, Any]:
     names = sorted(LIBM.keys() | VECTORIZED["float32"])
-    return {name: call_symbol(_versions(name, LIBM.get(name, 1)), LIBM.get(name, 1)) for name in names}
+    return {
+        name: call_symbol(_versions(name, LIBM.get(name, 1)), LIBM.get(name, 1)) for name in names
+    }
 
 
-_PRIMITIVES = ["floor", "ceil", "trunc", "round_even", "sqrt", "absolute", "copysign", "maximum", "minimum", "add_any_order", "multiply_any_order", "where", "truncdiv", "remainder", "bits", "from_bits", "from_float16", "to_float16", "from_bfloat16", "to_bfloat16", "local_array"]
-_TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "boolean"]
+_PRIMITIVES = [
+    "floor",
+    "ceil",
+    "trunc",
+    "round_even",
+    "sqrt",
+    "absolute",
+    "copysign",
+    "maximum",
+    "minimum",
+    "add_any_order",
+    "multiply_any_order",
+    "where",
+    "truncdiv",
+    "remainder",
+    "bits",
+    "from_bits",
+    "from_float16",
+    "to_float16",
+    "from_bfloat16",
+    "to_bfloat16",
+    "local_array",
+]
+_TYPES = [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "boolean",
+]
 
 VOCABULARY: dict[str, Any] = {
     **_functions(),
