@@ -183,9 +183,18 @@ def _size_checks(path: str, m: TensorMetadata, name: Name) -> Iterator[Check]:
                 yield Check(f"size of dimension {d}", f"{size} == {n}", size, str(n))
     else:
         yield Check("sizes", f"{path}.shape == {name(m.sizes)}", f"{path}.shape", str(m.sizes))
-    if m.strides is not None:
+    if m.cls is torch.nn.Parameter and _is_contiguous(m):
+        yield Check("strides", f"{path}.is_contiguous()", f"{path}.stride()", str(m.strides))
+    elif m.strides is not None:
         actual = f"{path}.stride()"
         yield Check("strides", f"{actual} == {name(m.strides)}", actual, str(m.strides))
+
+
+def _is_contiguous(m: TensorMetadata) -> bool:
+    """Whether `is_contiguous` tells these strides from others, but for dimensions of size one."""
+    if m.strides is None or None in m.sizes:
+        return False
+    return torch.empty_strided(m.sizes, m.strides, device="meta").is_contiguous()  # type: ignore[arg-type]
 
 
 # Identity, type, value ----------------------------------------------------------------------------

@@ -155,7 +155,8 @@ def _tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTr
     guards = _guarded(capture, TensorMatch(source, metadata, user_line=capture.line))
 
     def make(node: Node, fake: FakeTensor) -> VariableTracker:
-        return TensorVariable(node, fake, type(value), source=source, guards=guards)
+        own = frozenset(value.__dict__)
+        return TensorVariable(node, fake, type(value), own, source=source, guards=guards)
 
     return capture.tensor_input(value, source, make)
 

@@ -308,7 +308,9 @@ def rounded(
 ) -> VariableTracker:
     """``round(value, digits)``"""
     kind = value.python_type().__name__
-    result = operations.special(evaluator, value, "__round__", *([] if digits is None else [digits]))
+    result = operations.special(
+        evaluator, value, "__round__", *([] if digits is None else [digits])
+    )
     return result or raise_observed(TypeError, f"type {kind} doesn't define __round__ method")
 
 

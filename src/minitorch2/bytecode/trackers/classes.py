@@ -31,6 +31,7 @@ from minitorch2.bytecode.trackers.descriptors import (
 from minitorch2.bytecode.trackers.exceptions import ExceptionVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.mapping import DictVariable
+from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
 from minitorch2.bytecode.trackers.sequence import (
     ListVariable,
@@ -211,7 +212,7 @@ class ClassVariable(VariableTracker):
             return fold(cls, args, kwargs)
         if issubclass(cls, BaseException):
             return self._exception(evaluator, args, kwargs)
-        if issubclass(cls, torch.nn.Module | torch.Tensor | torch.autograd.Function | type):
+        if issubclass(cls, torch.Tensor | torch.autograd.Function | type):
             unsupported("construction", f"construction of a {cls.__name__} while capturing")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return named_tuple(evaluator, cls, args, kwargs)
@@ -267,7 +268,8 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
         container = TupleVariable(args[0].items(evaluator) if args else ())
     elif not _is_plain(cls):
         unsupported("construction", f"{cls.__name__} is made by C code")
-    made = ObjectVariable(cls, container=container)
+    kind = ModuleVariable if issubclass(cls, torch.nn.Module) else ObjectVariable
+    made = kind(cls, container=container)
     evaluator.capture.side_effects.new_object(made)
     if isinstance(container, DictVariable | ListVariable):
         evaluator.capture.side_effects.mutated(made)

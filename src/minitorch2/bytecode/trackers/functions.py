@@ -14,7 +14,7 @@ from minitorch2.bytecode.callee import Callee, Default, callee_of
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.cell import CellVariable
 from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
@@ -284,7 +284,7 @@ class CachedFunctionVariable(VariableTracker):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         if not all(isinstance(value, ConstantVariable) for value in (*args, *kwargs.values())):
-            return self.function.call(evaluator, args, kwargs)
+            unsupported("cached-function", "a cached function called with more than constants")
         try:
             result = self.value(
                 *(arg.as_constant() for arg in args),

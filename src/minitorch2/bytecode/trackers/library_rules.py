@@ -7,6 +7,8 @@ import functools
 import inspect
 from typing import TYPE_CHECKING
 
+import torch
+
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import models
 from minitorch2.bytecode.trackers.constant import ConstantVariable
@@ -31,6 +33,11 @@ def signature(evaluator: Evaluator, function: VariableTracker) -> VariableTracke
     if bound:
         found = found.replace(parameters=list(found.parameters.values())[1:])
     return evaluator.capture.wrap(found, evaluator.capture.reference(found))
+
+
+@models(torch._C._log_api_usage_once)
+def log_usage(evaluator: Evaluator, event: VariableTracker) -> None:
+    """PyTorch's own usage counters are not part of the program's meaning."""
 
 
 @models(copy.copy)

@@ -17,11 +17,13 @@ from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     class_function,
     class_lookup,
 )
+from minitorch2.bytecode.trackers.mapping import DictVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class ModuleVariable(ObjectVariable):
 
     def missing_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         """``nn.Module.__getattr__``, and a user's own one if that finds nothing."""
+        if self.value is MISSING:
+            return self._registered(evaluator, name)
         attributes = self.instance_dict()
         assert self.source is not None
         for registry in REGISTRIES:
@@ -66,6 +70,19 @@ class ModuleVariable(ObjectVariable):
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"
         return raise_observed(AttributeError, message)
 
+    def _registered(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        """What a module made by the captured code has registered under a name."""
+        for registry in REGISTRIES:
+            entries = self._pending_dict(evaluator, registry)
+            found = None if entries is None else entries.lookup_name(name)
+            if found is not None:
+                return found
+        return self._raise_absent(name)
+
+    def _pending_dict(self, evaluator: Evaluator, name: str) -> DictVariable | None:
+        pending = evaluator.capture.side_effects.load_attribute(self, name)
+        return pending if isinstance(pending, DictVariable) else None
+
     def call(
         self,
         evaluator: Evaluator,
@@ -76,6 +93,10 @@ class ModuleVariable(ObjectVariable):
         if found_in is not torch.nn.Module:
             method = class_function(evaluator, found_in, "__call__", custom)
             return method.call(evaluator, [self, *args], kwargs)
+        if self.value is MISSING:
+            if self._hooked(evaluator) or _global_hooks():
+                unsupported("module-hooks", "hooks on a module made by the captured code")
+            return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
         if self._has_hooks():
             found_in, implementation = class_lookup(self.cls, "_call_impl")
             function = class_function(evaluator, found_in, "_call_impl", implementation)
@@ -88,9 +109,23 @@ class ModuleVariable(ObjectVariable):
         }
         return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
 
+    def _hooked(self, evaluator: Evaluator) -> bool:
+        """Whether hooks were set on a module made by the captured code."""
+        dicts = [self._pending_dict(evaluator, hook) for hook in HOOKS]
+        return any(entries is not None and entries.entries for entries in dicts)
+
     def _has_hooks(self) -> bool:
         attributes = self.instance_dict()
         return any(attributes.get(hook) for hook in HOOKS) or _global_hooks()
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        found_in, setter = class_lookup(self.cls, "__setattr__")
+        if self.value is MISSING and found_in is torch.nn.Module:
+            # Made by the captured code: its registries are, too, so the rule itself can be inlined.
+            function = class_function(evaluator, found_in, "__setattr__", setter)
+            function.call(evaluator, [self, ConstantVariable(name), value], {})
+        else:
+            super().set_attribute(evaluator, name, value)
 
     def truth(self, evaluator: Evaluator) -> bool:
         if class_lookup(self.cls, "__len__")[1] is MISSING:
@@ -102,7 +137,7 @@ class ModuleVariable(ObjectVariable):
         parameters = self.instance_dict().get("_parameters", {})
         if isinstance(parameters, dict) and name in parameters:
             unsupported("parameter-write", f"assignment to the parameter {name!r} of a module")
-        if isinstance(value, ModuleVariable):
+        if isinstance(value, ModuleVariable) and self.value is not MISSING:
             unsupported("module-write", f"assignment of a module to the attribute {name!r}")
         super().plain_set_attribute(evaluator, name, value)
 

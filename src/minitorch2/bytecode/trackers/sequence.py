@@ -228,15 +228,21 @@ class SizeVariable(TupleVariable):
     CLS = torch.Size
 
     def as_argument(self) -> Argument:
-        return tuple(element.as_argument() for element in self.elements)
+        return tuple(element.as_argument() for element in self.realized())
 
     def concatenated(self, elements: Sequence[VariableTracker]) -> VariableTracker:
-        whole = all(e.python_type() in (int, torch.SymInt) for e in elements)
+        elements = realize_all(elements)
+        whole = all(element.python_type() is int for element in elements)
         return SizeVariable(elements) if whole else TupleVariable(elements)
+
+    def py___radd__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        if not isinstance(other, TupleVariable):
+            return NOT_IMPLEMENTED
+        return self.concatenated([*other.elements, *self.elements])
 
     def py_numel(self, evaluator: Evaluator) -> VariableTracker:
         product: VariableTracker = ConstantVariable(1)
-        for element in self.elements:
+        for element in self.realized():
             product = operations.binary(evaluator, "*", product, element)
         return product
 

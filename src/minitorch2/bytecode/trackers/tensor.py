@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
+from minitorch2.bytecode.guards import AttributeGuard
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, literal
@@ -43,17 +44,24 @@ class TensorVariable(VariableTracker):
         node: the node whose value it is.
         fake: shape, strides, dtype and device, without data.
         cls: `torch.Tensor` or `torch.nn.Parameter`.
+        own_attributes: names that the user's program has set on the tensor object.
     """
 
     in_graph: ClassVar[bool] = True
 
     def __init__(
-        self, node: Node, fake: FakeTensor, cls: type = torch.Tensor, **options: Any
+        self,
+        node: Node,
+        fake: FakeTensor,
+        cls: type = torch.Tensor,
+        own_attributes: frozenset[str] = frozenset(),
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         self.node = node
         self.fake = fake
         self.cls = cls
+        self.own_attributes = own_attributes
 
     def __repr__(self) -> str:
         return f"TensorVariable(node={self.node}, source={self.source})"
@@ -87,7 +95,10 @@ class TensorVariable(VariableTracker):
             return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))
         if callable(getattr(torch.Tensor, name, None)):
             return GetAttrVariable(self, name)
-        if not hasattr(torch.Tensor, name) and self.source is None:
+        if not hasattr(torch.Tensor, name) and name not in self.own_attributes:
+            if self.source is not None:
+                guard = AttributeGuard(self.source, name, False, user_line=evaluator.source_line())
+                self.guards |= {evaluator.capture.add_guard(guard)}
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         return unsupported("tensor-attribute", f"attribute {name!r} of a tensor")
 

@@ -161,3 +161,54 @@ LAYERS = [
 @pytest.mark.parametrize(("module", "program"), LAYERS, ids=[type(m).__name__ for m, _ in LAYERS])
 def test_layers_of_torch_nn(module: nn.Module, program: Any) -> None:
     check(program, module, X)
+
+
+def test_modules_made_inside() -> None:
+    def program(layers: nn.ModuleList, x: torch.Tensor) -> Any:
+        loss = nn.CrossEntropyLoss(reduction="sum")
+        for layer in layers[:2]:
+            x = nn.Tanh()(layer(x))
+        return loss(nn.Sequential(nn.ReLU(), layers[2])(x), torch.tensor([1, 2]))
+
+    check(program, nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), X)
+
+
+def test_module_made_inside_escapes() -> None:
+    def program(layers: nn.ModuleList, x: torch.Tensor) -> Any:
+        return nn.Sequential(layers[0], nn.ReLU()), x + 1
+
+    layers = nn.ModuleList([nn.Linear(4, 4)])
+    made, _ = minitorch2.compile(program, backend="eager")(layers, X)
+    assert type(made) is nn.Sequential and made[0] is layers[0] and made.training
+    torch.testing.assert_close(made(X), layers[0](X).relu())
+    assert [name for name, _ in made.named_parameters()] == ["0.weight", "0.bias"]
+
+
+def transformer(name: str) -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    transformers = pytest.importorskip("transformers")
+    sizes = {
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 32,
+    }
+    config = getattr(transformers, f"{name}Config")(**sizes)
+    tokens = torch.randint(0, 50, (2, 5), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(tokens)
+    mask[0, 3:] = 0
+    inputs = {"input_ids": tokens, "attention_mask": mask}
+    return getattr(transformers, f"{name}Model")(config).eval(), inputs
+
+
+@pytest.mark.parametrize("name", ["Bert", "Llama"])
+def test_transformers_are_one_graph(name: str) -> None:
+    module, inputs = transformer(name)
+    compiled = minitorch2.compile(module, backend="eager")
+    with torch.no_grad(), stages.collect() as log:
+        actual, expected = compiled(**inputs), module(**inputs)
+    assert type(actual) is type(expected) and list(actual) == list(expected)
+    torch.testing.assert_close(actual.last_hidden_state, expected.last_hidden_state)
+    assert log.counts["graphs"] == 1, log.texts("graph_break")
+    assert log.counts["graph_breaks"] == 0
