@@ -101,7 +101,7 @@ class TritonHandler(OpsHandler[Value]):
         text += self._load_options(dims, dtype) + ")"
         if compute_dtype(dtype) != dtype:
             text += f".to({triton_dtype(compute_dtype(dtype))})"
-        return Value(self.body.assign(text, dims), compute_dtype(dtype), dims)
+        return self._assign(text, dtype, dims)
 
     def _address(self, index: Expr) -> str:
         """The address as a block wide enough for the masks in force."""
@@ -306,7 +306,7 @@ class TritonHandler(OpsHandler[Value]):
 
     def masked(self, mask: Value, body: Callable[[], Value], other: Number) -> Value:
         """Loads of the body get the mask; its result is replaced where the mask is false."""
-        mask = self._block_mask(self._named(mask))
+        mask = self._named(mask)
         self._masks.append(mask)
         value = body()
         self._masks.pop()
@@ -316,13 +316,6 @@ class TritonHandler(OpsHandler[Value]):
             value.dtype,
             join(mask, value),
         )
-
-    def _block_mask(self, mask: Value) -> Value:
-        """A mask as a block: loads take no scalar, and the interpreter cannot spread a bool."""
-        if mask.dims:
-            return mask
-        zeros = f"tl.full({self.domain.shape(X)}, 0, tl.int32)"
-        return self._assign(f"({zeros} + {mask.text}.to(tl.int32)) != 0", torch.bool, X)
 
     def to_dtype(self, x: Value, dtype: torch.dtype) -> Value:
         """16-bit floats are rounded to, but go on as float32."""
@@ -351,13 +344,17 @@ class TritonHandler(OpsHandler[Value]):
     def elementwise(self, name: str, *args: Value) -> Value:
         """One line from the table."""
         dtype = torch.bool if name in PREDICATES else args[-1].dtype
-        text, dims = FUNCTIONS[name](*args), join(*args)
-        if args[-1].dtype == torch.bool and dims and not all(arg.dims for arg in args):
-            text = f"({text}) != 0"  # the interpreter spreads a scalar bool as an int8
-        return self._assign(text, dtype, dims)
+        return self._assign(FUNCTIONS[name](*args), dtype, join(*args))
 
     def _assign(self, text: str, dtype: torch.dtype, dims: Dimensions) -> Value:
+        if dtype == torch.bool and not dims:
+            text, dims = self._bool_block(self.body.assign(text, dims)), X
         return Value(self.body.assign(text, dims), compute_dtype(dtype), dims)
+
+    def _bool_block(self, scalar: str) -> str:
+        """A bool as a block: loads take no scalar mask, and Triton's interpreter loses the type
+        of a comparison of scalars when it spreads the result over a block."""
+        return f"(tl.full({self.domain.shape(X)}, 0, tl.int32) + {scalar}.to(tl.int32)) != 0"
 
     def _named(self, value: Value) -> Value:
         """A value that is a variable, so that its text can be repeated."""
