@@ -70,6 +70,19 @@ def class_attribute_source(evaluator: Evaluator, cls: type, name: str, value: ob
     return ItemSource(AttributeSource(evaluator.capture.reference(cls), "__dict__"), name)
 
 
+def inherited_source(
+    evaluator: Evaluator, cls: type, found_in: type, name: str, value: object
+) -> Source:
+    """Where to load a class attribute that is no descriptor, or a function.
+
+    It is loaded through the instance's own class, so that an override defined later is noticed.
+    """
+    holder = cls if class_lookup(cls, name)[0] is found_in else found_in
+    if is_trusted(holder.__module__):
+        return evaluator.capture.reference(value, f"{holder.__name__}_{name}")
+    return AttributeSource(evaluator.capture.reference(holder), name)
+
+
 def class_function(
     evaluator: Evaluator, cls: type, name: str, raw: Any, part: str | None = None
 ) -> VariableTracker:
@@ -101,11 +114,14 @@ def bind(
         cls: the class of the instance.
         found_in: the class that holds the attribute.
     """
-    if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
-        function = class_function(evaluator, found_in, name, raw)
-        return function if owner is None else BoundMethodVariable(function, owner)
     if isinstance(raw, staticmethod):
-        return class_function(evaluator, found_in, name, raw, "__func__")
+        static = raw.__func__
+        source = inherited_source(evaluator, cls, found_in, name, static)
+        return evaluator.capture.wrap(static, source)
+    if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
+        source = inherited_source(evaluator, cls, found_in, name, raw)
+        function = evaluator.capture.wrap(raw, source)
+        return function if owner is None else BoundMethodVariable(function, owner)
     if isinstance(raw, classmethod):
         function = class_function(evaluator, found_in, name, raw, "__func__")
         return BoundMethodVariable(function, class_tracker(evaluator, cls))
@@ -118,11 +134,11 @@ def bind(
         return value
     if isinstance(raw, BUILTIN_METHODS):
         return BuiltinMethodVariable(raw, name, owner, class_tracker(evaluator, cls))
-    source = class_attribute_source(evaluator, found_in, name, raw)
-    value = evaluator.capture.wrap(raw, source)
     if hasattr(type(raw), "__get__"):
-        return _python_descriptor(evaluator, owner, cls, value, name)
-    return value
+        source = class_attribute_source(evaluator, found_in, name, raw)
+        descriptor = evaluator.capture.wrap(raw, source)
+        return _python_descriptor(evaluator, owner, cls, descriptor, name)
+    return evaluator.capture.wrap(raw, inherited_source(evaluator, cls, found_in, name, raw))
 
 
 def _python_descriptor(

@@ -294,6 +294,26 @@ def test_changed_method_recompiles() -> None:
     assert torch.equal(compiled(o, X), X + 3)
 
 
+def test_override_defined_later_recompiles() -> None:
+    import minitorch2
+
+    class Parent:
+        bias = 1
+
+        def f(self, x: Any) -> Any:
+            return x + self.bias
+
+    class Child(Parent):
+        pass
+
+    compiled, child = minitorch2.compile(lambda o, x: o.f(x), backend="eager"), Child()
+    assert torch.equal(compiled(child, X), X + 1)
+    Child.bias = 2
+    assert torch.equal(compiled(child, X), X + 2)
+    Child.f = lambda self, x: x * 3  # type: ignore[method-assign]
+    assert torch.equal(compiled(child, X), X * 3)
+
+
 def test_exceptions() -> None:
     class Special(ValueError):
         pass
