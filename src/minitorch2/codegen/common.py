@@ -153,7 +153,8 @@ def _operator(target: object) -> str:
 def user_lines(node: KernelNode) -> list[str]:
     """The lines of the user's program that a kernel does, as comments."""
     sources = [origin.meta.get("source") for origin in node.origins]
-    return list(dict.fromkeys(f"# {source}" for source in sources if source is not None))
+    lines = [" ".join(str(source).split()) for source in sources if source is not None]
+    return list(dict.fromkeys(f"# {line}" for line in lines))
 
 
 def stores(node: KernelNode) -> list[str]:

@@ -30,11 +30,13 @@ from minitorch2.loopir.scheduler import dtypes_of, schedule
 
 BoxedCall = Callable[[list[Any]], list[Any]]
 Target = Literal["numba", "triton"]
+ROW_SCRATCH = 32768
+"""Elements that a CPU kernel may keep on the stack of a thread: 128 KiB of float32."""
 
 
 def numba_capabilities() -> Capabilities:
     """What the Numba kernels can do: a row that fits the stack stays there between passes."""
-    return Capabilities(max_fusion_size=config.current().max_fusion_size, row_scratch=16384)
+    return Capabilities(max_fusion_size=config.current().max_fusion_size, row_scratch=ROW_SCRATCH)
 
 
 def compile_graph(
@@ -142,10 +144,11 @@ def _kernel_call(
 
 def define(source: KernelSource) -> str:
     """The statement that defines a kernel in the wrapper's module."""
+    text = source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
     return (
         f"\n{source.name} = load_kernel(KernelSource(\n"
         f"    name={source.name!r}, pointers={source.pointers!r}, sizes={source.sizes}, "
-        f"grain={source.grain},\n    text='''\n{source.text}'''))"
+        f"grain={source.grain},\n    text='''\n{text}'''))"
     )
 
 

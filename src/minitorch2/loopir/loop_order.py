@@ -137,3 +137,18 @@ def _verify(body: SchedulerNode) -> None:
     reads, writes = body.record_accesses()
     if set(reads) != set(body.reads_of) or set(writes) != set(body.writes_of):
         raise VerificationError(f"merging the loops of {body.name} changed its addresses")
+
+
+def reduces_across(node: KernelNode) -> bool:
+    """Whether memory is walked better along the last kept loop than the last reduced one."""
+    if not node.ranges:
+        return False
+    kept, votes = len(node.ranges), 0
+    for body in bodies(node):
+        for access in (*body.reads_of, *body.writes_of):
+            if len(access.strides) > kept and 0 not in (
+                access.strides[kept - 1],
+                access.strides[-1],
+            ):
+                votes += (access.strides[kept - 1] == 1) - (access.strides[-1] == 1)
+    return votes > 0

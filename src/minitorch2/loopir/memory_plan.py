@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel
-from minitorch2.loopir.expressions import equal, product
+from minitorch2.loopir.expressions import Expr, equal, product
 from minitorch2.loopir.iteration import Access
+from minitorch2.loopir.loop_order import reduces_across
 from minitorch2.loopir.loops import Reduction
 from minitorch2.loopir.schedule import (
     Capabilities,
@@ -22,6 +23,10 @@ from minitorch2.loopir.schedule import (
     bodies,
     buffers_of,
 )
+
+
+SCRATCH_COLUMNS = 64
+"""How many neighbouring outputs a kernel works on at a time if it keeps all their elements."""
 
 
 def plan_memory(schedule: Schedule, outputs: Iterable[str], capabilities: Capabilities) -> Schedule:
@@ -45,23 +50,27 @@ def _find_removed(schedule: Schedule, outputs: set[str], capabilities: Capabilit
     for position, node in enumerate(schedule.nodes):
         if not isinstance(node, FusedSchedulerNode):
             continue
+        left = capabilities.row_scratch
         for body in node.nodes:
-            is_inner = readers.get(body.name, set()) <= {position}
-            if is_inner and body.name not in outputs and _fits(body, node, capabilities):
+            if not readers.get(body.name, set()) <= {position} or body.name in outputs:
+                continue
+            needed = 0 if capabilities.recomputes_rows else _scratch_elements(body, node)
+            if isinstance(needed, int) and needed <= left:
+                left -= needed
                 removed.add(body.name)
     return removed
 
 
-def _fits(body: SchedulerNode, node: FusedSchedulerNode, capabilities: Capabilities) -> bool:
-    """Whether the value of a body can live in the kernel until its last reader."""
-    if body.is_reduction or not body.covers_reduction or capabilities.recomputes_rows:
-        return True
+def _scratch_elements(body: SchedulerNode, node: FusedSchedulerNode) -> Expr:
+    """How many elements a kernel must keep to have the value of a body until its last reader."""
+    if body.is_reduction or not body.covers_reduction:
+        return 0
     levels = passes(node)
     last = max((levels[b.name] for b in node.nodes if body.name in b.read_names), default=0)
     if last == levels[body.name]:
-        return True
+        return 0
     length = product(node.reduction_ranges)
-    return isinstance(length, int) and length <= capabilities.row_scratch
+    return product((length, SCRATCH_COLUMNS)) if reduces_across(node) else length
 
 
 def passes(node: KernelNode) -> dict[str, int]:

@@ -155,3 +155,20 @@ def test_in_place_argmax_regression(check):
     """The position search runs after the pass: its input must not have been overwritten."""
     check(lambda x, w: (lambda a: (a.argmax(1), torch.sin(a)))(torch.mm(x, w)),
           torch.randn(8, 8), torch.randn(8, 8))  # fmt: skip
+
+
+def test_values_kept_between_passes_are_bounded(check):
+    """Regression: columns of 1024 elements asked for a 2 MiB array on the stack of a thread."""
+    for rows in (300, 1024, 5000):
+        (text,) = kernel_texts(check(lambda x: torch.softmax(x, 0), torch.randn(rows, 70), kernels=1))
+        arrays = [int(line.split("(")[1].split(",")[0]) for line in text.split("\n") if "local_array(" in line]
+        assert sum(arrays) < 40_000
+
+
+def test_any_user_line_can_be_a_comment(check):
+    from minitorch2.graph.node import SourceLine
+
+    gm = record(lambda x: x + 1, X)
+    for node in gm.graph.nodes:
+        node.meta["source"] = SourceLine("a.py", 1, "x = '''\\N{DASH}'''\n + \"\\x\"", "f")
+    torch.testing.assert_close(compile_graph(gm)([X])[0], X + 1)

@@ -28,7 +28,8 @@ from minitorch2.codegen.numba.handler import Arguments, NumbaHandler
 from minitorch2.codegen.numba.runtime import KernelSource
 from minitorch2.codegen.numba.vocabulary import LIBM
 from minitorch2.loopir.expressions import Expr, floor_div, index_symbols, product
-from minitorch2.loopir.memory_plan import passes
+from minitorch2.loopir.loop_order import reduces_across
+from minitorch2.loopir.memory_plan import SCRATCH_COLUMNS, passes
 from minitorch2.loopir.ops import ReductionKind, compute_dtype, use_handler
 from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodies
 
@@ -72,22 +73,7 @@ def print_kernel(
 def _choose_shape(node: KernelNode) -> type[_KernelPrinter]:
     if not any(body.is_reduction for body in bodies(node)):
         return _PointwisePrinter
-    return _ColumnPrinter if _is_contiguous_across(node) else _RowPrinter
-
-
-def _is_contiguous_across(node: KernelNode) -> bool:
-    """Whether memory is walked better along the last kept loop than the last reduced one."""
-    if not node.ranges:
-        return False
-    kept, votes = len(node.ranges), 0
-    for body in bodies(node):
-        for access in (*body.reads_of, *body.writes_of):
-            if len(access.strides) > kept and 0 not in (
-                access.strides[kept - 1],
-                access.strides[-1],
-            ):
-                votes += (access.strides[kept - 1] == 1) - (access.strides[-1] == 1)
-    return votes > 0
+    return _ColumnPrinter if reduces_across(node) else _RowPrinter
 
 
 class _KernelPrinter:
@@ -350,20 +336,25 @@ class _ReductionPrinter(_KernelPrinter):
             )
             self.write_outputs(level)
 
+    def needs_scratch(self) -> list[SchedulerNode]:
+        """The bodies whose buffers are removed although a later pass needs them."""
+        readers = {b.name: [r for r in self.bodies if b.name in r.read_names] for b in self.bodies}
+        return [
+            body
+            for body in self.bodies
+            if body.covers_reduction and not body.is_reduction and body.name in self.schedule.removed
+            if any(self.levels[r.name] > self.levels[body.name] for r in readers[body.name])
+        ]
+
     def _reserve_scratch(self) -> None:
-        """Stack arrays for removed values that a later pass needs."""
-        length = product(self.node.reduction_ranges)
-        for body in self.bodies:
-            last = max(
-                (self.levels[b.name] for b in self.bodies if body.name in b.read_names), default=-1
-            )
-            is_needed = (
-                body.covers_reduction and not body.is_reduction and last > self.levels[body.name]
-            )
-            if is_needed and body.name in self.schedule.removed:
-                self.scratch[body.name] = self.local_array(
-                    "row", length, compute_dtype(body.buffer.dtype)
-                )
+        """Stack arrays for those."""
+        for body in self.needs_scratch():
+            dtype = compute_dtype(body.buffer.dtype)
+            self.scratch[body.name] = self.local_array("row", self.scratch_length(), dtype)
+
+    def scratch_length(self) -> Expr:
+        """The elements of one iteration."""
+        return product(self.node.reduction_ranges)
 
     def local_array(self, prefix: str, length: Expr, dtype: torch.dtype) -> str:
         """A stack array of the function."""
@@ -534,7 +525,8 @@ class _ColumnPrinter(_ReductionPrinter):
     def write_loops(self) -> Expr:
         *outer, width = self.node.ranges
         self.width = width
-        self.length = min(COLUMN_BLOCK, width) if isinstance(width, int) else COLUMN_BLOCK
+        block = SCRATCH_COLUMNS if self.needs_scratch() else COLUMN_BLOCK
+        self.length = min(block, width) if isinstance(width, int) else block
         blocks = floor_div(width + self.length - 1, self.length)
         self.limits = "start, stop"
         if blocks == 1:
@@ -569,19 +561,8 @@ class _ColumnPrinter(_ReductionPrinter):
     def _position(self) -> str:
         return f"({super()._position()}) * {self.length} + column"
 
-    def _reserve_scratch(self) -> None:
-        length = product((*self.node.reduction_ranges, self.length))
-        for body in self.bodies:
-            last = max(
-                (self.levels[b.name] for b in self.bodies if body.name in b.read_names), default=-1
-            )
-            is_needed = (
-                body.covers_reduction and not body.is_reduction and last > self.levels[body.name]
-            )
-            if is_needed and body.name in self.schedule.removed:
-                self.scratch[body.name] = self.local_array(
-                    "rows", length, compute_dtype(body.buffer.dtype)
-                )
+    def scratch_length(self) -> Expr:
+        return product((*self.node.reduction_ranges, self.length))
 
     def _accumulator(self, prefix: str, dtype: torch.dtype, start: bool | int | float) -> str:
         """An array of accumulators, set to their start before the pass."""
