@@ -79,16 +79,23 @@ _PURE_OPERATOR_NAMES: Final = frozenset(
 def is_random(node: Node) -> bool:
     """Whether the node draws from a random generator."""
     if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-        return overload_is_random(node.target)
+        return overload_is_random(node.target) and _dropout_of(node) != 0
     return node.op in ("call_function", "call_method") and _bare_name(node) in _RANDOM_NAMES
 
 
 @cache
 def overload_is_random(target: Any) -> bool:
-    """Whether an operator overload is seeded by a generator, by its tag and its name."""
-    random = torch.Tag.nondeterministic_seeded in target.tags
-    # Efficient attention carries the tag for its dropout; only a non-zero dropout would draw.
-    return bool(random) and "scaled_dot_product" not in target._schema.name
+    """Whether an operator overload is seeded by a generator, by its tag."""
+    return torch.Tag.nondeterministic_seeded in target.tags
+
+
+def _dropout_of(node: Node) -> Any:
+    """The call's ``dropout_p``; attention operators draw only if it is not 0. None for others."""
+    for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+        if argument.name == "dropout_p":
+            given = node.args[position] if position < len(node.args) else argument.default_value
+            return node.kwargs.get("dropout_p", given)
+    return None
 
 
 def is_mutating(node: Node) -> bool:

@@ -82,6 +82,14 @@ def test_dead_code_with_an_effect_stays(module: GraphModule) -> None:
     assert len(module.graph) == length
 
 
+def test_attention_is_random_only_with_dropout() -> None:
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    for dropout, stays in ((0.0, False), (0.5, True)):
+        module = one(attention, "x", "x", "x", dropout, returned=False)
+        passes.eliminate_dead_code(module)
+        assert (len(module.graph) == 3) is stays
+
+
 def twice(target: object, *args: object) -> GraphModule:
     graph = Graph()
     x = graph.placeholder("x")
