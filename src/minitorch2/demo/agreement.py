@@ -15,7 +15,7 @@ EMBEDDING_TOLERANCE = 1e-5
 # A step's rounding differences grow with every step after it. Eager against eager with another
 # number of threads differs as much, so only curves that part visibly are an error.
 FIRST_LOSS_TOLERANCE = 1e-4
-LOSS_TOLERANCE = 5e-2
+LOSS_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def steps(*losses: tuple[float, float]) -> list[TrainingStep]:
         (steps((4.0, 4.0), (3.0, 3.0)), True),
         (steps((4.0, 4.00001), (3.0, 3.001)), True),
         (steps((4.0, 4.01), (3.0, 3.0)), False),
-        (steps((4.0, 4.0), (3.0, 3.1), (2.0, 2.0)), False),
+        (steps((4.0, 4.0), (3.0, 3.02), (2.0, 2.0)), False),
         (steps((4.0, 4.0), (3.0, math.nan), (2.0, 2.0)), False),
     ],
 )
