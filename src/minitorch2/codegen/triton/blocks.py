@@ -19,6 +19,8 @@ PERSISTENT_LIMIT_STRIDED = 64
 BYTES_OF_A_THREAD = 64
 """How much of a persistent block one thread holds: four loads of 16 bytes."""
 MOST_WARPS = 16
+PROGRAMS = 256
+"""About how many programs keep all processors of a large GPU busy."""
 UNKNOWN = 1 << 20
 """What a symbolic size counts as when a block is chosen."""
 
@@ -82,5 +84,8 @@ def reduction_blocks(
         x = min(next_power_of_two(n), max(1, wanted // r))
         return Blocks(x, _warps(x * r, per_thread), r=r, persistent=True)
     if rows_are_contiguous:  # long pieces, so that few rows are in the cache between passes
-        return Blocks(1, MOST_WARPS, r=min(r, 4096 if passes == 1 else 8192))
-    return Blocks(min(next_power_of_two(n), 32), MOST_WARPS, r=min(r, 32))
+        if passes == 1:
+            return Blocks(1, MOST_WARPS, r=min(r, 4096))
+        return Blocks(1, 2 * MOST_WARPS, r=min(r, 16384))
+    x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
+    return Blocks(min(x, next_power_of_two(n)), MOST_WARPS, r=min(r, 1024 // x))

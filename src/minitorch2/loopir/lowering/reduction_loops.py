@@ -76,7 +76,7 @@ def make_reduction(
     def inner_fn(index: Index, reduction_index: Index) -> Value:
         return load(dims.join(index, reduction_index))
 
-    pieces = pieces_of(dims)
+    pieces = pieces_of(dims, x.device)
     if pieces > 1:
         return _in_two_stages(x.device, dtype, dims, inner_fn, kind, pieces)
     return TensorBox.create(
@@ -100,12 +100,13 @@ def _unrolled(
     return TensorBox.create(Pointwise(device, dtype, dims.ranges, inner_fn))
 
 
-SPLIT_BELOW_OUTPUTS = 32
+SPLIT_BELOW_OUTPUTS = {"cpu": 32, "cuda": 256}
 SPLIT_FROM_ELEMENTS = 1 << 16
-MOST_PIECES = 128
+MOST_PIECES = {"cpu": 128, "cuda": 1024}
+MOST_PARTIAL_RESULTS = 1 << 14
 
 
-def pieces_of(dims: ReducedDims) -> int:
+def pieces_of(dims: ReducedDims, device: torch.device) -> int:
     """Into how many partial results a reduction is cut, 1 for not at all.
 
     Few outputs of many elements each would keep most processors idle. The first reduced dimension
@@ -115,9 +116,11 @@ def pieces_of(dims: ReducedDims) -> int:
     first = dims.reduction_ranges[0] if dims.reduction_ranges else 1
     if not (isinstance(outputs, int) and isinstance(count, int) and isinstance(first, int)):
         return 1
-    if outputs > SPLIT_BELOW_OUTPUTS or count < SPLIT_FROM_ELEMENTS:
+    kind = device.type if device.type in MOST_PIECES else "cpu"
+    if outputs > SPLIT_BELOW_OUTPUTS[kind] or count < SPLIT_FROM_ELEMENTS:
         return 1
-    return max(p for p in range(1, MOST_PIECES + 1) if first % p == 0)
+    most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // max(outputs, 1))
+    return max(p for p in range(1, most + 1) if first % p == 0)
 
 
 def _in_two_stages(
