@@ -1,0 +1,280 @@
+"""One operator's samples through a compiled function, against eager, by all that a caller sees."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import signal
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
+
+import minitorch2
+from minitorch2 import config, stages
+from minitorch2.autograd import aot_autograd
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.loopir.interpret import interpret
+from minitorch2.loopir.lower_graph import lower_graph
+
+Call = Callable[..., Any]
+
+TOLERANCES = {
+    torch.float64: (1e-7, 1e-7),
+    torch.float32: (1e-4, 1e-5),
+    torch.float16: (5e-3, 5e-3),
+    torch.bfloat16: (2e-2, 2e-2),
+    torch.complex64: (1e-4, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
+"""Relative and absolute; dtypes that are not here must agree exactly."""
+
+UNDEFINED = frozenset({
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
+})  # fmt: skip
+"""Operators whose values mean nothing: only the results' form is compared."""
+
+# Their element count may be larger than MAX_ELEMENTS in some samples, which are left out.
+MAX_ELEMENTS = 20_000
+
+
+class Difference(AssertionError):
+    """The compiled function and eager can be told apart."""
+
+
+@dataclass
+class Outcome:
+    """What came out for one operator and dtype.
+
+    Attributes:
+        status: "pass", "wrong", "error", "fallback" (right, but in part by eager's own operators)
+            or "skipped" (eager raises, or there are no samples).
+        note: the first difference or error, or what fell back.
+        samples: how many were compared.
+    """
+
+    status: str
+    note: str = ""
+    samples: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def interpreted(gm: GraphModule, example_inputs: list[Any]) -> Call:
+    """A backend that runs loop bodies with NumPy: all of the compiler but code generation."""
+    return aot_autograd(gm, example_inputs, forward_compiler=_interpreting)
+
+
+def _interpreting(gm: GraphModule, example_inputs: Any) -> Callable[[list[Any]], list[Any]]:
+    lowered = lower_graph(gm, example_inputs)
+    return lambda inputs: interpret(lowered, inputs)
+
+
+BACKENDS: dict[str, Any] = {"interpret": interpreted, "numba": "numba", "eager": "eager",
+                            "aot_eager": "aot_eager"}  # fmt: skip
+
+
+def samples_of(
+    op: OpInfo, dtype: torch.dtype, limit: int, backward: bool = False
+) -> list[SampleInput]:
+    """The first small samples of an operator."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = op.sample_inputs("cpu", dtype, requires_grad=backward)
+        return list(itertools.islice((s for s in found if _is_usable(s)), limit))
+
+
+def _is_usable(sample: SampleInput) -> bool:
+    tensors = _tensors(sample)
+    strided = all(t.layout is torch.strided and not t.is_nested for t in tensors)
+    return strided and sum(t.numel() for t in tensors) <= MAX_ELEMENTS
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, SampleInput):
+        values = (values.input, values.args, values.kwargs)
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def check_operator(
+    op: OpInfo,
+    dtype: torch.dtype,
+    backend: str = "interpret",
+    limit: int = 4,
+    backward: bool = False,
+    seconds: int = 120,
+) -> Outcome:
+    """Compare all samples; the first that is wrong or fails decides."""
+    outcome = Outcome("skipped")
+    with time_limit(seconds):
+        try:
+            samples = samples_of(op, dtype, limit, backward)
+        except Exception as error:  # the database's own functions fail for some dtypes
+            return Outcome("skipped", f"no samples: {_line(error)}")
+        for number, sample in enumerate(samples):
+            try:
+                compared = check_sample(op, sample, backend, backward, outcome.counts)
+            except Difference as difference:
+                return Outcome("wrong", f"sample {number}: {_line(difference)}", number)
+            except Exception as error:
+                note = f"sample {number}: {type(error).__name__}: {_line(error)}"
+                return Outcome("error", note, number)
+            outcome.samples += compared
+    return _judged(outcome)
+
+
+def _judged(outcome: Outcome) -> Outcome:
+    if not outcome.samples:
+        return outcome
+    fell_back = [name for name in ("fallbacks", "graph_breaks") if outcome.counts[name]]
+    if not outcome.counts["graphs"]:
+        fell_back.append("no graph")
+    outcome.status = "fallback" if fell_back else "pass"
+    outcome.note = ", ".join(fell_back)
+    return outcome
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+@contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError in the block when it takes longer."""
+
+    def expire(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def check_sample(
+    op: OpInfo, sample: SampleInput, backend: str, backward: bool, counts: Counter[str]
+) -> bool:
+    """Compare one sample; False if eager itself raises.
+
+    Raises:
+        Difference: the results can be told apart.
+    """
+
+    def operator(*args: Any, **kwargs: Any) -> Any:
+        return op.op(*args, **kwargs)
+
+    inputs = ((sample.input, *sample.args), sample.kwargs)
+    process = sample.output_process_fn_grad or (lambda value: value)
+    try:
+        wanted = observe(operator, inputs, process, backward)
+    except Exception:  # a sample that eager refuses says nothing
+        return False
+    fast = minitorch2.compile(operator, backend=BACKENDS[backend])
+    with stages.collect() as log, config.patch(suppress_errors=False):
+        given = observe(fast, inputs, process, backward)
+    counts.update(log.counts)
+    for part, left, right in zip(("result", "gradient", "argument"), given, wanted, strict=True):
+        assert_equal(left, right, part, values=op.name not in UNDEFINED)
+    return True
+
+
+def observe(function: Call, inputs: Any, process: Call, backward: bool) -> tuple[Any, Any, Any]:
+    """Results, gradients and arguments afterwards of one call with a fixed seed."""
+    args, kwargs = tree_map_only(torch.Tensor, copied, inputs)
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = function(*args, **kwargs)
+        gradients = _gradients(process(result), _tensors((args, kwargs))) if backward else []
+    return result, gradients, (args, kwargs)
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """An equal leaf with the same strides."""
+    return copy.deepcopy(tensor.detach()).requires_grad_(tensor.requires_grad)
+
+
+def _gradients(result: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """Gradients of a weighted sum of all results, so that no two elements count alike."""
+    outputs = [t for t in _tensors(result) if t.requires_grad]
+    leaves = [t for t in inputs if t.requires_grad]
+    if not outputs or not leaves:
+        return []
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.rand(t.shape, generator=generator).to(t.dtype) + 0.5 for t in outputs]
+    return list(torch.autograd.grad(outputs, leaves, weights, allow_unused=True))
+
+
+def assert_equal(given: Any, wanted: Any, part: str = "result", values: bool = True) -> None:
+    """Check structure, numbers, and each tensor's dtype, shape, strides and elements.
+
+    Raises:
+        Difference: they can be told apart.
+    """
+    left, structure = tree_flatten(given)
+    right, expected = tree_flatten(wanted)
+    if structure != expected:
+        raise Difference(f"{part} is built as {structure}, not {expected}")
+    for a, b in zip(left, right, strict=True):
+        _assert_equal_leaf(a, b, part, values)
+
+
+def _assert_equal_leaf(given: Any, wanted: Any, part: str, values: bool) -> None:
+    if not isinstance(wanted, torch.Tensor):
+        same = type(given) is type(wanted) and (given == wanted or given != given)
+        if not same:
+            raise Difference(f"{part} has {given!r} for {wanted!r}")
+        return
+    if not isinstance(given, torch.Tensor):
+        raise Difference(f"{part} has {given!r} for a tensor")
+    for name, of in FORM.items():
+        if of(given) != of(wanted) and (name != "strides" or is_dense(wanted)):
+            raise Difference(f"{part} has {name} {of(given)}, not {of(wanted)}")
+    if values:
+        _assert_close(given.detach(), wanted.detach(), part)
+
+
+FORM: dict[str, Callable[[torch.Tensor], Any]] = {
+    "dtype": lambda t: t.dtype,
+    "shape": lambda t: tuple(t.shape),
+    "layout": lambda t: t.layout,
+    "requires_grad": lambda t: t.requires_grad,
+    "strides": lambda t: _effective_strides(t),
+}
+
+
+def _effective_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Strides that say where elements are: those of dimensions of size 1 do not."""
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return ()
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return tuple(0 if size == 1 else step for size, step in pairs)
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether elements fill the memory without gaps or overlaps, in some order of dimensions."""
+    expected = 1
+    pairs = zip(_effective_strides(tensor), tensor.shape, strict=False)
+    for step, size in sorted(pair for pair in pairs if pair[1] != 1):
+        if step != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _assert_close(given: torch.Tensor, wanted: torch.Tensor, part: str) -> None:
+    rtol, atol = TOLERANCES.get(wanted.dtype, (0.0, 0.0))
+    compare = partial(torch.testing.assert_close, rtol=rtol, atol=atol, equal_nan=True)
+    try:
+        compare(given, wanted, check_stride=False)
+    except AssertionError as error:
+        raise Difference(f"{part}: {_line(error)}") from error
