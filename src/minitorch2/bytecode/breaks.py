@@ -12,6 +12,8 @@ PyTorch 2 paper, section 3.8.
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,9 @@ from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
+
+FRAME_READERS = (locals, vars, dir, eval, exec, sys._getframe, inspect.currentframe, super)
+"""Functions that residual code must not call for the user, as they would see residual code."""
 
 Bind = Callable[[Continuation], str]
 """Makes a continuation callable from residual code; its private name."""
@@ -55,12 +60,19 @@ class FrameEnd:
             self._handle(exception)
         if instruction.opname in BRANCHES:
             BRANCHES[instruction.opname](self, instruction)
-        elif instruction.opname in PERFORMERS:
+        elif instruction.opname in PERFORMERS and not self._reads_frame(instruction):
             self._perform(instruction)
             if instruction.falls_through:
                 self.resume(self.evaluator.position + 1)
         else:
             self._leave(instruction)
+
+    def _reads_frame(self, instruction: Instruction) -> bool:
+        """Whether a call looks at the variables of the frame that makes it."""
+        if instruction.opname not in ("CALL", "CALL_FUNCTION_EX"):
+            return False
+        values = (getattr(value, "value", None) for value in self.evaluator.stack)
+        return any(value is reader for value in values for reader in FRAME_READERS)
 
     def _leave(self, instruction: Instruction) -> None:
         """Let Python run the rest of the frame, if anything was captured before."""

@@ -3,8 +3,8 @@
 PyTorch 2 paper, section 3.8. `machine/continuation.py` makes their code; here they get a name, the
 list of what to pass, and, when the user's function shares variables with closures, its cells.
 
-A continuation that is broken in turn does not get a continuation of its own: the rest of a rest is a
-rest of the original function. So a loop that breaks at each iteration goes through the same few
+A continuation that is broken in turn does not get a continuation of its own: the rest of a rest is
+a rest of the original function. So a loop that breaks at each iteration goes through the same few
 continuations again and again, and compiles them once.
 """
 
@@ -18,7 +18,7 @@ from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.machine.continuation import make_continuation
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.machine.liveness import live_names, reachable
+from minitorch2.bytecode.machine.liveness import READS_FRAME, live_names, reachable
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.null import NULL
 
@@ -63,16 +63,19 @@ class Continuations:
     _made: dict[object, Continuation] = field(default_factory=dict)
     _origins: dict[int, Sequence[Place | None]] = field(default_factory=dict)
 
-    def at(
-        self, evaluator: FrameEvaluator, position: int, *, as_is: bool = False
-    ) -> Continuation:
+    def at(self, evaluator: FrameEvaluator, position: int, *, as_is: bool = False) -> Continuation:
         """The continuation of the evaluator's frame at an instruction, with its present stack.
+
+        Args:
+            as_is: it runs in Python; if it may list its variables, it gets them all.
 
         Raises:
             ContinuationError: a frame cannot go on there.
         """
         place = self._origin(evaluator.code, position)
-        live = live_names(disassemble(place.code), place.index, place.code)
+        live: Sequence[str] = live_names(disassemble(place.code), place.index, place.code)
+        if as_is and READS_FRAME.intersection(place.code.co_names):
+            live = sorted({*place.code.co_varnames, *place.code.co_cellvars})
         bound = tuple(n for n in live if n in evaluator.locals or n in evaluator.cells)
         nulls = tuple(i for i, value in enumerate(evaluator.stack) if value is NULL)
         key = (id(place.code), place.index, bound, len(evaluator.stack), nulls, as_is)

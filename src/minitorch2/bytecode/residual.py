@@ -246,12 +246,27 @@ class Residual:
         statements = [*self.loads, *self.effects, *self.tail]
         return lines + [(s.text, s.line or first) for s in statements]
 
+    def _bind_shadowed_builtins(self) -> None:
+        """Builtins that this text mentions mean the real ones, whatever the user's module defines.
+
+        Raises:
+            UnsupportedError: the user's function uses a global of the same name itself.
+        """
+        mentioned = set(_IDENTIFIER.findall(self.source())) & self.namespace.keys()
+        for name in mentioned & vars(builtins).keys() - self.references.values.keys():
+            if name.startswith("__"):
+                continue
+            if name in self.code.co_names:
+                unsupported("shadowed-builtin", f"the global {name!r} hides a builtin")
+            self.references.bind(name, getattr(builtins, name))
+
     def compile(self) -> CodeType:
         """The code object of the residual function, with the user's file, lines and name.
 
         Its free variables are those of the frame and private names of `References`. Raises
         SyntaxError if a statement is no Python: a bug of this module.
         """
+        self._bind_shadowed_builtins()
         free = [*self.code.co_freevars, *self.references.values]
         return compile_function(self._lines(), free, self.code)
 
