@@ -24,7 +24,6 @@ from minitorch2.loopir.schedule import (
     buffers_of,
 )
 
-
 SCRATCH_COLUMNS = 64
 """How many neighbouring outputs a kernel works on at a time if it keeps all their elements."""
 

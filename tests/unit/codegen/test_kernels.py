@@ -160,8 +160,14 @@ def test_in_place_argmax_regression(check):
 def test_values_kept_between_passes_are_bounded(check):
     """Regression: columns of 1024 elements asked for a 2 MiB array on the stack of a thread."""
     for rows in (300, 1024, 5000):
-        (text,) = kernel_texts(check(lambda x: torch.softmax(x, 0), torch.randn(rows, 70), kernels=1))
-        arrays = [int(line.split("(")[1].split(",")[0]) for line in text.split("\n") if "local_array(" in line]
+        (text,) = kernel_texts(
+            check(lambda x: torch.softmax(x, 0), torch.randn(rows, 70), kernels=1)
+        )
+        arrays = [
+            int(line.split("(")[1].split(",")[0])
+            for line in text.split("\n")
+            if "local_array(" in line
+        ]
         assert sum(arrays) < 40_000
 
 
@@ -172,3 +178,12 @@ def test_any_user_line_can_be_a_comment(check):
     for node in gm.graph.nodes:
         node.meta["source"] = SourceLine("a.py", 1, "x = '''\\N{DASH}'''\n + \"\\x\"", "f")
     torch.testing.assert_close(compile_graph(gm)([X])[0], X + 1)
+
+
+@pytest.mark.parametrize("length", [2**17, 100_003, 3 * 2**15])
+def test_long_reductions(length, check):
+    x = torch.randn(length)
+    everything = lambda x: (x.sum(), x.amax(), (x * 2).amin(), (x > 9).any())  # noqa: E731
+    check(everything, x, rtol=1e-4, atol=1e-3)
+    check(lambda x: x.sum((0, 1)), torch.randn(length // 16, 4, 4), rtol=1e-4, atol=1e-3)
+    check(lambda x: x.sum(1), torch.randint(0, 9, (2, length), dtype=torch.int32))

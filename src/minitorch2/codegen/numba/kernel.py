@@ -342,7 +342,9 @@ class _ReductionPrinter(_KernelPrinter):
         return [
             body
             for body in self.bodies
-            if body.covers_reduction and not body.is_reduction and body.name in self.schedule.removed
+            if body.covers_reduction
+            and not body.is_reduction
+            and body.name in self.schedule.removed
             if any(self.levels[r.name] > self.levels[body.name] for r in readers[body.name])
         ]
 
@@ -525,8 +527,9 @@ class _ColumnPrinter(_ReductionPrinter):
     def write_loops(self) -> Expr:
         *outer, width = self.node.ranges
         self.width = width
-        block = SCRATCH_COLUMNS if self.needs_scratch() else COLUMN_BLOCK
-        self.length = min(block, width) if isinstance(width, int) else block
+        self.length = SCRATCH_COLUMNS if self.needs_scratch() else _column_block(width)
+        if isinstance(width, int):
+            self.length = min(self.length, width)
         blocks = floor_div(width + self.length - 1, self.length)
         self.limits = "start, stop"
         if blocks == 1:
@@ -634,3 +637,10 @@ class _ColumnPrinter(_ReductionPrinter):
             place = f"{self.local_array('value', self.length, value.dtype)}[column]"
             self.handler.block.lines.append(f"{place} = {operators.store(value.dtype, value.text)}")
             self._shared[name] = (place, value.dtype)
+
+
+def _column_block(width: Expr) -> int:
+    """As many columns as make eight blocks, so that there is work for threads: 64 to 512."""
+    if not isinstance(width, int):
+        return COLUMN_BLOCK
+    return min(COLUMN_BLOCK, max(SCRATCH_COLUMNS, width // 8 // SCRATCH_COLUMNS * SCRATCH_COLUMNS))
