@@ -30,7 +30,7 @@ demo: $(READY)  ## a pretrained encoder and a GPT, eagerly and compiled (ARGS="-
 	$(RUN) minitorch2 demo $(ARGS)
 
 test: $(READY)  ## all tests, the documentation's code blocks included (ARGS="-k fusion")
-	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 $(ARGS)
+	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	$(RUN) ruff check .
