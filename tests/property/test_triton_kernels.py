@@ -12,12 +12,12 @@ from minitorch2.codegen.triton import domain
 from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.loopir.interpret import interpret
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
-from tests.unit.codegen.triton.run_lowered import DEVICE, Kernels
+from tests.unit.codegen.triton.run_lowered import Kernels, to_device
 
 
 def compare(example: LoopGraph, *, exact: bool) -> None:
     expected = interpret(example.graph, example.inputs)
-    moved = [tensor.to(DEVICE) for tensor in example.inputs]
+    moved = [to_device(tensor) for tensor in example.inputs]
     tolerance = {"rtol": 0.0, "atol": 0.0} if exact else {"rtol": 1e-4, "atol": 1e-4}
     for result, answer in zip(Kernels(example.graph).run(moved), expected, strict=True):
         torch.testing.assert_close(result.cpu(), answer, equal_nan=True, **tolerance)

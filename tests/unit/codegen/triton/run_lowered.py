@@ -117,11 +117,19 @@ class Kernels:
         return self._number(argument)
 
 
+def to_device(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor on the device with the same strides and gaps; `Tensor.to` would close the gaps."""
+    storage = tensor.untyped_storage()
+    count = storage.nbytes() // tensor.itemsize
+    whole = torch.as_strided(tensor, (count,), (1,), 0).to(DEVICE)
+    return torch.as_strided(whole, tensor.size(), tensor.stride(), tensor.storage_offset())
+
+
 def kernels_of(
     program: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = False
 ) -> Kernels:
     """The kernels of a program, from example inputs."""
-    moved = [tensor.to(DEVICE) for tensor in inputs]
+    moved = [to_device(tensor) for tensor in inputs]
     gm = record(program, *moved, dynamic=dynamic)
     return Kernels(lower_graph(gm, call_inputs(gm, *moved)))
 
@@ -134,7 +142,7 @@ def check(
     **tolerances: float,
 ) -> Kernels:
     """Compare kernels with eager PyTorch on the same device; count them."""
-    moved = [tensor.to(DEVICE) for tensor in inputs]
+    moved = [to_device(tensor) for tensor in inputs]
     gm = record(program, *moved, dynamic=dynamic)
     arguments = call_inputs(gm, *moved)
     made = Kernels(lower_graph(gm, arguments))
