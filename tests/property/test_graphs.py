@@ -69,3 +69,52 @@ def test_passes_keep_values_and_shrink(graph: Graph, x: int, y: int) -> None:
         verify(module)
         assert module(x, y) == expected and len(graph) <= length
         assert not run(module)
+
+
+@st.composite
+def tensor_graphs(draw: st.DrawFn) -> Graph:
+    """Graphs that draw random numbers, write to tensors, and compute some things twice."""
+    graph = Graph()
+    nodes = [graph.placeholder("x"), graph.placeholder("y")]
+    for _ in range(draw(st.integers(0, 12))):
+        a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes))
+        kind = draw(st.sampled_from(["sin", "sin", "add", "scale", "random", "view", "write"]))
+        number = draw(st.sampled_from([1, 1.0, True, 2, 0.0, -0.0]))
+        nodes.append(TENSOR_NODES[kind](graph, a, b, number))
+    graph.output(tuple(draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=3))))
+    return graph
+
+
+TENSOR_NODES = {
+    "sin": lambda graph, a, b, n: graph.call_function(torch.sin, (a,)),
+    "add": lambda graph, a, b, n: graph.call_function(torch.add, (a, b)),
+    "scale": lambda graph, a, b, n: graph.call_function(operator.mul, (a, n)),
+    "random": lambda graph, a, b, n: graph.call_function(torch.rand_like, (a,)),
+    "view": lambda graph, a, b, n: graph.call_method("view", (a, -1)),
+    "write": lambda graph, a, b, n: graph.call_method("add_", (a, b)),
+}
+
+
+@given(tensor_graphs())
+def test_passes_keep_effects(graph: Graph) -> None:
+    """Values, writes to inputs, memory of outputs, and the numbers of the random generator."""
+    module = GraphModule(graph)
+    expected = run_with_effects(module)
+    for run in (
+        passes.eliminate_common_subexpressions,
+        passes.eliminate_dead_code,
+        passes.fold_constants,
+    ):
+        run(module)
+        verify(module)
+        assert run_with_effects(module) == expected
+
+
+def run_with_effects(module: GraphModule) -> tuple[list[object], ...]:
+    """What can be seen of a run: elements, dtypes, which outputs share memory, what comes next."""
+    torch.manual_seed(3)
+    inputs = [torch.tensor([1.0, 2.0, -3.0]), torch.tensor([4.0, 5.0, 6.0])]
+    outputs = [*inputs, *module(*inputs)]
+    values = [(str(value.dtype), repr(value.tolist())) for value in outputs]
+    memory = [value.untyped_storage().data_ptr() for value in outputs]
+    return values, [memory.index(place) for place in memory], [torch.rand(()).item()]
