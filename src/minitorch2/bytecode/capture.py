@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minitorch2.bytecode.fake_call import FakeCall, describe_target
+from minitorch2.bytecode.fake_call import (
+    ENTER_AUTOCAST,
+    EXIT_AUTOCAST,
+    FakeCall,
+    describe_target,
+)
 from minitorch2.bytecode.guards import (
     DistinctObjects,
     DistinctStorages,
@@ -89,6 +94,8 @@ class Capture:
         side_effects: pending writes.
         evaluator: the frame that is being evaluated, which may be an inlined one.
         writes_tensors: whether an operation changes a tensor in place.
+        autocasts: the regions of `torch.autocast` that the program is in: the node that entered
+            each, and its real context manager.
     """
 
     frame: Frame
@@ -99,6 +106,7 @@ class Capture:
     side_effects: SideEffects = field(default_factory=SideEffects)
     evaluator: Evaluator | None = None
     writes_tensors: bool = False
+    autocasts: list[tuple[Node, object]] = field(default_factory=list)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -200,6 +208,12 @@ class Capture:
             return None
         return self.wrap(value, contents)
 
+    def leave_autocasts(self) -> None:
+        """Leave, on this thread and at the end of the graph, what the capture has entered."""
+        for node, mode in reversed(self.autocasts):
+            EXIT_AUTOCAST(mode)
+            self.graph.call_function(EXIT_AUTOCAST, (node,)).meta["impure"] = True
+
     # The graph -----------------------------------------------------------------------------------
 
     def tensor_input(
@@ -271,6 +285,10 @@ class Capture:
         if call.is_impure:
             node.meta["impure"] = True
         self.writes_tensors |= call.writes_tensors
+        if target is ENTER_AUTOCAST:
+            self.autocasts.append((node, value))
+        elif target is EXIT_AUTOCAST:
+            self.autocasts.pop()
         return self._outcome(node, value, [*args, *kwargs.values()])
 
     def _outcome(

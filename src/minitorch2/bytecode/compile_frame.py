@@ -167,7 +167,10 @@ class Attempt:
             UnsupportedError: at the evaluator's present step.
         """
         with torch.set_grad_enabled(self.grad_enabled):
-            reason = self.evaluator.run_to_break()
+            try:
+                reason = self.evaluator.run_to_break()
+            finally:
+                self.capture.leave_autocasts()
             grad_enabled = torch.is_grad_enabled()
         self.number = self.compiler.new_number()
         self.residual = self._new_residual()

@@ -16,11 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.graph.fake_tensor import run_fake
 
-STATE_CHANGES: set[Callable[..., Any]] = {
-    torch._C._set_grad_enabled,
-    torch.amp.autocast_mode._enter_autocast,
-    torch.amp.autocast_mode._exit_autocast,
-}
+ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
+EXIT_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._exit_autocast
+
+STATE_CHANGES = {torch._C._set_grad_enabled, ENTER_AUTOCAST, EXIT_AUTOCAST}
 """Functions that change a state of PyTorch that later operators read."""
 
 

@@ -17,6 +17,8 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
 
     A wrong no costs speed only: the frame runs in Python, and what it calls is asked again.
     """
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)

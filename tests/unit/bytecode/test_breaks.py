@@ -237,3 +237,30 @@ def test_internal_errors_are_logged_and_counted(monkeypatch, caplog):
     assert any("internal error" in message for message in caplog.messages)
     with config.patch(suppress_errors=False), pytest.raises(ZeroDivisionError):
         capture(f)(X)
+
+
+def test_length_of_a_data_dependent_result_is_not_baked_in():
+    def example1(x):
+        if len(torch.nonzero(x)) > 1:
+            return x + 1
+        return x - 1
+
+    compiled = capture(example1)
+    for value in ([0.0, 0.0], [1.0, 1.0], [0.0, 1.0]):
+        x = torch.tensor(value)
+        assert torch.equal(compiled(x), example1(x))
+
+
+def test_a_counter_grows_and_random_numbers_differ_at_each_call():
+    class Model:
+        call_count = 0
+
+        def run(self, x):
+            self.call_count += 1
+            return torch.rand(10) + x
+
+    model = Model()
+    run = capture(model.run)
+    first, second = run(torch.zeros(10)), run(torch.zeros(10))
+    assert model.call_count == 2
+    assert not torch.equal(first, second)

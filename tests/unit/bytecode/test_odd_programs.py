@@ -1,5 +1,7 @@
 """Programs that use less common parts of Python; each behaves as in CPython when it is captured."""
 
+# ruff: noqa: E741, F821 - odd on purpose
+
 import collections
 import contextlib
 import dataclasses

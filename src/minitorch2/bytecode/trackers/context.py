@@ -157,6 +157,17 @@ class AutocastVariable(ModeledVariable):
         evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
         return NONE
 
+    def reconstruct(self, residual: Residual) -> str:
+        parts = ", ".join(
+            f"{name}={residual.name_for(ConstantVariable(self.arguments[name]))}"
+            for name in AUTOCAST_PARAMETERS
+        )
+        made = residual.bind(f"{residual.reference(torch.autocast)}({parts})", "mode")
+        if self.entered:
+            with residual.writing(residual.effects):
+                residual.emit(f"{made}.__enter__()")
+        return made
+
 
 AUTOCAST_PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")
 

@@ -369,3 +369,66 @@ def test_context_managers() -> None:
         return x, log
 
     check(program, X)
+
+
+class Doubling:
+    def __get__(self, owner: Any, cls: type) -> Any:
+        return 5 if owner is None else owner.q * 2
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.q = value
+
+
+class Described:
+    d = Doubling()
+
+
+class Missing(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return key * 2
+
+
+class Countdown:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> int:
+        if self.n == 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+
+class Indexed:
+    def __getitem__(self, i: int) -> int:
+        if i > 2:
+            raise IndexError
+        return i
+
+
+def test_python_descriptors() -> None:
+    def program(x: torch.Tensor) -> Any:
+        o = Described()
+        o.d = x + 1
+        return o.d, Described.d
+
+    check(program, X)
+
+
+def test_missing_keys_and_user_iterators() -> None:
+    def program(x: torch.Tensor) -> Any:
+        d = Missing(a=1)
+        pairs = list(zip(Countdown(2), "ab", strict=True))
+        return (
+            d["a"],
+            d["zz"],
+            [x + i for i in Countdown(3)],
+            pairs,
+            list(Indexed()),
+            2 in Indexed(),
+        )
+
+    check(program, X)
