@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.iterator import IteratorVariable, SequenceIterator
@@ -205,7 +206,8 @@ def get_iterator(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
     if result is not None:
         return result
     if hasattr(value.python_type(), "__getitem__"):
-        return SequenceIterator(value.items(evaluator))
+        by_index = evaluator.capture.wrap(iterate_by_index, None)
+        return by_index.call(evaluator, [value], {})
     return raise_observed(TypeError, f"'{value.python_type().__name__}' object is not iterable")
 
 

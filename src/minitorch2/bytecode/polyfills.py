@@ -93,6 +93,18 @@ def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[An
         yield tuple([values[i] if i < len(values) else fillvalue for values in lists])
 
 
+def iterate_by_index(sequence: Any) -> Iterator[Any]:
+    """``iter`` of an object that only has ``__getitem__``"""
+    index = 0
+    while True:
+        try:
+            element = sequence[index]
+        except IndexError:
+            return
+        yield element
+        index += 1
+
+
 def cast(typ: Any, val: Any) -> Any:
     """``typing.cast``"""
     return val

@@ -24,8 +24,8 @@ from functools import cached_property
 class Source:
     """Base of all sources; equal sources print the same expression.
 
-    Sources are keys of many tables and as long as the path they stand for, so each computes its hash
-    once.
+    Sources are keys of many tables and as long as the path they stand for, so each computes its
+    hash once.
     """
 
     @cached_property

@@ -31,6 +31,7 @@ from minitorch2.bytecode.trackers.iterator import (
     MapVariable,
     RepeatVariable,
     SliceIterator,
+    UserIterator,
     ZipVariable,
 )
 from minitorch2.bytecode.trackers.mapping import (
@@ -60,9 +61,7 @@ def _elements(evaluator: Evaluator, value: VariableTracker | None) -> list[Varia
 
 def _iterator(evaluator: Evaluator, value: VariableTracker) -> IteratorVariable:
     iterator = operations.get_iterator(evaluator, value)
-    if not isinstance(iterator, IteratorVariable):
-        unsupported("iteration", f"the iterator {iterator} inside zip, map or filter")
-    return iterator
+    return iterator if isinstance(iterator, IteratorVariable) else UserIterator(iterator)
 
 
 # Containers ---------------------------------------------------------------------------------------

@@ -51,6 +51,23 @@ class IteratorVariable(ModeledVariable):
         return self
 
 
+class UserIterator(IteratorVariable):
+    """Any other object with ``__next__``, inside a built-in iterator."""
+
+    def __init__(self, iterator: VariableTracker) -> None:
+        super().__init__()
+        self.iterator = iterator
+
+    def python_type(self) -> type:
+        return self.iterator.python_type()
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        return self.iterator.call_method(evaluator, "__next__", [], {})
+
+    def reconstruct(self, residual: Residual) -> str:
+        return residual.name_for(self.iterator)
+
+
 class SequenceIterator(IteratorVariable):
     """Over a Python list of trackers that may still grow: the iterator of lists, tuples, dicts, ...
 

@@ -21,6 +21,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     DATA_MEMBERS,
     MISSING,
     bind,
+    class_attribute_source,
     class_function,
     class_lookup,
     class_tracker,
@@ -225,10 +226,20 @@ class ObjectVariable(VariableTracker):
             setter.call(evaluator, [self, value], {})
             return
         if hasattr(type(raw), "__set__") and not isinstance(raw, DATA_MEMBERS):
-            unsupported("descriptor", f"write through the descriptor {name!r}")
+            self._set_through_descriptor(evaluator, found_in, name, raw, value)
+            return
         custom = isinstance(class_lookup(self.cls, "__setattr__")[1], types.FunctionType)
         raw_write = custom and not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
+
+    def _set_through_descriptor(
+        self, evaluator: Evaluator, found_in: type, name: str, raw: Any, value: VariableTracker
+    ) -> None:
+        if not isinstance(class_lookup(type(raw), "__set__")[1], types.FunctionType):
+            unsupported("descriptor", f"write through the built-in descriptor {name!r}")
+        source = class_attribute_source(evaluator, found_in, name, raw)
+        descriptor = evaluator.capture.wrap(raw, source)
+        descriptor.call_method(evaluator, "__set__", [self, value], {})
 
     def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
         if isinstance(class_lookup(self.cls, "__delattr__")[1], types.FunctionType):
@@ -274,11 +285,28 @@ class ObjectVariable(VariableTracker):
         if self.container is not None:
             if isinstance(self.container, SequenceVariable | DictVariable) and name == "__init__":
                 return self._fill(evaluator, args, kwargs)
-            result = self.container.call_method(evaluator, name, args, kwargs)
+            result = self._call_container(evaluator, name, args, kwargs)
             return self if result is self.container else result
         if name == "__init__":
             return NONE
         return unsupported("builtin-method", f"method {name!r} of a {self.cls.__name__}")
+
+    def _call_container(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """A method of the container part; subscripting an absent key asks ``__missing__``."""
+        assert self.container is not None
+        try:
+            return self.container.call_method(evaluator, name, args, kwargs)
+        except ObservedError as error:
+            asks = name == "__getitem__" and error.kind is KeyError
+            if not asks or class_lookup(self.cls, "__missing__")[1] is MISSING:
+                raise
+        return self.call_method(evaluator, "__missing__", args, {})
 
     def _fill(
         self,
