@@ -75,10 +75,12 @@ def loop_graphs(
     inputs = [maker.input(i) for i in range(draw(st.integers(1, 3)))]
     for i in range(draw(st.integers(1, 3))):
         maker.computed(i)
-    outputs = [b for b in maker.buffers if isinstance(b, ComputedBuffer)]
+    computed = [b for b in maker.buffers if isinstance(b, ComputedBuffer)]
+    kept = {b.name for b in computed if draw(st.booleans())} | {computed[-1].name}
+    outputs = [b for b in computed if b.name in kept]  # memory of the others may be reused
     graph = LoweredGraph(
         [b for b in maker.buffers if isinstance(b, InputBuffer)],
-        list(outputs),
+        computed,
         [BufferView(buffer, buffer.fixed_layout()) for buffer in outputs],
     )
     return LoopGraph(graph, inputs)
