@@ -1,6 +1,6 @@
 """Programs that use less common parts of PyTorch; each behaves as in eager when it is captured."""
 
-# ruff: noqa: E741 - odd on purpose
+# ruff: noqa: E741, RET503 - odd on purpose
 
 import pytest
 import torch
