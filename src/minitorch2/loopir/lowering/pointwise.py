@@ -30,7 +30,6 @@ BOOL = Promotion.ALWAYS_BOOL
 # -- arithmetic ---------------------------------------------------------------------------------
 
 
-@pointwise(aten.add)
 def add(dtype: torch.dtype, x: Value, y: Value, *, alpha: Number = 1) -> Value:
     """`x + alpha * y`; of bools, `x or y`."""
     if dtype == torch.bool:
@@ -38,10 +37,21 @@ def add(dtype: torch.dtype, x: Value, y: Value, *, alpha: Number = 1) -> Value:
     return ops.add(x, _scaled(dtype, y, alpha))
 
 
-@pointwise(aten.sub)
 def sub(dtype: torch.dtype, x: Value, y: Value, *, alpha: Number = 1) -> Value:
     """`x - alpha * y`"""
     return ops.sub(x, _scaled(dtype, y, alpha))
+
+
+@lowering(aten.add)
+def add_scaled(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
+    """`x + alpha * y`; the overloads for numbers take alpha by position."""
+    return make_pointwise(add, (x, y), alpha=alpha)
+
+
+@lowering(aten.sub)
+def sub_scaled(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
+    """`x - alpha * y`"""
+    return make_pointwise(sub, (x, y), alpha=alpha)
 
 
 @lowering(aten.rsub)
