@@ -47,6 +47,7 @@ from minitorch2.bytecode.trackers.constant import (
     literal,
 )
 from minitorch2.bytecode.trackers.context import EnteredAutocast
+from minitorch2.bytecode.trackers.deque import DequeVariable
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable
 from minitorch2.bytecode.trackers.functions import (
     CachedFunctionVariable,
@@ -63,11 +64,10 @@ from minitorch2.bytecode.trackers.mapping import (
 from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_module import PythonModuleVariable
+from minitorch2.bytecode.trackers.range import RangeVariable
 from minitorch2.bytecode.trackers.sequence import (
-    DequeVariable,
     ListVariable,
     NamedTupleVariable,
-    RangeVariable,
     SizeVariable,
     SliceVariable,
     TupleVariable,

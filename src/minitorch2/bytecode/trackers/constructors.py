@@ -20,6 +20,7 @@ from minitorch2.bytecode.trackers.classes import (
     new_object,
 )
 from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable, fold
+from minitorch2.bytecode.trackers.deque import DequeVariable
 from minitorch2.bytecode.trackers.descriptors import class_tracker
 from minitorch2.bytecode.trackers.functions import PartialVariable
 from minitorch2.bytecode.trackers.iterator import (
@@ -41,7 +42,6 @@ from minitorch2.bytecode.trackers.mapping import (
     entries_of,
 )
 from minitorch2.bytecode.trackers.sequence import (
-    DequeVariable,
     ListVariable,
     SizeVariable,
     SliceVariable,

@@ -1,6 +1,6 @@
-"""Lists, tuples, named tuples, `torch.Size`, deques, ranges and slices.
+"""Lists, tuples, named tuples, `torch.Size` and slices.
 
-Each holds trackers of its elements. A list or deque that came from outside and is changed gets its
+Each holds trackers of its elements. A list that came from outside and is changed gets its
 final contents, in place, after the graph. PyTorch 2 paper, sections 3.5 and 3.7.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -427,115 +426,6 @@ def sort(
     return [elements[i] for i in indices]
 
 
-class DequeVariable(ListVariable):
-    """A `collections.deque`."""
-
-    CLS = deque
-
-    def __init__(
-        self, elements: Sequence[VariableTracker], maxlen: int | None = None, **options: Any
-    ) -> None:
-        super().__init__(elements, **options)
-        self.maxlen = maxlen
-
-    def make(self, elements: Sequence[VariableTracker]) -> SequenceVariable:
-        return DequeVariable(elements, self.maxlen)
-
-    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if name == "maxlen":
-            return ConstantVariable(self.maxlen)
-        return super().get_attribute(evaluator, name)
-
-    def _trim(self, left: bool = False) -> None:
-        if self.maxlen is not None and len(self.elements) > self.maxlen:
-            extra = len(self.elements) - self.maxlen
-            del self.elements[slice(-extra, None) if left else slice(extra)]
-
-    def py_append(self, evaluator: Evaluator, item: VariableTracker) -> None:
-        super().py_append(evaluator, item)
-        self._trim()
-
-    def py_extend(self, evaluator: Evaluator, items: VariableTracker) -> None:
-        super().py_extend(evaluator, items)
-        self._trim()
-
-    def py_appendleft(self, evaluator: Evaluator, item: VariableTracker) -> None:
-        self.changed(evaluator).insert(0, item)
-        self._trim(left=True)
-
-    def py_extendleft(self, evaluator: Evaluator, items: VariableTracker) -> None:
-        for item in operations.iterate(evaluator, items):
-            self.py_appendleft(evaluator, item)
-
-    def py_popleft(self, evaluator: Evaluator) -> VariableTracker:
-        if not self.elements:
-            raise_observed(IndexError, "pop from an empty deque")
-        element = self.element(0)
-        del self.changed(evaluator)[0]
-        return element
-
-    def py_rotate(self, evaluator: Evaluator, n: VariableTracker | None = None) -> None:
-        rotated = deque(self.elements)
-        rotated.rotate(1 if n is None else as_index(evaluator, n))
-        self.changed(evaluator)[:] = rotated
-
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
-        cls = residual.reference(deque)
-        return f"{cls}([{self.names(residual)}], {self.maxlen})"
-
-    def mutation(self, residual: Residual, name: str) -> list[str]:
-        contents = residual.bind(f"[{self.names(residual)}]", "contents")
-        return [f"{name}.clear()", f"{name}.extend({contents})"]
-
-
-class RangeVariable(SequenceVariable):
-    """A range of constants."""
-
-    CLS = range
-
-    def __init__(self, value: range, **options: Any) -> None:
-        super().__init__([ConstantVariable(i) for i in value], **options)
-        self.range = value
-
-    def make(self, elements: Sequence[VariableTracker]) -> SequenceVariable:
-        return ListVariable(elements)
-
-    def is_constant(self) -> bool:
-        return True
-
-    def as_constant(self) -> Any:
-        return self.range
-
-    def as_argument(self) -> Argument:
-        return list(self.range)
-
-    def hash_key(self) -> Hashable:
-        return ("constant", self.range)
-
-    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if name in ("start", "stop", "step"):
-            return ConstantVariable(getattr(self.range, name))
-        return super().get_attribute(evaluator, name)
-
-    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.elements)
-
-    def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
-        return literal(self.range[self.index_of(evaluator, key)])
-
-    def _compare(
-        self, evaluator: Evaluator, other: VariableTracker, symbol: str
-    ) -> VariableTracker:
-        if not isinstance(other, RangeVariable):
-            return NOT_IMPLEMENTED
-        return ConstantVariable((self.range == other.range) == (symbol == "=="))
-
-    def reconstruct(self, residual: Residual) -> str:
-        return repr(self.range)
-
-
 class SliceVariable(ModeledVariable):
     """A slice of anything: ``parts`` are start, stop and, if given, step."""
 
@@ -577,9 +467,10 @@ def tuple_of(elements: Sequence[VariableTracker]) -> TupleVariable:
     return TupleVariable(elements)
 
 
-def _wrap_elements(
+def literal_elements(
     make: Callable[[list[VariableTracker]], VariableTracker],
 ) -> Callable[[Any], VariableTracker]:
+    """A rule for `register_literal`: wrap the elements, then make the container of them."""
     return lambda values: make([literal(value) for value in values])
 
 
@@ -587,9 +478,7 @@ def _wrap_slice(value: slice) -> VariableTracker:
     return SliceVariable([literal(value.start), literal(value.stop), literal(value.step)])
 
 
-register_literal(tuple, _wrap_elements(TupleVariable))
-register_literal(list, _wrap_elements(ListVariable))
-register_literal(torch.Size, _wrap_elements(SizeVariable))
-register_literal(deque, _wrap_elements(DequeVariable))
-register_literal(range, RangeVariable)
+register_literal(tuple, literal_elements(TupleVariable))
+register_literal(list, literal_elements(ListVariable))
+register_literal(torch.Size, literal_elements(SizeVariable))
 register_literal(slice, _wrap_slice)
