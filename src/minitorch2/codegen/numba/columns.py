@@ -1,0 +1,153 @@
+"""Kernels whose reductions run across rows: neighbouring outputs have arrays of accumulators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from minitorch2.codegen.common import Block, TextValue
+from minitorch2.codegen.numba import operators
+from minitorch2.codegen.numba.reduction import ReductionPrinter
+from minitorch2.loopir.expressions import Expr, floor_div, product
+from minitorch2.loopir.memory_plan import SCRATCH_COLUMNS
+from minitorch2.loopir.ops import ReductionKind
+
+COLUMN_BLOCK = 512
+# Longer sums of float32 are accumulated in float64.
+LONG_COLUMN_SUM = 1024
+
+
+def _better(kind: str, candidate: TextValue, position: TextValue, best: str, place: str) -> str:
+    """NaN wins over numbers; of equal candidates the smallest position wins."""
+    sign = ">" if kind == "argmax" else "<"
+    text = f"({candidate} {sign} {best}) | (({candidate} == {best}) & ({position} < {place}))"
+    if candidate.dtype.is_floating_point:
+        nan, known = f"({candidate} != {candidate})", f"({best} == {best})"
+        text += f" | ({nan} & ({known} | ({position} < {place})))"
+    return text
+
+
+class ColumnPrinter(ReductionPrinter):
+    """Reductions across rows: a block of neighbouring outputs has an array of accumulators."""
+
+    def write_loops(self) -> Expr:
+        *outer, width = self.node.ranges
+        self.width = width
+        self.length = SCRATCH_COLUMNS if self.needs_scratch() else _column_block(width)
+        if isinstance(width, int):
+            self.length = min(self.length, width)
+        blocks = floor_div(width + self.length - 1, self.length)
+        self.limits = "start, stop"
+        if blocks == 1:
+            self.limits = str(width)  # a constant number of turns can be unrolled
+            loop = (
+                self.enter_flattened(len(outer)) if outer else self.enter("for i in range(lo, hi):")
+            )
+        else:
+            loop = self.enter_flattened(len(outer), blocks, "block")
+            loop.lines += [
+                f"start = block * {self.length}",
+                f"stop = min(start + {self.length}, {self.text(width)})",
+            ]
+        self.write_passes()
+        self.leave(loop)
+        return product((*outer, blocks))
+
+    def inner_sizes(self) -> Sequence[Expr]:
+        return (*self.node.reduction_ranges, self.length)
+
+    def enter_columns(self) -> Block:
+        """The vectorized loop over the outputs of the block."""
+        symbol = str(self.kept[-1])
+        block = self.enter(f"for {symbol} in range({self.limits}):", symbol, "column")
+        block.lines.append(f"column = {symbol}" + (" - start" if "start" in self.limits else ""))
+        return block
+
+    def enter_reduction(self) -> list[Block]:
+        self.outside = self.handler.block
+        return [*self.reduction_loops(), self.enter_columns()]
+
+    def _position(self) -> str:
+        return f"({super()._position()}) * {self.length} + column"
+
+    def scratch_length(self) -> Expr:
+        return product((*self.node.reduction_ranges, self.length))
+
+    def _accumulator(self, prefix: str, dtype: torch.dtype, start: bool | int | float) -> str:
+        """An array of accumulators, set to their start before the pass."""
+        name = self.local_array(prefix, self.length, dtype)
+        value = operators.store(dtype, operators.constant(start, dtype))
+        self.outside.lines += [
+            f"for column in range({'stop - start' if 'start' in self.limits else self.limits}):",
+            f"    {name}[column] = {value}",
+        ]
+        return name
+
+    def _reduce(
+        self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
+    ) -> TextValue:
+        source = values[0].dtype
+        if kind in ("argmax", "argmin"):
+            return self._reduce_position(kind, values)
+        held = self.accumulator_dtype(kind, source, LONG_COLUMN_SUM)
+        place = f"{self._accumulator('acc', held, operators.neutral(kind, held))}[column]"
+        value = operators.convert(values[0].text, source, held)
+        step = operators.combine(kind, operators.load(held, place), value, held)
+        self.handler.block.lines.append(f"{place} = {operators.store(held, step)}")
+        return TextValue(operators.convert(operators.load(held, place), held, dtype), dtype, 0)
+
+    def _reduce_position(self, kind: ReductionKind, values: list[TextValue]) -> TextValue:
+        candidate, position = values
+        neutral = operators.neutral(kind, candidate.dtype)
+        best = f"{self._accumulator('best', candidate.dtype, neutral)}[column]"
+        place = f"{self._accumulator('place', torch.int64, 2**63 - 1)}[column]"
+        choice = self.handler.namer.fresh("better")
+        held = operators.load(candidate.dtype, best)
+        chosen = operators.store(candidate.dtype, f"where({choice}, {candidate}, {held})")
+        self.handler.block.lines += [
+            f"{choice} = {_better(kind, candidate, position, held, place)}",
+            f"{best} = {chosen}",
+            f"{place} = where({choice}, {position}, {place})",
+        ]
+        return TextValue(place, torch.int64, 0)
+
+    def write_outputs(self, level: int) -> None:
+        members = self.outputs_of(level)
+        if not members and not self.handler.pending:
+            return
+        loop = self.enter_columns()
+        for name, index, value in self.handler.pending:
+            result = self.handler.assign(value.text, value.dtype, loop.depth, "result")
+            self._share(name, result)
+            self.store_value(name, index, result)
+        self.handler.pending.clear()
+        for body in members:
+            self.run(body)
+            self._share(body.name, self.handler.at_hand[body.name]())
+        self.leave(loop)
+        for name in [*self._shared]:
+            place, dtype = self._shared[name]
+            self.handler.at_hand[name] = lambda place=place, dtype=dtype: self.handler.assign(  # type: ignore[misc]
+                operators.load(dtype, place), dtype, self.handler.block.depth
+            )
+
+    @property
+    def _shared(self) -> dict[str, tuple[str, torch.dtype]]:
+        """Where the outputs are that other loops of the kernel need."""
+        return self.__dict__.setdefault("_shared_places", {})  # type: ignore[no-any-return]
+
+    def _share(self, name: str, value: TextValue) -> None:
+        """Keep an output for the loops after this one, if any reads it."""
+        self.handler.at_hand[name] = lambda: value
+        if any(name in body.read_names for body in self.bodies):
+            place = f"{self.local_array('value', self.length, value.dtype)}[column]"
+            self.handler.block.lines.append(f"{place} = {operators.store(value.dtype, value.text)}")
+            self._shared[name] = (place, value.dtype)
+
+
+def _column_block(width: Expr) -> int:
+    """As many columns as make eight blocks, so that there is work for threads: 64 to 512."""
+    if not isinstance(width, int):
+        return COLUMN_BLOCK
+    return min(COLUMN_BLOCK, max(SCRATCH_COLUMNS, width // 8 // SCRATCH_COLUMNS * SCRATCH_COLUMNS))

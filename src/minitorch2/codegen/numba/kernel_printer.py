@@ -1,0 +1,195 @@
+"""What the three shapes of kernels share: arguments, nesting, values of the kernel's own buffers.
+
+Subclasses say how loops nest and where accumulators are: `pointwise`, `rows`, `columns`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from minitorch2.codegen.common import Block, TextValue, user_lines
+from minitorch2.codegen.numba import operators
+from minitorch2.codegen.numba.handler import Arguments, NumbaHandler
+from minitorch2.codegen.numba.runtime import KernelSource
+from minitorch2.codegen.numba.vocabulary import LIBM
+from minitorch2.loopir.expressions import Expr, index_symbols, product
+from minitorch2.loopir.memory_plan import passes
+from minitorch2.loopir.ops import ReductionKind, use_handler
+from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodies
+
+# A thread should get at least so much work; 1 is about a twentieth of a nanosecond.
+WORK_OF_A_THREAD = 150_000
+_UNKNOWN_SIZE = 512
+_FUNCTION_CALL = re.compile(rf"\b({'|'.join(sorted({*LIBM, 'sigmoid', 'rsqrt'}))})\(")
+
+
+@dataclass(frozen=True)
+class NumbaKernel:
+    """A kernel and its call: `kernel(iterations, address of each buffer..., each size...)`."""
+
+    source: KernelSource
+    iterations: Expr
+    buffers: tuple[str, ...]
+    sizes: tuple[Expr, ...]
+
+
+class KernelPrinter:
+    """What the three shapes share. Subclasses say how loops nest and where accumulators are."""
+
+    def __init__(
+        self, node: KernelNode, schedule: Schedule, dtypes: Mapping[str, torch.dtype]
+    ) -> None:
+        self.node = node
+        self.schedule = schedule
+        self.bodies = bodies(node)
+        self.levels = passes(node)
+        written = {body.name for body in self.bodies}
+        read = {name for body in self.bodies for name in body.read_names}
+        self.arguments = Arguments(
+            dict(dtypes),
+            {name: _root(name, schedule) for name in dtypes},
+            {_root(name, schedule) for name in read - schedule.removed},
+            {_root(name, schedule) for name in written - schedule.removed},
+        )
+        self._forget_unread()
+        self.handler = NumbaHandler(self.arguments)
+        self.handler.on_store = self._keep
+        self.handler.reduce = self._reduce
+        self.function = self.handler.block
+        self.kept = index_symbols("i", len(node.ranges))
+        self.reduced = index_symbols("r", len(node.reduction_ranges))
+        self.handler.ranges = (
+            *zip(self.kept, node.ranges),
+            *zip(self.reduced, node.reduction_ranges),
+        )
+        self.scratch: dict[str, str] = {}
+        self.current = self.bodies[0]
+
+    def _forget_unread(self) -> None:
+        """A buffer of this kernel that is always at hand is not read from memory."""
+        for body in self.bodies:
+            readers = [b for b in self.bodies if body.name in b.read_names]
+            is_scalar = body.is_reduction or not body.covers_reduction
+            same_pass = all(self.levels[b.name] == self.levels[body.name] for b in readers)
+            root = _root(body.name, self.schedule)
+            if (is_scalar or same_pass) and root == body.name:
+                self.arguments.read.discard(root)
+
+    def print(self, name: str) -> NumbaKernel:
+        """Write all loops, then the function around them."""
+        with use_handler(self.handler):
+            iterations = self.write_loops()
+        signature = (
+            *self.arguments.pointers.values(), *self.arguments.sizes.values(), "error",
+        )  # fmt: skip
+        lines = [f"def {name}(lo, hi, {', '.join(signature)}):"]
+        lines += [f"    {line}" for line in user_lines(self.node)]
+        lines += list(self.function.render(1))
+        lines.append("    return 0")
+        roots = tuple(self.arguments.pointers)
+        types = tuple(operators.MEMORY_TYPE[self.arguments.dtypes[root]] for root in roots)
+        source = KernelSource(
+            name, "\n".join(lines) + "\n", types, len(self.arguments.sizes), self._grain()
+        )
+        return NumbaKernel(source, iterations, roots, tuple(self.arguments.sizes))
+
+    def write_loops(self) -> Expr:
+        """Write the body of the function; answer with the number of iterations."""
+        raise NotImplementedError
+
+    def _grain(self) -> int:
+        lines = [line.strip() for line in self.function.render()]
+        cost = sum(
+            10 * len(_FUNCTION_CALL.findall(line)) + (2 if "_ptr" in line else 1) for line in lines
+        )
+        elements = 1
+        for size in self.inner_sizes():
+            elements *= size if isinstance(size, int) else _UNKNOWN_SIZE
+        return max(1, WORK_OF_A_THREAD // max(1, cost * elements))
+
+    def inner_sizes(self) -> Sequence[Expr]:
+        """The loops inside one iteration."""
+        raise NotImplementedError
+
+    # -- loops ----------------------------------------------------------------------------------
+
+    def enter(self, header: str, *variables: str) -> Block:
+        """Open a loop inside the current one; its variables depend on its depth."""
+        block = Block(header, parent=self.handler.block)
+        self.handler.block = block
+        for variable in variables:
+            self.handler.depths[variable] = block.depth
+        return block
+
+    def leave(self, block: Block) -> None:
+        """Close a loop."""
+        block.close()
+        assert block.parent is not None
+        self.handler.block = block.parent
+
+    def enter_flattened(self, count: int, extra: Expr = 1, extra_name: str = "") -> Block:
+        """The loop shared by threads over the first `count` kept loops, and maybe over blocks."""
+        sizes = [*self.node.ranges[:count], *([extra] if extra_name else [])]
+        names = [*(str(s) for s in self.kept[:count]), *([extra_name] if extra_name else [])]
+        return self.enter_shared(names, sizes)
+
+    def enter_shared(self, names: Sequence[str], sizes: Sequence[Expr]) -> Block:
+        """One loop shared by threads that stands for a nest of loops."""
+        if len(names) == 1:
+            return self.enter(f"for {names[0]} in range(lo, hi):", names[0])
+        block = self.enter("for i in range(lo, hi):", *names)
+        for position, name in enumerate(names):
+            inner = product(sizes[position + 1 :])
+            text = "i" if inner == 1 else f"i // {self.text(inner)}"
+            if position:
+                text += f" % {self.text(sizes[position])}"
+            block.lines.append(f"{name} = {text}")
+        return block
+
+    def text(self, size: Expr) -> str:
+        """A size as text: a literal, or an expression of size arguments in parentheses."""
+        text = self.handler.index(size)[0]
+        return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+    def run(self, body: SchedulerNode) -> None:
+        """Write a loop body into the current loop."""
+        self.current = body
+        body.run(self.kept, self.reduced if body.covers_reduction else ())
+
+    # -- values of the kernel's own buffers --------------------------------------------------------
+
+    def _keep(self, name: str, value: TextValue) -> bool:
+        """A body has computed a value: remember it; whether memory must have it too."""
+        self.handler.at_hand[name] = lambda: value
+        if name not in self.schedule.removed:
+            return True
+        if name in self.scratch:
+            element = operators.store(value.dtype, value.text)
+            self.handler.block.lines.append(f"{self.scratch[name]}[{self._position()}] = {element}")
+        return False
+
+    def _position(self) -> str:
+        raise NotImplementedError
+
+    def _reduce(
+        self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
+    ) -> TextValue:
+        raise NotImplementedError
+
+    def accumulator_dtype(self, kind: str, dtype: torch.dtype, limit: int) -> torch.dtype:
+        """float64 for sums of float32 longer than `limit`, else the values' own dtype."""
+        length = product(self.node.reduction_ranges)
+        is_long = not isinstance(length, int) or length > limit
+        is_sum = kind in ("sum", "prod") and dtype == torch.float32
+        return torch.float64 if is_sum and is_long else dtype
+
+
+def _root(name: str, schedule: Schedule) -> str:
+    """The buffer whose memory a buffer uses."""
+    while name in schedule.inplace:
+        name = schedule.inplace[name]
+    return name

@@ -1,0 +1,105 @@
+"""Kernels whose reductions run along contiguous memory: an accumulator is a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from minitorch2.codegen.common import Block, TextValue
+from minitorch2.codegen.numba import operators
+from minitorch2.codegen.numba.reduction import ReductionPrinter
+from minitorch2.loopir.expressions import Expr, product
+from minitorch2.loopir.ops import ReductionKind
+from minitorch2.loopir.schedule import SchedulerNode
+
+# Longer sums of float32 are accumulated in float64. A row's sum is many sums side by side, one per
+# vector lane, so it may be longer than a column's.
+LONG_ROW_SUM = 16384
+
+
+class RowPrinter(ReductionPrinter):
+    """Reductions along contiguous memory: accumulators are variables."""
+
+    searches: list[tuple[SchedulerNode, str, str]]
+
+    def write_loops(self) -> Expr:
+        self.searches = []
+        ranges = self.node.ranges
+        row = self.enter_flattened(len(ranges)) if ranges else self.enter("for i in range(lo, hi):")
+        self.write_passes()
+        self.leave(row)
+        return product(ranges)
+
+    def enter_reduction(self) -> list[Block]:
+        self.row = self.handler.block
+        return self.reduction_loops()
+
+    def _reduce(
+        self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
+    ) -> TextValue:
+        source = values[0].dtype
+        if kind in ("argmax", "argmin"):
+            return self._reduce_position(kind, values)
+        held = self.accumulator_dtype(kind, source, LONG_ROW_SUM)
+        accumulator = self.handler.namer.fresh("acc")
+        self.row.lines.append(
+            f"{accumulator} = {operators.constant(operators.neutral(kind, held), held)}"
+        )
+        value = operators.convert(values[0].text, source, held)
+        self.handler.block.lines.append(
+            f"{accumulator} = {operators.combine(kind, accumulator, value, held)}"
+        )
+        return TextValue(operators.convert(accumulator, held, dtype), dtype, self.row.depth)
+
+    def _reduce_position(self, kind: ReductionKind, values: list[TextValue]) -> TextValue:
+        """First the extreme value, which vectorizes; `_search` then looks for its position."""
+        candidate, _ = values
+        best, place = self.handler.namer.fresh("best"), self.handler.namer.fresh("place")
+        start = operators.constant(operators.neutral(kind, candidate.dtype), candidate.dtype)
+        self.row.lines += [f"{best} = {start}", f"{place} = int64({2**63 - 1})"]
+        step = operators.combine(kind[3:], best, candidate.text, candidate.dtype)
+        self.handler.block.lines.append(f"{best} = {step}")
+        self.searches.append((self.current, best, place))
+        return TextValue(place, torch.int64, self.row.depth)
+
+    def _search(self) -> None:
+        """The smallest position of each extreme value, in another pass."""
+        searches, self.searches = self.searches, []
+        if not searches:
+            return
+        pending = [*self.handler.pending]
+        loops = self.enter_reduction()
+        for body, best, place in searches:
+            self.handler.reduce = lambda kind, dtype, values, best=best, place=place: (  # type: ignore[misc]
+                self._match(values, best, place)
+            )
+            self.run(body)
+        self.handler.reduce = self._reduce
+        self.handler.pending = pending
+        for loop in reversed(loops):
+            self.leave(loop)
+
+    def _match(self, values: list[TextValue], best: str, place: str) -> TextValue:
+        candidate, position = values
+        found = f"{candidate} == {best}"
+        if candidate.dtype.is_floating_point:
+            found = f"({found}) | ({candidate} != {candidate})"  # NaN is found where it is best
+        step = f"{place} = min({place}, where({found}, {position}, int64({2**63 - 1})))"
+        self.handler.block.lines.append(step)
+        return TextValue(place, torch.int64, self.row.depth)
+
+    def write_outputs(self, level: int) -> None:
+        self._search()
+        for name, index, value in self.handler.pending:
+            result = self.handler.assign(
+                value.text, value.dtype, self.handler.block.depth, "result"
+            )
+            self.handler.at_hand[name] = lambda result=result: result  # type: ignore[misc]
+            self.store_value(name, index, result)
+        self.handler.pending.clear()
+        for body in self.outputs_of(level):
+            self.run(body)
+
+    def inner_sizes(self) -> Sequence[Expr]:
+        return self.node.reduction_ranges
