@@ -63,9 +63,16 @@ class FrameEnd:
         elif instruction.opname in PERFORMERS and not self._reads_frame(instruction):
             self._perform(instruction)
             if instruction.falls_through:
-                self.resume(self.evaluator.position + 1)
+                self.resume(self._drop_unused_result(self.evaluator.position + 1))
         else:
             self._leave(instruction)
+
+    def _drop_unused_result(self, position: int) -> int:
+        """Where to go on; a result that is dropped at once is not passed on, and so not guarded."""
+        if self.evaluator.program.instructions[position].opname != "POP_TOP":
+            return position
+        self.evaluator.stack.pop()
+        return position + 1
 
     def _reads_frame(self, instruction: Instruction) -> bool:
         """Whether a call looks at the variables of the frame that makes it."""
