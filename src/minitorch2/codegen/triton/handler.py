@@ -278,7 +278,7 @@ class TritonHandler(OpsHandler[Value]):
         dims, text = self.index.dims(expr), self.index.text(expr)
         if not self.index.fits_int32(expr):
             text = self._widened(expr)
-        return self._assign(f"({text}).to({triton_dtype(compute_dtype(dtype))})", dtype, dims)
+        return self._assign(f"tl.cast({text}, {triton_dtype(compute_dtype(dtype))})", dtype, dims)
 
     def _widened(self, expr: Expr) -> str:
         """The same text with every variable in 64 bits."""

@@ -108,7 +108,8 @@ class IndexPrinter:
 
     def _symbol(self, symbol: sympy.Symbol) -> str:
         text = self._symbol_name(symbol)
-        return f"{text}.to(tl.int64)" if self.widen else text
+        is_size = symbol not in DIMS and symbol not in self.indirect  # an argument of 64 bits
+        return f"{text}.to(tl.int64)" if self.widen and not is_size else text
 
     def _symbol_name(self, symbol: sympy.Symbol) -> str:
         if symbol in DIMS:

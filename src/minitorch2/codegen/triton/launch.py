@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -109,7 +110,9 @@ class Launcher:
         """Run in Triton's interpreter, which wants tensors."""
         count = len(self.pointers)
         tensors = [_element_at(a, p) for a, p in zip(arguments[:count], self.pointers)]
-        self.function[(programs,)](*tensors, *arguments[count:], **self.blocks)
+        # As constants, because not every version of the interpreter can count to a block.
+        sizes = [tl.constexpr(size) for size in arguments[count:]]
+        self.function[(programs,)](*tensors, *sizes, **self.blocks)
 
 
 def _element_at(address: int, pointer: str) -> torch.Tensor:
