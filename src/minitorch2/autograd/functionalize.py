@@ -200,7 +200,11 @@ def _put_expand(emitter: Emitter, base: Node, part: Node, *args: Any, **kwargs: 
 
 @dataclass
 class Constants:
-    """Real tensors that a traced program reads, by identity, with the names they get."""
+    """Real tensors that a traced program reads, by identity, with the names they get.
+
+    `alive` keeps them: a temporary that is gone would lend its identity to the next tensor.
+    """
 
     nodes: dict[int, Node] = field(default_factory=dict)
     tensors: dict[str, object] = field(default_factory=dict)
+    alive: list[object] = field(default_factory=list)

@@ -108,6 +108,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node.name = name
         node.meta["val"] = FakeTensor(tensor.detach().to("meta"), tensor.device)
         self.constants.nodes[id(tensor)] = node
+        self.constants.alive.append(tensor)
         self.constants.tensors[name] = tensor.detach()
         return node
 
