@@ -70,6 +70,12 @@ def expressions():
     return EXPRESSIONS
 
 
+def conditions():
+    """Comparisons, mostly: among all expressions they would be rare."""
+    compared = st.tuples(atoms(), st.sampled_from(COMPARISONS), atoms())
+    return st.one_of(compared.map(" ".join), expressions())
+
+
 def indented(lines):
     return ["    " + line for line in lines]
 
@@ -105,7 +111,7 @@ def augmented_statement(draw, depth, in_loop):
 
 @st.composite
 def print_statement(draw, depth, in_loop):
-    return [f"print({draw(expressions())})"]
+    return [f"print({draw(conditions())})"]
 
 
 @st.composite
@@ -125,7 +131,7 @@ def delete_statement(draw, depth, in_loop):
 
 @st.composite
 def assert_statement(draw, depth, in_loop):
-    return [f"assert {draw(expressions())}, {draw(expressions())}"]
+    return [f"assert {draw(conditions())}, {draw(expressions())}"]
 
 
 @st.composite
@@ -136,7 +142,7 @@ def rare_statement(draw, depth, in_loop):
 
 @st.composite
 def if_statement(draw, depth, in_loop):
-    lines = [f"if {draw(expressions())}:", *indented(draw(blocks(depth, in_loop)))]
+    lines = [f"if {draw(conditions())}:", *indented(draw(blocks(depth, in_loop)))]
     if draw(st.booleans()):
         lines += ["else:", *indented(draw(blocks(depth, in_loop)))]
     return lines

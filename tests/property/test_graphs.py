@@ -76,12 +76,15 @@ def tensor_graphs(draw: st.DrawFn) -> Graph:
     """Graphs that draw random numbers, write to tensors, and compute some things twice."""
     graph = Graph()
     nodes = [graph.placeholder("x"), graph.placeholder("y")]
-    for _ in range(draw(st.integers(0, 12))):
-        a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes))
-        kind = draw(st.sampled_from(["sin", "sin", "add", "scale", "random", "view", "write"]))
+    kinds = draw(st.lists(st.sampled_from(list(TENSOR_NODES)), min_size=1, max_size=4))
+    for _ in range(draw(st.integers(0, 15))):
+        few = st.sampled_from([*nodes[:2], *nodes[-2:]])  # so that things are computed twice
+        kind = draw(st.sampled_from(kinds))
         number = draw(st.sampled_from([1, 1.0, True, 2, 0.0, -0.0]))
-        nodes.append(TENSOR_NODES[kind](graph, a, b, number))
-    graph.output(tuple(draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=3))))
+        nodes.append(TENSOR_NODES[kind](graph, draw(few), draw(few), number))
+    results = draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=5))
+    copied = [r if draw(st.booleans()) else TENSOR_NODES["add"](graph, r, r, 1) for r in results]
+    graph.output(tuple(copied))
     return graph
 
 

@@ -5,7 +5,6 @@ attributes, globals, modes. What it saw is built into the graph, so only guards 
 """
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.testing.assertions import assert_same_observation, observe
+from minitorch2.testing.assertions import Observation, assert_same_observation, observe
 
 MODE = "plain"
 
@@ -27,25 +26,35 @@ class Crate(Box):
     """The same, of another class."""
 
 
-@dataclass
-class World:
-    """Arguments and everything else that the function reads."""
+FACTS: dict[str, list[Any]] = {
+    "size": [(2, 3), (3, 3), (3,), (2,), (1, 3), (0,), ()],
+    "dtype": [torch.float32, torch.float64, torch.int64],
+    "is_transposed": [False, True],
+    "requires_grad": [False, True],
+    "y_is_x": [False, True],
+    "n": [0, 1, 2, 1.0, True, 0.0, -0.0],
+    "items": [[], [1], [2], [1, 2]],
+    "table": [{}, {"a": 1}, {"a": 1, "b": 0}, {"b": 0, "a": 1}, {"a": 2, "b": 0}],
+    "box": [Box, Crate],
+    "kind": ["k", 3, None],
+    "has_extra": [False, True],
+    "mode": ["plain", "other"],
+    "grad": [True, False],
+    "default_dtype": [torch.float32, torch.float64],
+}
+"""What a world is made of."""
 
-    arguments: list[Any]
-    mode: str = "plain"
-    grad: bool = True
-    dtype: torch.dtype = field(default=torch.float32)
+World = dict[str, Any]
+worlds = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in FACTS.items()})
 
-    def call(self, function: Any) -> Any:
-        """One call in this world."""
-        global MODE
-        MODE = self.mode
-        torch.set_default_dtype(self.dtype)
-        try:
-            with torch.set_grad_enabled(self.grad):
-                return observe(function, self.arguments, None)
-        finally:
-            torch.set_default_dtype(torch.float32)
+
+@st.composite
+def neighbours(draw: st.DrawFn) -> list[World]:
+    """A world, some others that each differ from the one before in one fact, and it again."""
+    sequence = [draw(worlds)]
+    for name in draw(st.lists(st.sampled_from(list(FACTS)), min_size=1, max_size=6)):
+        sequence.append(sequence[-1] | {name: draw(st.sampled_from(FACTS[name]))})
+    return [*sequence, sequence[0]]
 
 
 def look_at_everything(x, y, n, items, table, box):
@@ -58,47 +67,34 @@ def look_at_everything(x, y, n, items, table, box):
     return total, seen
 
 
-@st.composite
-def tensors(draw: st.DrawFn) -> torch.Tensor:
-    size = draw(st.sampled_from([(), (2,), (3,), (2, 3), (3, 2), (1, 3), (0,)]))
-    dtype = draw(st.sampled_from([torch.float32, torch.float32, torch.float64, torch.int64]))
-    value = torch.arange(math.prod(size)).reshape(size).to(dtype)
-    if draw(st.booleans()) and value.dim() == 2:
-        value = value.t().contiguous().t()
-    return value.requires_grad_(draw(st.booleans()) and dtype.is_floating_point)
+def call(function: Any, world: World) -> Observation:
+    """One call in a world."""
+    global MODE
+    MODE, arguments = world["mode"], arguments_of(world)
+    torch.set_default_dtype(world["default_dtype"])
+    try:
+        with torch.set_grad_enabled(world["grad"]):
+            return observe(function, arguments, None)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
-@st.composite
-def worlds(draw: st.DrawFn) -> World:
-    x = draw(tensors())
-    y = x if draw(st.booleans()) else draw(tensors())
-    n = draw(st.sampled_from([0, 1, 2, 1.0, True, 0.0, -0.0, None]))
-    items = draw(st.lists(st.integers(0, 2), max_size=3))
-    table = {key: draw(st.integers(0, 1)) for key in draw(st.permutations("ab"))}
-    box = draw(st.sampled_from([Box, Crate]))()
-    box.kind = draw(st.sampled_from(["k", 3]))
-    if draw(st.booleans()):
+def arguments_of(world: World) -> list[Any]:
+    x = tensor_of(world)
+    box = world["box"]()
+    box.kind = world["kind"]
+    if world["has_extra"]:
         box.extra = 1
-    arguments = [x, y, 2 if n is None else n, items, table, box]
-    mode, grad = draw(st.sampled_from(["plain", "other"])), draw(st.booleans())
-    return World(arguments, mode, grad, draw(st.sampled_from([torch.float32, torch.float64])))
+    y = x if world["y_is_x"] else torch.ones(3)
+    return [x, y, world["n"], list(world["items"]), dict(world["table"]), box]
 
 
-@st.composite
-def neighbours(draw: st.DrawFn) -> list[World]:
-    """Worlds of which each differs from the first in one thing only, or in everything."""
-    first, result = draw(worlds()), []
-    for _ in range(draw(st.integers(1, 5))):
-        other = draw(worlds())
-        place = draw(st.integers(0, 9))
-        arguments = list(first.arguments)
-        if place < 6:
-            arguments[place] = other.arguments[place]
-        new = World(arguments, first.mode, first.grad, first.dtype)
-        for name in {6: ["mode"], 7: ["grad"], 8: ["dtype"]}.get(place, []):
-            setattr(new, name, getattr(other, name))
-        result.append(other if place == 9 else new)
-    return [first, *result, first]
+def tensor_of(world: World) -> torch.Tensor:
+    size, dtype = world["size"], world["dtype"]
+    value = torch.arange(math.prod(size)).reshape(size).to(dtype)
+    if world["is_transposed"] and value.dim() == 2:
+        value = value.t().contiguous().t()
+    return value.requires_grad_(world["requires_grad"] and dtype.is_floating_point)
 
 
 @given(neighbours())
@@ -106,8 +102,8 @@ def test_calls_in_changing_worlds_match_python(sequence: list[World]) -> None:
     with config.patch(suppress_errors=False, recompile_limit=20), stages.collect() as log:
         compiled = minitorch2.compile(look_at_everything, backend="eager")
         for world in sequence:
-            assert_same_observation(world.call(compiled), world.call(look_at_everything))
+            assert_same_observation(call(compiled, world), call(look_at_everything, world))
         captured = log.counts["graphs"]
         assert captured >= 1
-        sequence[0].call(compiled)
+        call(compiled, sequence[0])
         assert log.counts["graphs"] == captured, "the same world was captured twice"

@@ -1,0 +1,214 @@
+"""The planted bugs: for each, what is wrong and which property test must find it.
+
+Every layer has some. A property test that lets one through is too weak and must be made stronger;
+a bug that is easier to find would prove nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minitorch2.autograd.decompositions import activations
+from minitorch2.autograd.epilogue import Epilogue
+from minitorch2.autograd.recompute import is_recomputable
+from minitorch2.bytecode import breaks, guards
+from minitorch2.bytecode.machine.liveness import live_sets
+from minitorch2.bytecode.machine.versions import rules
+from minitorch2.bytecode.side_effects import SideEffects
+from minitorch2.codegen.numba.handler import NumbaHandler
+from minitorch2.codegen.numba.library import LIBRARY
+from minitorch2.codegen.triton import reductions as triton_reductions
+from minitorch2.codegen.triton.kernel import _KernelPrinter
+from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
+from minitorch2.loopir import fusion, memory_plan
+from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
+from minitorch2.loopir.lowering import combine
+from tests.mutants.planting import Edit, Swap
+from tests.property import (
+    test_bytecode_machine,
+    test_capture_programs,
+    test_graphs,
+    test_guards,
+    test_joint_graphs,
+    test_loop_bodies,
+    test_numba_kernels,
+    test_triton_kernels,
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug.
+
+    Attributes:
+        layer: the layer that has it.
+        bug: what the layer then does wrong.
+        plant: the change.
+        found_by: the property test that must fail.
+        examples: how many random examples may be needed at most.
+    """
+
+    layer: str
+    bug: str
+    plant: Edit | Swap
+    found_by: Callable[..., Any]
+    examples: int = 100
+
+    @property
+    def name(self) -> str:
+        """The layer and the bug, as a test's name."""
+        return f"{self.layer}: {self.bug}".replace(" ", "-")
+
+
+MUTANTS = (
+    Mutant(
+        "bytecode machine",
+        "variables that only an exception handler reads are dead",
+        Edit(live_sets, "if instruction.handler is not None:", "if False:"),
+        test_bytecode_machine.test_split_function_behaves_the_same,
+        examples=400,
+    ),
+    Mutant(
+        "bytecode machine",
+        "`is not` is read as `is`, `not in` as `in`",
+        Edit(rules.decode_invertible, "bool(raw.arg)", "False"),
+        test_bytecode_machine.test_round_trip_behaves_the_same,
+    ),
+    Mutant(
+        "bytecode capture",
+        "both sides of a graph break at a branch go on in the same place",
+        Edit(breaks._pop_jump, "end.resume(end.target(instruction))",
+             "end.resume(end.evaluator.position + 1)"),
+        test_capture_programs.test_captured_programs_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "changes of lists and dicts that came from outside are lost",
+        Edit(SideEffects.mutated, "container.source is not None or ", ""),
+        test_capture_programs.test_captured_programs_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "of two writes to a global variable the first one counts",
+        Edit(SideEffects.store_global, "effect.pending = value", "pass"),
+        test_capture_programs.test_captured_programs_match_cpython,
+    ),
+    Mutant(
+        "guards",
+        "sizes of tensors are not guarded",
+        Edit(guards._size_checks,
+             'yield Check("sizes", f"{path}.shape == {name(m.sizes)}", f"{path}.shape", '
+             "str(m.sizes))", "pass"),
+        test_guards.test_calls_in_changing_worlds_match_python,
+    ),
+    Mutant(
+        "guards",
+        "numbers are compared without their types, so 1, 1.0 and True are one",
+        Edit(guards._constant_condition, 'return f"{same_type} and {path} == {name(value)}"',
+             'return f"{path} == {name(value)}"'),
+        test_guards.test_calls_in_changing_worlds_match_python,
+    ),
+    Mutant(
+        "guards",
+        "the order of a dict's keys is not guarded",
+        Edit(guards.DictKeysMatch.checks_of, 'f"{actual} == {name(expected)}"',
+             'f"sorted({actual}) == sorted({name(expected)})"'),
+        test_guards.test_calls_in_changing_worlds_match_python,
+    ),
+    Mutant(
+        "graph",
+        "two random tensors of one kind are merged",
+        Edit(eliminate_common_subexpressions, "_key(node) if _is_candidate(node) else None",
+             '_key(node) if node.op == "call_function" else None'),
+        test_graphs.test_passes_keep_effects,
+    ),
+    Mutant(
+        "graph",
+        "equal reads are merged across a write",
+        Edit(eliminate_common_subexpressions,
+             "if any(is_mutating(node) for node in graph.nodes):", "if False:"),
+        test_graphs.test_passes_keep_effects,
+    ),
+    Mutant(
+        "graph",
+        "a write whose result nobody reads is dead code",
+        Edit(eliminate_dead_code, "if not node.users and not is_impure(node):",
+             'if not node.users and (not is_impure(node) or node.op == "call_method"):'),
+        test_graphs.test_passes_keep_effects,
+    ),
+    Mutant(
+        "autograd",
+        "random masks are drawn again in backward",
+        Edit(is_recomputable, "or is_impure(node):\n        return False",
+             "or is_impure(node):\n        return node.op == 'call_function'"),
+        test_joint_graphs.test_partitions_obey_their_rules,
+    ),
+    Mutant(
+        "autograd",
+        "the derivative of gelu lacks its second term",
+        Edit(activations.gelu_backward, "grad * (distribution + x * density)",
+             "grad * distribution"),
+        test_joint_graphs.test_gradients_of_functional_programs,
+    ),
+    Mutant(
+        "autograd",
+        "writes to inputs that need no gradient are not written back",
+        Edit(Epilogue.run, "with torch.no_grad():\n                target.copy_(value)",
+             "pass"),
+        test_graphs.test_values_memory_and_mutations_are_eagers,
+    ),
+    Mutant(
+        "loopir",
+        "maximum and minimum change places in the NumPy interpreter",
+        Swap(ELEMENTWISE_RULES, "loopir.handlers.interpreter: ELEMENTWISE_RULES",
+             "maximum", "minimum"),
+        test_loop_bodies.test_programs_agree_with_eager,
+    ),
+    Mutant(
+        "loopir",
+        "a concatenation's part ends one element late",
+        Edit(combine._part, "before_end = ops.lt(", "before_end = ops.le("),
+        test_loop_bodies.test_programs_agree_with_eager,
+    ),
+    Mutant(
+        "scheduler",
+        "nodes are fused although the reader reads other addresses than were written",
+        Edit(fusion._check_addresses, "None in wanted or not _same(written, wanted) or ", ""),
+        test_numba_kernels.test_kernels_agree_with_the_interpreter,
+    ),
+    Mutant(
+        "scheduler",
+        "memory is reused before its last reader",
+        Edit(memory_plan._find_inplace, "schedule.last_use[name] == position",
+             "schedule.last_use[name] >= position"),
+        test_numba_kernels.test_kernels_agree_with_the_interpreter,
+        examples=300,
+    ),
+    Mutant(
+        "codegen numba",
+        "a coefficient of the exponential's polynomial is wrong in the third digit",
+        Edit(LIBRARY["minitorch2_expm1_reduced"].python, "0.1666666685", "0.1656666685"),
+        test_numba_kernels.test_kernels_agree_with_the_interpreter,
+    ),
+    Mutant(
+        "codegen numba",
+        "what is masked off is 0 instead of the given value",
+        Edit(NumbaHandler.masked, "operators.constant(other, ", "operators.constant(0, "),
+        test_numba_kernels.test_kernels_agree_with_the_interpreter,
+    ),
+    Mutant(
+        "codegen triton",
+        "the mask leaves out the last element",
+        Edit(_KernelPrinter._mask, "index < {dim}numel", "index < {dim}numel - 1"),
+        test_triton_kernels.test_kernels_give_the_bits_of_the_numpy_interpreter,
+    ),
+    Mutant(
+        "codegen triton",
+        "a maximum's padding is 0 instead of the smallest number",
+        Edit(triton_reductions._neutral,
+             'return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min',
+             "return 0"),
+        test_triton_kernels.test_kernels_agree_with_the_numpy_interpreter,
+        examples=300,
+    ),
+)  # fmt: skip

@@ -1,0 +1,60 @@
+"""Each planted bug makes its property test fail, on an example that passes without the bug."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from minitorch2.codegen.numba import linking, machine_code
+from tests.mutants.mutants import MUTANTS, Mutant
+
+EXAMPLE_BYTES = 4000
+LAYERS = {"bytecode machine", "bytecode capture", "guards", "graph", "autograd", "loopir",
+          "scheduler", "codegen numba", "codegen triton"}  # fmt: skip
+
+
+def examples(count: int) -> Iterator[bytes]:
+    """Random bytes from which Hypothesis makes examples: the same ones in every run."""
+    return (random.Random(number).randbytes(EXAMPLE_BYTES) for number in range(count))
+
+
+def failing_example(property_test: Callable[..., Any], count: int) -> bytes | None:
+    """The first of the examples on which the test fails; None if there is none."""
+    run = property_test.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+    for example in examples(count):
+        try:
+            run(example)
+        except Exception:  # noqa: BLE001 - whichever way it fails, it has seen the bug
+            return example
+    return None
+
+
+@contextmanager
+def own_kernels(mutant: Mutant) -> Iterator[None]:
+    """Machine code is kept by its content; a kernel with a bug in it must not pass for a good one.
+
+    Its key has the name of the compilers in it: here, another name.
+    """
+    name = f"{machine_code.toolchain()} with the bug {mutant.name}"
+    linking._bitcode.cache_clear()
+    with (
+        mock.patch.object(machine_code, "toolchain", lambda: name),
+        mock.patch.object(linking, "toolchain", lambda: name),
+    ):
+        yield
+    linking._bitcode.cache_clear()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_the_property_test_finds_the_bug(mutant: Mutant) -> None:
+    with own_kernels(mutant), mutant.plant.planted():
+        example = failing_example(mutant.found_by, mutant.examples)
+    assert example is not None, f"{mutant.found_by.__name__} is too weak: it misses {mutant.name}"
+    mutant.found_by.hypothesis.fuzz_one_input(example)  # type: ignore[attr-defined]
+
+
+def test_every_layer_has_a_bug() -> None:
+    assert {mutant.layer for mutant in MUTANTS} == LAYERS
