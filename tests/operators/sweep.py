@@ -22,7 +22,7 @@ from torch.testing._internal.opinfo.core import OpInfo
 
 from tests.operators.compare import BACKENDS, Outcome, check_operator
 
-STATUSES = ("pass", "fallback", "wrong", "error", "skipped")
+STATUSES = ("pass", "fallback", "strides", "wrong", "error", "skipped")
 
 
 def name_of(op: OpInfo) -> str:
@@ -118,7 +118,7 @@ def main(arguments: list[str]) -> int:
     totals: dict[str, Counter[str]] = {}
     for row in sweep(arguments, select(options.ops)):
         totals.setdefault(row.dtype, Counter())[row.outcome.status] += 1
-        if options.all or row.outcome.status in ("wrong", "error"):
+        if options.all or row.outcome.status in ("strides", "wrong", "error"):
             print(f"{row.outcome.status:8} {row.operator} {row.dtype}: {row.outcome.note}",
                   flush=True)  # fmt: skip
     for dtype, counts in totals.items():

@@ -104,13 +104,21 @@ def _replay(emitter: Emitter, base: Node, steps: tuple[ViewStep, ...]) -> list[N
 
 
 def _view(emitter: Emitter, base: Node, step: ViewStep) -> Node:
+    func = COMPUTED_VIEWS.get(step.func, step.func)
     try:
-        return emitter.emit(step.func, base, *step.args, **step.kwargs)
+        return emitter.emit(func, base, *step.args, **step.kwargs)
     except RuntimeError:
         # The present value may be laid out otherwise than the tensor that was first viewed.
         dense = emitter.emit(aten.clone.default, base, memory_format=torch.contiguous_format)
-        return emitter.emit(step.func, dense, *step.args, **step.kwargs)
+        return emitter.emit(func, dense, *step.args, **step.kwargs)
 
+
+COMPUTED_VIEWS: Final[dict[Operator, Operator]] = {
+    aten._conj.default: aten._conj_physical.default,
+    aten._neg_view.default: aten.neg.default,
+}
+"""Views that share memory but not values, and what computes their values in the graph: a value of
+a graph is never a tensor with a pending conjugation."""
 
 Inverse = Callable[..., Node]
 INVERSES: Final[dict[Operator, Inverse]] = {}

@@ -15,7 +15,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from minitorch2.autograd.functionalize import Constants, Storage, TensorState, ViewStep
+from minitorch2.autograd.functionalize import (
+    COMPUTED_VIEWS,
+    Constants,
+    Storage,
+    TensorState,
+    ViewStep,
+)
 from minitorch2.autograd.schemas import (
     alias_facts,
     bind_arguments,
@@ -193,14 +199,15 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _view(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FakeTensor:
         base, *rest = args
-        result: FakeTensor = run_fake(func, (_as_fake(base), *rest), kwargs)
+        computed = COMPUTED_VIEWS.get(func, func)
+        result: FakeTensor = run_fake(computed, (_as_fake(base), *rest), kwargs)
         if not isinstance(result, FakeTensor):
             raise UnsupportedError(f"{func} returns several views; it needs a decomposition")
         state = self.state_of(base)
         node = state.read(self)
         if func not in _RENAMES and not (func in _RESHAPES and _same_layout(base, result)):
             arguments = [list(result.shape)] if func in _SIZED else self._as_nodes(tuple(rest))
-            node = self._record(func, (node, *arguments), self._as_nodes(kwargs), result)
+            node = self._record(computed, (node, *arguments), self._as_nodes(kwargs), result)
         step = ViewStep(func, tuple(rest), kwargs)
         self.set_state(result, state.child(step, node))
         self._alive.append(result)

@@ -211,7 +211,8 @@ def _shape_is_known(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, 
 def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run an operator on fake arguments. A real tensor among them is a constant.
 
-    Raises DataDependentError where the result's shape or value depends on data.
+    Raises DataDependentError where the result's shape or value depends on data, UnsupportedError
+    where PyTorch has no meta kernel.
     """
     facts = operator_facts(func)
     if facts.needs_data and not _shape_is_known(func, args, kwargs):
@@ -226,16 +227,23 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         device = torch.device(kwargs.get("device") or torch.get_default_device())
         meta_kwargs["device"] = "meta"
     device = device or torch.device("cpu")
-    if call.symbolic:
-        with enable_python_dispatcher():
-            result = func(*meta_args, **meta_kwargs)
-    elif facts.makes_fresh_tensors:
-        result = _run_cached(func, meta_args, meta_kwargs)
-    else:
-        result = func(*meta_args, **meta_kwargs)
+    try:
+        result = _run_on_meta(func, meta_args, meta_kwargs, call.symbolic)
+    except NotImplementedError as error:
+        cause = f"{func} has no meta kernel, so the form of its result is known only by running it"
+        raise UnsupportedError(cause, code="no-meta-kernel") from error
     if facts.changes_metadata:
         _refresh(args[0])
     return call.wrap(result, device)
+
+
+def _run_on_meta(func: Operator, args: list[Any], kwargs: dict[str, Any], symbolic: bool) -> Any:
+    if symbolic:
+        with enable_python_dispatcher():
+            return func(*args, **kwargs)
+    if operator_facts(func).makes_fresh_tensors:
+        return _run_cached(func, args, kwargs)
+    return func(*args, **kwargs)
 
 
 _RESULTS: dict[Any, Any] = {}
