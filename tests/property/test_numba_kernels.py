@@ -28,14 +28,32 @@ def test_kernels_agree_with_the_interpreter(example: LoopGraph, capabilities):
     assert_same(results, expected)
 
 
+SMOOTH = ("exp", "expm1", "log1p", "log", "sin", "cos", "tanh", "sigmoid", "erf", "atan")
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(SMOOTH), st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=9))
+def test_functions_are_accurate(name, numbers):
+    """Within 7 units in the last place of float64's results."""
+    numbers = (numbers * 9)[:9]
+    (result,) = kernel_of(name)([torch.tensor(numbers)])
+    expected = getattr(torch, name)(torch.tensor(numbers, dtype=torch.float64)).float()
+    torch.testing.assert_close(result, expected, rtol=7 * 2.0**-23, atol=2.0**-126, equal_nan=True)
+
+
+def kernel_of(name):
+    """One kernel a function, for nine numbers."""
+    return compile_graph(record(getattr(torch, name), torch.zeros(9)))
+
+
 UNARY = (torch.sin, torch.exp, torch.neg, torch.relu, torch.sigmoid, torch.tanh)
 BINARY = (torch.add, torch.mul, torch.maximum, torch.sub)
 
 
 @st.composite
 def programs(draw):
-    """A chain of pointwise operators, transposes, broadcasts, reductions over a matrix."""
-    steps = draw(st.lists(st.integers(0, 9), min_size=1, max_size=7))
+    """A chain of pointwise operators, transposes, flips, broadcasts, reductions over a matrix."""
+    steps = draw(st.lists(st.integers(0, 10), min_size=1, max_size=7))
 
     def program(x):
         values = [x]
@@ -51,6 +69,8 @@ def programs(draw):
                 values.append(a * a.sum(0, keepdim=True).sigmoid())
             elif step == 8:
                 values.append((a.t() + 1).t().contiguous())
+            elif step == 9:
+                values.append(a + a.flip(0))
             else:
                 values.append(torch.softmax(a, -1))
         return values[1:]

@@ -181,7 +181,7 @@ class WrapperPrinter:
         """The whole module."""
         self._enter_device()
         self._unpack()
-        if self.arena.bytes:
+        if self.arena.offsets:  # maybe of no bytes: empty buffers have addresses, too
             device = _device_argument(self._device())
             self.body.add(f"arena = empty({self.arena.bytes}, dtype=torch.uint8{device})")
             self.body.add("base = arena.data_ptr()")

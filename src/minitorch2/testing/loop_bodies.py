@@ -132,12 +132,19 @@ class _GraphMaker:
         return value
 
     def computed(self, number: int) -> None:
-        size = tuple(self.draw(st.lists(st.integers(0, self.max_extent), max_size=3)))
+        size = self.size()
         dtype = self.draw(st.sampled_from((FLOAT, INT, BOOL)))
         body = self.value(dtype, size, self.max_depth)
         loops = self.loops(dtype, size, body)
         layout = FixedLayout(CPU, dtype, loops.ranges, contiguous_strides(loops.ranges))
         self.buffers.append(ComputedBuffer(f"buf{number}", layout, loops))
+
+    def size(self) -> tuple[int, ...]:
+        """Often an earlier buffer's, maybe in another order: equal loops may be fused."""
+        if self.draw(st.booleans()):
+            earlier = self.draw(st.sampled_from(self.buffers)).size
+            return tuple(int(n) for n in self.draw(st.permutations(earlier)))
+        return tuple(self.draw(st.lists(st.integers(0, self.max_extent), max_size=3)))
 
     def loops(self, dtype: torch.dtype, size: tuple[int, ...], body: Body) -> Loops:
         kinds = [k for k in REDUCTIONS[dtype] if not (self.exact and dtype == FLOAT and k == "sum")]

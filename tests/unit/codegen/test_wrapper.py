@@ -132,3 +132,10 @@ def test_tracebacks_show_the_generated_line():
 def test_symbolic_sizes(dynamic, check):
     check(lambda x, w: torch.relu(torch.mm(x, w)).sum(0) + x.shape[0], torch.randn(6, 5),
           torch.randn(5, 7), dynamic=dynamic)  # fmt: skip
+
+
+def test_an_arena_of_empty_buffers_only_has_an_address(check):
+    def program(x):
+        return torch.softmax(x, 0).flip(0).sum(1)
+
+    check(program, torch.randn(6, 0))

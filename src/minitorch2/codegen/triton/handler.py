@@ -321,7 +321,8 @@ class TritonHandler(OpsHandler[Value]):
         """16-bit floats are rounded to, but go on as float32."""
         target = compute_dtype(dtype)
         if x.number is not None and not (x.dtype.is_floating_point and not dtype.is_floating_point):
-            return self.constant(x.number, dtype)
+            whole = torch.tensor(x.number, dtype=x.dtype).to(dtype).item()
+            return self.constant(x.number if dtype.is_floating_point else whole, dtype)
         if dtype == torch.bool:
             return x if x.dtype == torch.bool else self._assign(f"{x.text} != 0", dtype, x.dims)
         text = x.text

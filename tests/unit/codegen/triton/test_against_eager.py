@@ -285,3 +285,13 @@ def test_index_out_of_range_is_an_error() -> None:
     for wrong in (10, -11):
         with pytest.raises(Exception, match=f"index {max(wrong, -1)} is out of bounds for size 10"):
             made.run([w, torch.tensor([3, wrong])])
+
+
+def test_constants_are_converted_like_other_values() -> None:
+    """A 2 that becomes a bool is 1 afterwards, and 300 does not fit 8 bits."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        two, many = torch.full((3,), 2), torch.full((3,), 300)
+        return x + two.to(torch.bool).to(torch.int64) + many.to(torch.int8).to(torch.int64)
+
+    check(program, torch.arange(3))
