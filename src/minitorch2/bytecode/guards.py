@@ -13,6 +13,7 @@ Grammar::
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
             | ShapeCondition(expression, symbols)
             | GradMode(enabled) | GlobalState(state)
+            | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
 
 A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
 guards do not otherwise interact. Each knows the checks it stands for, as text over the path that
@@ -451,7 +452,6 @@ class GradMode(Guard):
 
 STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("default dtype", torch.get_default_dtype),
-    ("autocast", torch._C._is_any_autocast_enabled),
     ("inference mode", torch.is_inference_mode_enabled),
     ("deterministic algorithms", torch._C._get_deterministic_algorithms),
     ("function modes", torch._C._len_torch_function_stack),
@@ -477,10 +477,48 @@ class GlobalState(Guard):
             yield Check(what, condition, actual, str(value))
 
 
-def global_state_guards() -> tuple[Guard, Guard]:
+def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
+    """The types of device for which autocast is on, and the dtype it casts to on each."""
+    return tuple(
+        (device_type, torch.get_autocast_dtype(device_type))
+        for device_type in torch._C._autocast_supported_devices()
+        if torch.is_autocast_enabled(device_type)
+    )
+
+
+@dataclass(frozen=True)
+class Autocasts(Guard):
+    """Autocast is on for these types of device, with these dtypes, and for no others."""
+
+    KIND = "AUTOCAST"
+    dtypes: tuple[tuple[str, torch.dtype], ...]
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(autocast_dtypes)}()"
+        condition = f"{actual} == {name(self.dtypes)}"
+        if not self.dtypes:
+            condition = f"not {name(torch._C._is_any_autocast_enabled)}()"
+        yield Check("autocast", condition, actual, str(self.dtypes))
+
+
+@dataclass(frozen=True)
+class AutocastDtype(Guard):
+    """The dtype that an autocast region uses which names none, in force or not."""
+
+    KIND = "AUTOCAST_DTYPE"
+    device_type: str
+    dtype: torch.dtype
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(torch.get_autocast_dtype)}({self.device_type!r})"
+        condition = f"{actual} is {name(self.dtype)}"
+        yield Check("autocast dtype", condition, actual, str(self.dtype))
+
+
+def global_state_guards() -> tuple[Guard, ...]:
     """Guards on the state of PyTorch as it is now."""
     state = tuple(reader() for _, reader in STATE_READERS)
-    return GradMode(torch.is_grad_enabled()), GlobalState(state)
+    return GradMode(torch.is_grad_enabled()), GlobalState(state), Autocasts(autocast_dtypes())
 
 
 def _short(value: object) -> str:

@@ -31,6 +31,34 @@ def test_entries_are_kept_and_tried_in_order():
     assert frames_of(compiled, (X, 1), (X, 2), (X + 1, 1)) == 0
 
 
+def test_another_autocast_dtype_is_captured_again():
+    """Only whether autocast was on used to be guarded: the casts of the first dtype stayed."""
+    compiled = minitorch2.compile(lambda x: x @ x, backend="aot_eager")
+    x = torch.randn(4, 4)
+    for dtype in (torch.bfloat16, torch.float16, torch.bfloat16):
+        with torch.autocast("cpu", dtype=dtype):
+            assert compiled(x).dtype is dtype
+            assert frames_of(compiled, (x,)) == 0
+    assert compiled(x).dtype is torch.float32
+
+
+def test_the_autocast_dtype_that_a_region_does_not_name_is_guarded():
+    def program(x):
+        later = torch.autocast("cpu")
+        with torch.autocast("cpu", dtype=torch.float16), later:
+            return x @ x
+
+    compiled = minitorch2.compile(program, backend="aot_eager")
+    x, before = torch.randn(4, 4), torch.get_autocast_dtype("cpu")
+    try:
+        for dtype in (torch.bfloat16, torch.float16):
+            torch.set_autocast_dtype("cpu", dtype)
+            assert compiled(x).dtype is program(x).dtype is dtype
+            assert frames_of(compiled, (x,)) == 0
+    finally:
+        torch.set_autocast_dtype("cpu", before)
+
+
 @pytest.mark.parametrize(
     "other",
     [

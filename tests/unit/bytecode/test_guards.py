@@ -215,6 +215,15 @@ def test_global_state(what: str, enter: Callable[[], object]) -> None:
     assert guards.check(0)
 
 
+def test_autocast_dtype() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        guards = compiled(*global_state_guards())
+        assert guards.check(0)
+        with torch.autocast("cpu", dtype=torch.float16):
+            assert failure(guards, 0) == "autocast"
+    assert failure(guards, 0) == "autocast"
+
+
 def test_default_dtype_and_determinism() -> None:
     guards = compiled(*global_state_guards())
     torch.set_default_dtype(torch.float64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from minitorch2.bytecode.guards import AutocastDtype
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.classes import constructs
@@ -184,7 +185,17 @@ def make_autocast(
         raise_observed(TypeError, "autocast() missing 1 required argument: 'device_type'")
     if not values["enabled"]:
         values["enabled"] = False
+    if values["dtype"] is None and torch.amp.is_autocast_available(values["device_type"]):
+        values["dtype"] = _default_dtype(evaluator, values["device_type"])
     return AutocastVariable(values)
+
+
+def _default_dtype(evaluator: Evaluator, device_type: str) -> torch.dtype:
+    """The dtype now in force; unless the program itself has set it, graphs rely on it."""
+    dtype = torch.get_autocast_dtype(device_type)
+    if not evaluator.capture.autocasts:
+        evaluator.capture.add_guard(AutocastDtype(device_type, dtype))
+    return dtype
 
 
 class EnteredAutocast(VariableTracker):
