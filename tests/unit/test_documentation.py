@@ -1,6 +1,5 @@
 """The machinery of the documentation: a page that lies must fail."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,9 +33,14 @@ anything ...
 @pytest.fixture
 def run_page(tmp_path):
     pytest.importorskip("sybil")
-    shutil.copy(DOCS / "conftest.py", tmp_path)
 
-    def run(first: str, second: str, *options: str) -> tuple[int, str]:
+    def run(
+        first: str, second: str, *options: str, python: tuple[int, int] = sys.version_info[:2]
+    ) -> tuple[int, str]:
+        """The exit status and the page then, if pages showed what this Python prints."""
+        conftest = (DOCS / "conftest.py").read_text()
+        shown = f"SHOWN_PYTHON = {python}"
+        (tmp_path / "conftest.py").write_text(conftest.replace("SHOWN_PYTHON = (3, 11)", shown))
         page = tmp_path / "page.md"
         page.write_text(PAGE.format(first=first, second=second))
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
@@ -53,6 +57,10 @@ def test_a_true_page_passes(run_page):
 @pytest.mark.parametrize(("first", "second"), [("two 3", "3"), ("two 2", "4")])
 def test_a_wrong_output_fails(run_page, first, second):
     assert run_page(first, second)[0] == 1
+
+
+def test_the_outputs_of_another_python_are_not_compared(run_page):
+    assert run_page("two 3", "4", python=(3, 10))[0] == 0
 
 
 def test_update_writes_what_was_printed(run_page):

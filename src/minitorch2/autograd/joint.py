@@ -10,12 +10,13 @@ section 3.9; the slides' ``graph(x, g_z)``)::
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._pytree import TreeSpec, tree_flatten
 
 from minitorch2.autograd.epilogue import (
@@ -100,7 +101,7 @@ class _ProgramTracer:
 
     def trace(self, differentiate: bool) -> TracedProgram:
         self._make_inputs(differentiate)
-        with _tracing_state(), torch.set_grad_enabled(differentiate), self.tracer:
+        with self._state(), torch.set_grad_enabled(differentiate), self.tracer:
             output = _SourceInterpreter(self.module, self.tracer).run(*self.values)
         results, output_spec = tree_flatten(output)
         epilogue = self._plan(results)
@@ -123,6 +124,11 @@ class _ProgramTracer:
             output_spec=output_spec,
             symbols=self._symbols(),
         )
+
+    def _state(self, autocast: bool = True) -> AbstractContextManager[None]:
+        """PyTorch's state while the program or its gradients run."""
+        symbolic = any(isinstance(v, torch.SymInt) or _is_symbolic(v) for v in self.values)
+        return _tracing_state(autocast, symbolic)
 
     def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
         """Each size symbol of the inputs as the SymInt that carries it."""
@@ -292,7 +298,7 @@ class _ProgramTracer:
         heads = [self.heads[index] for index in tangent_outputs]
         tangents = [self._tangent(index, self.heads[index]) for index in tangent_outputs]
         wanted = [x for x in self.leaves if isinstance(x, torch.Tensor) and x.requires_grad]
-        with _tracing_state(autocast=False), torch.autograd.set_multithreading_enabled(False):
+        with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
             self.tracer.follows_autograd = True
             with self.tracer:
                 found = iter(torch.autograd.grad(heads, wanted, tangents, allow_unused=True))
@@ -316,13 +322,15 @@ class _ProgramTracer:
 def _fake_input(converter: FakeConverter, node: Node, example: Any) -> Any:
     """The fake of an example input: the capture's own where that has symbolic sizes."""
     captured = node.meta.get("val")
-    if isinstance(captured, torch.SymInt) or (
-        isinstance(captured, FakeTensor) and captured.is_symbolic
-    ):
+    if isinstance(captured, torch.SymInt) or _is_symbolic(captured):
         return fake_like(captured) if isinstance(captured, FakeTensor) else captured
     if isinstance(example, FakeTensor):
         return fake_like(example)
     return converter.convert(example) if isinstance(example, torch.Tensor) else example
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(value, FakeTensor) and value.is_symbolic
 
 
 def _dense_like(head: FakeTensor) -> FakeTensor:
@@ -362,13 +370,19 @@ _AS_NON_LEAF = "_AsNonLeafBackward"
 
 
 @contextmanager
-def _tracing_state(autocast: bool = True) -> Iterator[None]:
-    """Keep the caller's grad mode whatever the program sets; no autocast cache of fake tensors."""
+def _tracing_state(autocast: bool, symbolic: bool) -> Iterator[None]:
+    """Keep the caller's grad mode whatever the program sets; no autocast cache of fake tensors.
+
+    With ``symbolic`` sizes, composite operators run in their Python form: the C++ form of some
+    (``matmul`` before torch 2.13) asks for sizes that are plain integers.
+    """
     cached, enabled = torch.is_autocast_cache_enabled(), torch.is_grad_enabled()
     with ExitStack() as stack:
         for device in ("cpu", "cuda"):
             if not autocast and torch.is_autocast_enabled(device):
                 stack.enter_context(torch.autocast(device, enabled=False))
+        if symbolic:
+            stack.enter_context(enable_python_dispatcher())
         torch.set_autocast_cache_enabled(False)
         try:
             yield
