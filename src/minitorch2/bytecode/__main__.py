@@ -3,6 +3,8 @@ residual code, with a backend that runs each graph as it is.
 """
 
 import sys
+from types import FunctionType
+from typing import cast
 
 import torch
 
@@ -31,7 +33,7 @@ def main() -> None:
     for instruction in disassemble(toy_example.__code__):
         sys.stdout.write(f"{instruction}\n")
     with stages.collect() as log:
-        fast = Dispatcher(Region(run_as_captured), toy_example).as_function()
+        fast = Dispatcher(Region(run_as_captured), cast(FunctionType, toy_example)).as_function()
         for b in (torch.ones(10), -torch.ones(10)):
             fast(torch.randn(10), b)
     for stage in log.stages:

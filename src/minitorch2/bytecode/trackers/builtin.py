@@ -11,11 +11,12 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import fold, literal
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.symbolic import compute
 
 if TYPE_CHECKING:
@@ -67,12 +68,8 @@ PURE: Final = _functions_of(math, cmath, operator) | {
 """Functions that fold on constants: no effects, and the same answer each time."""
 
 
-class BuiltinVariable(VariableTracker):
+class BuiltinVariable(KnownObjectVariable):
     """A function written in C, or one of the standard library that has a rule."""
-
-    def __init__(self, value: Any, **options: Any) -> None:
-        super().__init__(**options)
-        self.value = value
 
     def __repr__(self) -> str:
         return f"BuiltinVariable({self.name})"
@@ -81,15 +78,6 @@ class BuiltinVariable(VariableTracker):
     def name(self) -> str:
         """The function's qualified name."""
         return str(getattr(self.value, "__qualname__", self.value))
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def hash_key(self) -> Hashable:
-        return ("object", id(self.value))
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):

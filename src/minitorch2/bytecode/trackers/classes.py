@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import operator
 import types
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -29,6 +29,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     is_trusted,
 )
 from minitorch2.bytecode.trackers.exceptions import ExceptionVariable
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.mapping import DictVariable
 from minitorch2.bytecode.trackers.nn_module import ModuleVariable
@@ -62,21 +63,13 @@ def constructs(*classes: type) -> Callable[[Constructor], Constructor]:
     return register
 
 
-class ClassVariable(VariableTracker):
+class ClassVariable(KnownObjectVariable):
     """A class."""
 
-    def __init__(self, value: type, **options: Any) -> None:
-        super().__init__(**options)
-        self.value = value
+    value: type
 
     def __repr__(self) -> str:
         return f"ClassVariable({self.value.__qualname__})"
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def hash_key(self) -> Hashable:
-        return ("object", id(self.value))
 
     def is_constant(self) -> bool:
         return True
@@ -88,9 +81,6 @@ class ClassVariable(VariableTracker):
         if self.value in (bool, int, float, complex):
             return self.value
         return super().as_argument()
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
         if issubclass(self.value, enum.Enum):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import types
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.guards import AttributeGuard
 from minitorch2.bytecode.observed import raise_observed
@@ -14,29 +12,19 @@ from minitorch2.bytecode.sources import AttributeSource, FixedAttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.constant import literal
 from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
 
 
-class PythonModuleVariable(VariableTracker):
+class PythonModuleVariable(KnownObjectVariable):
     """A module. The attributes of PyTorch and the standard library count as fixed."""
 
-    def __init__(self, value: types.ModuleType, **options: Any) -> None:
-        super().__init__(**options)
-        self.value = value
+    value: types.ModuleType
 
     def __repr__(self) -> str:
         return f"PythonModuleVariable({self.value.__name__})"
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def hash_key(self) -> Hashable:
-        return ("object", id(self.value))
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         effects = evaluator.capture.side_effects

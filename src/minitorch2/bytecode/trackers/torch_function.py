@@ -8,7 +8,7 @@ Anything else is evaluated like user code if it is Python, or breaks the graph.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -18,6 +18,7 @@ from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, fold, literal
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.mapping import DictVariable
 from minitorch2.bytecode.trackers.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
@@ -148,24 +149,11 @@ def _is_scripting_query(value: object) -> bool:
     return module.startswith("torch.") and getattr(value, "__name__", "") in _SCRIPTING
 
 
-class TorchVariable(VariableTracker):
+class TorchVariable(KnownObjectVariable):
     """One of PyTorch's functions (slides: ``TorchVariable(value=torch.abs, source=...)``)."""
-
-    def __init__(self, value: Any, **options: Any) -> None:
-        super().__init__(**options)
-        self.value = value
 
     def __repr__(self) -> str:
         return f"TorchVariable(value={self.value}, source={self.source})"
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def hash_key(self) -> Hashable:
-        return ("object", id(self.value))
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         value = getattr(self.value, name)
