@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.guards import AttributeGuard
