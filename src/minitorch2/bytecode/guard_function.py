@@ -14,20 +14,21 @@ PyTorch 2 paper, section 3.3.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType
 from typing import cast
 
 from minitorch2.bytecode.guards import Check, Guard
-from minitorch2.bytecode.sources import LocalSource, Source, StepSource
+from minitorch2.bytecode.sources import LocalSource, RootSource, Source, StepSource
 
 GuardFunction = Callable[..., bool]
 
 # What following a path may raise when the world has changed: that is a failed guard, not an error.
-_PATH_ERRORS = "(AttributeError, LookupError, NameError, TypeError, ValueError)"
+_PATH_ERRORS = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def compile_guards(
         references: the objects behind the names of `ReferenceSource`.
     """
     unique = tuple(dict.fromkeys(guards))
-    body = _Body(references or {})
+    body = _Body(references or {}, _root_names(unique))
     for guard in unique:
         body.add(guard)
     header = f"def guard({_parameters(function)}):"
@@ -117,8 +118,9 @@ def compile_guards(
 class _Body:
     """Collects the lines of the function: paths first loaded where they are first needed."""
 
-    def __init__(self, references: Mapping[str, object]) -> None:
+    def __init__(self, references: Mapping[str, object], taken: Set[str]) -> None:
         self.constants: dict[str, object] = dict(references)
+        self._taken = taken
         self.checks: list[tuple[Guard, Check]] = []
         self._lines: list[str | Check] = []
         self._temporaries: dict[Source, str] = {}
@@ -137,13 +139,20 @@ class _Body:
         if isinstance(source, LocalSource):
             return source.name
         if isinstance(source, StepSource):
-            text = source.step(self.path(source.of))
+            text = self._with_real_builtin(source.step(self.path(source.of)))
         else:
             text = source.expression()
         temporary = f"__t{len(self._temporaries)}"
         self._lines.append(f"{temporary} = {text}")
         self._temporaries[source] = temporary
         return temporary
+
+    def _with_real_builtin(self, text: str) -> str:
+        """A step such as ``type(base)``, whatever the user's module means by ``type``."""
+        function, bracket, rest = text.partition("(")
+        if not bracket or not hasattr(builtins, function):
+            return text
+        return f"{self.name(getattr(builtins, function))}({rest}"
 
     def name(self, value: object) -> str:
         """How the function names an object: a literal if it has one, else a private constant."""
@@ -152,6 +161,8 @@ class _Body:
         if id(value) not in self._names:
             hint = re.sub(r"\W+", "_", getattr(value, "__name__", type(value).__name__))
             name = f"_{hint}_{len(self._names)}"
+            while name in self._taken:
+                name = f"_{name}"
             self._names[id(value)] = name
             self.constants[name] = value
         return self._names[id(value)]
@@ -161,7 +172,7 @@ class _Body:
             line if isinstance(line, str) else f"if not ({line.condition}): return False"
             for line in self._lines
         ]
-        return _tried(yes_or_no or ["pass"], "return False", "return True")
+        return self._tried(yes_or_no, "return False", "return True")
 
     def explaining_lines(self) -> list[str]:
         lines, number = ["_at = 0"], 0
@@ -172,12 +183,18 @@ class _Body:
                 lines += [f"_at = {number}"]
                 lines += [f"if not ({line.condition}): return {number}, {line.actual}"]
                 number += 1
-        return _tried(lines, "return _at, _error", "return None")
+        return self._tried(lines, "return _at, _error", "return None")
+
+    def _tried(self, lines: Sequence[str], failure: str, success: str) -> list[str]:
+        body = [f"        {line}" for line in [*lines, success]]
+        errors = self.name(_PATH_ERRORS)
+        return ["    try:", *body, f"    except {errors} as _error:", f"        {failure}"]
 
 
-def _tried(lines: Sequence[str], failure: str, success: str) -> list[str]:
-    body = [f"        {line}" for line in [*lines, success]]
-    return ["    try:", *body, f"    except {_PATH_ERRORS} as _error:", f"        {failure}"]
+def _root_names(guards: Iterable[Guard]) -> set[str]:
+    """The variables of the user's that guards read."""
+    roots = {source.root() for guard in guards for source in guard.sources()}
+    return {root.name for root in roots if isinstance(root, RootSource)}
 
 
 def _parameters(function: FunctionType) -> str:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import SourceLine
 
 Name = Callable[[object], str]
-"""Gives an object that a check compares with a name that the guard function can read."""
+"""Gives an object that a check needs a name that only the guard function reads: what it compares
+with, and the builtins it calls, which the user's module may have redefined."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ class TensorMatch(SourceGuard):
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         m = self.metadata
-        yield Check("class", f"type({path}) is {name(m.cls)}", f"type({path})", str(m.cls))
+        kind = f"{name(type)}({path})"
+        yield Check("class", f"{kind} is {name(m.cls)}", kind, str(m.cls))
         yield Check("dtype", f"{path}.dtype is {name(m.dtype)}", f"{path}.dtype", str(m.dtype))
         yield _device_check(path, m.device, name)
         yield _requires_grad_check(path, m.requires_grad)
@@ -231,7 +233,7 @@ class IdMatch(SourceGuard):
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         value = self.held()
         weak = isinstance(self.held, weakref.ref)
-        condition = f"id({path}) == {self.identity}" if weak else f"{path} is {name(value)}"
+        condition = f"{name(id)}({path}) == {self.identity}" if weak else f"{path} is {name(value)}"
         yield Check("identity", condition, path, _short(value))
 
     def watched(self) -> object | None:
@@ -254,7 +256,8 @@ class TypeMatch(SourceGuard):
     cls: type
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        yield Check("type", f"type({path}) is {name(self.cls)}", f"type({path})", str(self.cls))
+        actual = f"{name(type)}({path})"
+        yield Check("type", f"{actual} is {name(self.cls)}", actual, str(self.cls))
 
 
 @dataclass(frozen=True)
@@ -280,9 +283,9 @@ def constant_match(source: Source, value: object, user_line: SourceLine | None =
 def _constant_condition(path: str, value: object, name: Name) -> str:
     if isinstance(value, bool | torch.dtype | torch.layout) or value is Ellipsis:
         return f"{path} is {name(value)}"
-    same_type = f"type({path}) is {name(type(value))}"
+    same_type = f"{name(type)}({path}) is {name(type(value))}"
     if isinstance(value, float | complex) and not _plain_float(value):
-        return f"{same_type} and repr({path}) == {repr(value)!r}"
+        return f"{same_type} and {name(repr)}({path}) == {repr(value)!r}"
     return f"{same_type} and {path} == {name(value)}"
 
 
@@ -312,7 +315,7 @@ class LengthMatch(SourceGuard):
     length: int
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        actual = f"len({path})"
+        actual = f"{name(len)}({path})"
         yield Check("length", f"{actual} == {self.length}", actual, str(self.length))
 
 
@@ -361,7 +364,7 @@ class AttributeGuard(SourceGuard):
     present: bool
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        actual = f"hasattr({path}, {self.attribute!r})"
+        actual = f"{name(hasattr)}({path}, {self.attribute!r})"
         condition = actual if self.present else f"not {actual}"
         yield Check(f"attribute {self.attribute}", condition, actual, str(self.present))
 
@@ -395,7 +398,8 @@ class DistinctObjects(Guard):
         return self.members
 
     def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"len({{{', '.join(f'id({path})' for path in paths)}}})"
+        identities = ", ".join(f"{name(id)}({path})" for path in paths)
+        actual = f"{name(len)}({{{identities}}})"
         if len(paths) == 2:
             actual = f"2 - ({paths[0]} is {paths[1]})"
         yield Check("distinct", f"{actual} == {len(paths)}", actual, str(len(paths)))
@@ -413,7 +417,7 @@ class DistinctStorages(Guard):
 
     def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
         pointers = ", ".join(f"{path}.untyped_storage()._cdata" for path in paths)
-        actual = f"len({{{pointers}}})"
+        actual = f"{name(len)}({{{pointers}}})"
         yield Check("distinct storages", f"{actual} == {len(paths)}", actual, str(len(paths)))
 
 

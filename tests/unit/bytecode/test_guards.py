@@ -37,6 +37,7 @@ from minitorch2.bytecode.sources import (
     ItemSource,
     LocalSource,
     Source,
+    TypeSource,
 )
 
 A, B = LocalSource("a"), LocalSource("b")
@@ -283,6 +284,33 @@ def test_globals_and_cells_of_the_function() -> None:
     other = made.bind(six)
     assert not other.check(1) and failure(other, 1) == "constant"
     assert made.bind(outer(5)).check(1)
+
+
+def test_builtins_are_the_real_ones_whatever_the_module_defines() -> None:
+    code = compile("def f(a): ...", "user.py", "exec")
+    module: dict[str, object] = {}
+    exec(code, module)
+    value, limits = Subclass.__new__(Subclass), [1, 2]
+    guards = [
+        TypeMatch(A, Subclass),
+        id_match(A, value),
+        AttributeGuard(A, "missing", False),
+        TypeMatch(TypeSource(A), type(Subclass)),
+        constant_match(AttributeSource(A, "not a name"), 0.0),
+        LengthMatch(GlobalSource("_len_0"), 2),
+    ]
+    setattr(value, "not a name", 0.0)
+    module["_len_0"] = limits
+    wrong = lambda *_: pytest.fail("a builtin of the user's module")  # noqa: E731
+    for name in ("type", "id", "len", "hasattr", "getattr", "repr", "TypeError", "LookupError"):
+        module[name] = wrong
+    function = module["f"]
+    assert isinstance(function, types.FunctionType)
+    made = compile_guards(guards, function)
+    assert made.check(value)
+    assert not made.check(3) and made.explain(3) is not None
+    limits.append(3)
+    assert failure(made, value) == "length"
 
 
 def test_watched_objects_are_those_known_by_id() -> None:
