@@ -94,8 +94,18 @@ class Program:
         box = function.__globals__["Box"](y + 1)
         return [x, y, variant % 3, [1, -2, variant], {"a": 1, "b": x * 2}, box]
 
-    def check(self, compile: Callable[[Any], Callable[..., Any]], variants: int = 3) -> None:
+    def check(
+        self,
+        compile: Callable[[Any], Callable[..., Any]],
+        variants: int = 3,
+        tolerance: float = 0.0,
+    ) -> None:
         """Compare a compiler with plain CPython on several arguments, each twice.
+
+        Args:
+            compile: the compiler; it may change the function's globals when its result is called.
+            variants: how many different arguments.
+            tolerance: absolute and relative difference allowed between numbers of tensors.
 
         Raises:
             AssertionError: a caller can tell the two apart.
@@ -107,7 +117,7 @@ class Program:
             given_args = self.arguments(original, variant)
             wanted = observe(plain, wanted_args, [wanted_args, _globals(plain)])
             given = observe(compiled, given_args, [given_args, _globals(original)])
-            assert_same_observation(given, wanted)
+            assert_same_observation(given, wanted, tolerance)
 
 
 def _globals(function: FunctionType) -> dict[str, object]:
