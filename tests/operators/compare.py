@@ -17,14 +17,11 @@ from typing import Any
 import torch
 from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.autograd import aot_autograd
-from minitorch2.backends import lookup_backend
-from minitorch2.errors import UnsupportedError
-from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import lower_graph
@@ -167,8 +164,6 @@ def _judged(outcome: Outcome) -> Outcome:
     if not outcome.samples:
         return outcome
     fell_back = [name for name in ("fallbacks", "graph_breaks") if outcome.counts[name]]
-    if outcome.counts["by hand"] and outcome.counts["graphs"]:
-        fell_back = [name for name in ("fallbacks",) if outcome.counts[name]]
     if not outcome.counts["graphs"]:
         fell_back.append("no graph")
     outcome.status = "fallback" if fell_back else "pass"
@@ -220,12 +215,6 @@ def check_sample(
     has_values = op.name not in UNDEFINED
     with stages.collect() as log, config.patch(suppress_errors=False):
         _assert_same(observe(fast, inputs, process, backward), wanted, has_values)
-        if not log.counts["graphs"]:
-            log.counts["by hand"] += 1
-            fast = compiled_by_hand(function, inputs, backend)
-            if fast is not None:
-                log.counts["graphs"] += 1
-                _assert_same(observe(fast, inputs, process, backward), wanted, has_values)
     counts.update(log.counts)
     return True
 
@@ -233,30 +222,6 @@ def check_sample(
 def _assert_same(given: Any, wanted: Any, has_values: bool) -> None:
     for part, left, right in zip(("result", "gradient", "argument"), given, wanted, strict=True):
         assert_equal(left, right, part, has_values)
-
-
-def compiled_by_hand(operator: Call, inputs: Any, backend: str) -> Call | None:
-    """A graph that calls the operator, through the backend: where capture gives no graph.
-
-    None if the backend cannot have it either.
-    """
-    leaves, structure = tree_flatten(inputs)
-    graph = Graph()
-    nodes = [graph.placeholder(f"x{i}") if isinstance(leaf, torch.Tensor) else leaf
-             for i, leaf in enumerate(leaves)]  # fmt: skip
-    args, kwargs = tree_unflatten(nodes, structure)
-    graph.output((graph.call_function(operator, args, kwargs),))
-    module = GraphModule(graph)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tensors = _tensors((args, kwargs))
-        return lookup_backend(BACKENDS[backend])(module, tensors)(*tensors)[0]
-
-    try:
-        call(*inputs[0], **inputs[1])
-    except UnsupportedError:
-        return None
-    return call
 
 
 def observe(function: Call, inputs: Any, process: Call, backward: bool) -> tuple[Any, Any, Any]:

@@ -58,15 +58,19 @@ def silu_backward(grad: Tensor, x: Tensor) -> Tensor:
 
 @register_decomposition(aten.sigmoid_backward.default)
 @in_float32
-def sigmoid_backward(grad: Tensor, y: Tensor) -> Tensor:
-    """``grad * y * (1 - y)``."""
+def sigmoid_backward(grad: Tensor, y: Tensor) -> Any:
+    """``grad * y * (1 - y)``; of complex numbers, it stays an operator."""
+    if y.is_complex():
+        return NotImplemented
     return grad * (y * (1.0 - y))
 
 
 @register_decomposition(aten.tanh_backward.default)
 @in_float32
-def tanh_backward(grad: Tensor, y: Tensor) -> Tensor:
-    """``grad * (1 - y^2)``."""
+def tanh_backward(grad: Tensor, y: Tensor) -> Any:
+    """``grad * (1 - y^2)``; of complex numbers, it stays an operator."""
+    if y.is_complex():
+        return NotImplemented
     return grad * (1.0 - y * y)
 
 
@@ -84,7 +88,9 @@ def threshold_backward(grad: Tensor, x: Tensor, limit: float) -> Tensor:
 
 @register_decomposition(aten.hardtanh.default)
 def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
-    """``x`` clamped to [low, high]."""
+    """``x`` clamped to [low, high]; of integers, by the integer parts of the limits."""
+    if not x.dtype.is_floating_point:
+        low, high = int(low), int(high)
     return torch.clamp(x, low, high)
 
 

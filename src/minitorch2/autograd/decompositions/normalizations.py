@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitorch2.autograd.decompositions.precision import widen
+from minitorch2.autograd.decompositions.precision import as_float, widen
 from minitorch2.autograd.decompositions.registry import register_decomposition
 
 aten = torch.ops.aten
@@ -103,8 +103,9 @@ def native_group_norm_backward(
     grad_x = (
         _mean_gradient(scaled, x_hat, rstd[:, :, None, None], [2, 3]).reshape(x.shape).to(x.dtype)
     )
-    grad_weight = (g * x_hat).sum([0, 3]).reshape(c).to(x.dtype) if mask[1] else None
-    grad_bias = g.sum([0, 3]).reshape(c).to(x.dtype) if mask[2] else None
+    dtype = x.dtype if weight is None else weight.dtype
+    grad_weight = (g * x_hat).sum([0, 3]).reshape(c).to(dtype) if mask[1] else None
+    grad_bias = g.sum([0, 3]).reshape(c).to(dtype) if mask[2] else None
     return (grad_x if mask[0] else None), grad_weight, grad_bias
 
 
@@ -184,8 +185,9 @@ def native_batch_norm_backward(
     x_hat = (widen(x) - _given(mean).reshape(shape)) * scale
     scaled = wide if weight is None else wide * weight.reshape(shape)
     grad_x = _mean_gradient(scaled, x_hat, scale, dims) if training else scaled * scale
-    grad_weight = (wide * x_hat).sum(dims) if mask[1] else None
-    grad_bias = wide.sum(dims) if mask[2] else None
+    dtype = x.dtype if weight is None else weight.dtype
+    grad_weight = (wide * x_hat).sum(dims).to(dtype) if mask[1] else None
+    grad_bias = wide.sum(dims).to(dtype) if mask[2] else None
     return (grad_x.to(x.dtype) if mask[0] else None), grad_weight, grad_bias
 
 
@@ -251,8 +253,11 @@ def log_softmax_backward(grad: Tensor, y: Tensor, dim: int, input_dtype: torch.d
 
 
 @register_decomposition(aten.logsumexp.default)
-def logsumexp(x: Tensor, dim: Sequence[int], keepdim: bool = False) -> Tensor:
+def logsumexp(x: Tensor, dim: Sequence[int], keepdim: bool = False) -> Any:
     """``log(sum(exp(x)))`` without overflow."""
+    if x.is_complex():
+        return NotImplemented
+    x = as_float(x)
     wide = widen(x)
     largest = torch.amax(wide, list(dim), keepdim=True)
     largest = torch.where(torch.abs(largest) == math.inf, 0.0, largest)

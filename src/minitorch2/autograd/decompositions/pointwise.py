@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitorch2.autograd.decompositions.precision import in_float32
+from minitorch2.autograd.decompositions.precision import as_float, in_float32
 from minitorch2.autograd.decompositions.registry import register_decomposition
 
 aten = torch.ops.aten
@@ -95,6 +95,7 @@ def xlogy(x: Tensor, y: Tensor) -> Tensor:
 @in_float32
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     """``log(x / (1 - x))``."""
+    x = as_float(x)
     x = x if eps is None else torch.clamp(x, eps, 1.0 - eps)
     return torch.log(x / (1.0 - x))
 

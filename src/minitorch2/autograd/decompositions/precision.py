@@ -18,6 +18,12 @@ def widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float32) if tensor.dtype in _HALF else tensor
 
 
+def as_float(tensor: torch.Tensor) -> torch.Tensor:
+    """Integers and bools in the default dtype, others as they are."""
+    exact = tensor.dtype.is_floating_point or tensor.is_complex()
+    return tensor if exact else tensor.to(torch.get_default_dtype())
+
+
 def in_float32(function: Function) -> Function:
     """Widen half-precision arguments of a decomposition and round its results to the first
     argument's dtype.

@@ -45,8 +45,10 @@ def mean_dim(
 @register_decomposition(aten.var_mean.correction)
 def var_mean(
     x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
+) -> Any:
     """Two passes: the mean, then the mean of squared distances (no cancellation)."""
+    if x.is_complex():
+        return NotImplemented
     dims, wide = _dims(x, dim), widen(x)
     count = _count(x, dims)
     average = wide.sum(dims, keepdim=True) / count
@@ -63,24 +65,30 @@ def var_mean(
 @register_decomposition(aten.var.correction)
 def var(
     x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Tensor:
+) -> Any:
     """Variance with ``count - correction`` degrees of freedom."""
+    if x.is_complex():
+        return NotImplemented
     return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
 @register_decomposition(aten.std.correction)
 def std(
     x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Tensor:
+) -> Any:
     """Square root of the variance."""
+    if x.is_complex():
+        return NotImplemented
     return torch.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
 
 
 @register_decomposition(aten.std_mean.correction)
 def std_mean(
     x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
+) -> Any:
     """Standard deviation and mean."""
+    if x.is_complex():
+        return NotImplemented
     variance, average = var_mean(x, dim, correction=correction, keepdim=keepdim)
     return torch.sqrt(variance), average
 

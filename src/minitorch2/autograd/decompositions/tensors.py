@@ -114,13 +114,30 @@ def _full_as(x: Tensor, size: Sequence[int], value: Any, options: dict[str, Any]
 
 
 def _like(x: Tensor, value: Any, options: dict[str, Any]) -> Tensor:
-    layout = options.get("memory_format")
-    dense = x.is_contiguous() or layout is torch.contiguous_format
-    if not dense:
-        order = sorted(range(x.dim()), key=lambda d: -x.stride()[d])
-        plain = _full_as(x, [x.shape[d] for d in order], value, options)
-        return plain.permute([order.index(d) for d in range(x.dim())])
-    return _full_as(x, x.shape, value, options)
+    order = _storage_order(x, options.get("memory_format") or torch.preserve_format)
+    if order == list(range(x.dim())):
+        return _full_as(x, x.shape, value, options)
+    plain = _full_as(x, [x.shape[d] for d in order], value, options)
+    return plain.permute([order.index(d) for d in range(x.dim())])
+
+
+def _storage_order(x: Tensor, layout: torch.memory_format) -> list[int]:
+    """The dimensions of a new tensor like ``x``, outermost in memory first.
+
+    Those of ``x`` are preserved only if its elements fill its memory.
+    """
+    plain = list(range(x.dim()))
+    if layout in (torch.channels_last, torch.channels_last_3d):
+        return [0, *plain[2:], 1]
+    if layout is torch.contiguous_format or x.is_contiguous():
+        return plain
+    order = sorted(plain, key=lambda d: -x.stride()[d])
+    expected: Any = 1
+    for d in reversed(order):
+        if x.shape[d] != 1 and x.stride()[d] != expected:
+            return plain
+        expected = expected * x.shape[d]
+    return order
 
 
 @register_decomposition(aten.zeros_like.default)
@@ -249,6 +266,8 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 
     """``beta * x + alpha * (a @ b)``; with ``beta == 0``, ``x`` is not read, so its NaNs are not
     either.
     """
+    if not x.dtype.is_floating_point and not x.is_complex():
+        beta, alpha = int(beta), int(alpha)  # integers scale by the integer part
     product = torch.bmm(a, b)
     product = product if alpha == 1 else product * alpha
     if beta == 0:

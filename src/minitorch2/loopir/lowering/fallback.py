@@ -17,7 +17,7 @@ from minitorch2.graph.symbols import expr_of
 from minitorch2.logs import get_logger
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import ExternKernel, MultiOutput, current_table
-from minitorch2.loopir.layout import FixedLayout, Layout
+from minitorch2.loopir.layout import FixedLayout, Layout, contiguous_strides
 
 _LOGGER = get_logger(__name__)
 
@@ -102,13 +102,11 @@ def realize_arguments(argument: Any, reader: str) -> Any:
 
 
 def fixed_layout_of(fake: torch.Tensor) -> FixedLayout:
-    """The layout that the operator's meta kernel promises."""
-    return FixedLayout(
-        fake.device,
-        fake.dtype,
-        tuple(map(expr_of, fake.shape)),
-        tuple(map(expr_of, fake.stride())),
-    )
+    """The layout that the operator's meta kernel promises; an expanded view is copied whole."""
+    size, stride = tuple(map(expr_of, fake.shape)), tuple(map(expr_of, fake.stride()))
+    if any(step == 0 and extent != 1 for extent, step in zip(size, stride)):
+        stride = contiguous_strides(size)
+    return FixedLayout(fake.device, fake.dtype, size, stride)
 
 
 def _tensors_in(fake: Any) -> Any:

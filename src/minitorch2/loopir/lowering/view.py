@@ -268,8 +268,8 @@ def _register_copy(name: str, overload: str) -> None:
     rule = LOWERINGS[getattr(getattr(aten, name), overload)]
 
     @lowering(getattr(getattr(aten, f"{name}_copy"), overload))
-    def copied(*args: Any) -> Any:
-        result = rule(*args)
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        result = rule(*args, **kwargs)
         return tuple(box.copy() for box in result) if isinstance(result, tuple) else result.copy()
 
 
