@@ -10,7 +10,11 @@ from minitorch2.loopir.schedule import Capabilities
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
 from tests.unit.codegen.aten_graph import record
 
-UNFUSED = Capabilities(fuses_reduction_broadcast_reduction=False, fuses_horizontally=False)
+FUSIONS = [
+    numba_capabilities(),
+    Capabilities(fuses_reduction_broadcast_reduction=False, fuses_horizontally=False),
+    Capabilities(max_fusion_size=1),  # all results are in memory, which is reused
+]
 
 
 def assert_same(results, expected):
@@ -21,7 +25,7 @@ def assert_same(results, expected):
 
 
 @settings(max_examples=60, deadline=None)
-@given(loop_graphs(), st.sampled_from([numba_capabilities(), UNFUSED]))
+@given(loop_graphs(), st.sampled_from(FUSIONS))
 def test_kernels_agree_with_the_interpreter(example: LoopGraph, capabilities):
     expected = interpret(example.graph, example.inputs)
     results = compile_lowered(example.graph, capabilities)(list(example.inputs))

@@ -80,7 +80,7 @@ def loop_graphs(
     outputs = [b for b in computed if b.name in kept]  # memory of the others may be reused
     graph = LoweredGraph(
         [b for b in maker.buffers if isinstance(b, InputBuffer)],
-        computed,
+        list(computed),
         [BufferView(buffer, buffer.fixed_layout()) for buffer in outputs],
     )
     return LoopGraph(graph, inputs)
