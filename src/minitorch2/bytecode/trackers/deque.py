@@ -10,6 +10,7 @@ from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.constant import ConstantVariable, register_literal
+from minitorch2.bytecode.trackers.iterator import GuardedIterator
 from minitorch2.bytecode.trackers.sequence import (
     ListVariable,
     SequenceVariable,
@@ -45,6 +46,11 @@ class DequeVariable(ListVariable):
         if self.maxlen is not None and len(self.elements) > self.maxlen:
             extra = len(self.elements) - self.maxlen
             del self.elements[slice(-extra, None) if left else slice(extra)]
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        message = "deque mutated during iteration"
+        cls: type = type(iter(deque()))
+        return GuardedIterator(self, self.realized()[:], lambda: self.elements, message, cls)
 
     def py_append(self, evaluator: Evaluator, item: VariableTracker) -> None:
         super().py_append(evaluator, item)

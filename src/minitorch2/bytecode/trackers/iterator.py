@@ -7,12 +7,12 @@ graph break.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import chain, count, islice, repeat
 from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.observed import ObservedError, raise_observed
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, register_literal
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 
@@ -103,6 +103,58 @@ class SequenceIterator(IteratorVariable):
         if self.cls is type(iter(())):
             return f"iter(({', '.join(rest)}{',' if len(rest) == 1 else ''}))"
         return f"iter([{', '.join(rest)}])"
+
+
+class GuardedIterator(SequenceIterator):
+    """Over a container that must keep its size meanwhile: a set or a deque.
+
+    Args:
+        owner: the container.
+        elements: what it holds now, in the order of iteration.
+        present: gives what it holds at each step.
+        message: of the RuntimeError that CPython raises when the size is another.
+    """
+
+    def __init__(
+        self,
+        owner: VariableTracker,
+        elements: Sequence[VariableTracker],
+        present: Callable[[], Iterable[VariableTracker]],
+        message: str,
+        cls: type = LIST_ITERATOR,
+    ) -> None:
+        super().__init__(elements, cls)
+        self.owner, self.present, self.message = owner, present, message
+        self.before = list(present())
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self._has_new_size():
+            raise_observed(RuntimeError, self.message)
+        return super().next(evaluator)
+
+    def _has_new_size(self) -> bool:
+        """Whether elements came or went; others in their place are not supported."""
+        now = list(self.present())
+        if len(now) == len(self.before) and now != self.before:
+            unsupported("changed-while-iterated", "a container changes while it is iterated over")
+        return len(now) != len(self.before)
+
+    def reconstruct(self, residual: Residual) -> str:
+        self._has_new_size()
+        rest = "".join(f"{residual.name_for(e)}, " for e in self.elements[self.position :])
+        owner, made = residual.name_for(self.owner), residual.reference(guarded)
+        return f"{made}({owner}, {len(self.before)}, {self.message!r}, ({rest}))"
+
+
+def guarded(
+    container: Sized, size: int, message: str, rest: tuple[object, ...]
+) -> Iterator[object]:
+    """The rest of an iteration over a container, which must keep its size."""
+    for element in (*rest, guarded):
+        if len(container) != size:
+            raise RuntimeError(message)
+        if element is not guarded:
+            yield element
 
 
 class EnumerateVariable(IteratorVariable):

@@ -7,13 +7,13 @@ in place, after the graph. PyTorch 2 paper, section 3.5 (*ConstDictVariable*).
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import ObservedError, raise_observed
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import (
     NONE,
     NOT_IMPLEMENTED,
@@ -21,7 +21,7 @@ from minitorch2.bytecode.trackers.constant import (
     literal,
     register_literal,
 )
-from minitorch2.bytecode.trackers.iterator import SequenceIterator
+from minitorch2.bytecode.trackers.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.sequence import TupleVariable
@@ -41,6 +41,7 @@ class DictVariable(ModeledVariable):
         super().__init__(**options)
         self.entries: dict[Hashable, Entry] = {key.hash_key(): (key, v) for key, v in entries}
         self.cls = cls
+        self.changes = 0
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(length={len(self.entries)}, source={self.source})"
@@ -105,6 +106,7 @@ class DictVariable(ModeledVariable):
     def changed(self, evaluator: Evaluator) -> dict[Hashable, Entry]:
         """The entries, about to change."""
         evaluator.capture.side_effects.mutated(self)
+        self.changes += 1
         return self.entries
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
@@ -119,10 +121,10 @@ class DictVariable(ModeledVariable):
         return ConstantVariable(key.hash_key() in self.entries)
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.keys(), type(iter({})))
+        return DictIterator(self, "keys", iter)
 
     def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.keys()[::-1])
+        return DictIterator(self, "keys", reversed)
 
     def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         value = self.lookup(key)
@@ -310,6 +312,82 @@ class DefaultDictVariable(DictVariable):
         return f"{residual.reference(defaultdict)}({factory}, {{{self.names(residual)}}})"
 
 
+class DictIterator(IteratorVariable):
+    """Over the keys, values or items of a dict, which are looked up when they are reached.
+
+    Args:
+        owner: the dict.
+        view: which of its views.
+        start: ``iter`` or ``reversed``.
+    """
+
+    def __init__(self, owner: DictVariable, view: str, start: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.owner, self.view, self.start = owner, view, start
+        self.keys, self.changes, self.position = list(owner.entries), owner.changes, 0
+
+    @property
+    def message(self) -> str:
+        """What CPython says when keys come or go."""
+        if self.owner.cls is OrderedDict:
+            return "OrderedDict mutated during iteration"
+        return "dictionary changed size during iteration"
+
+    def python_type(self) -> type:
+        return type(self.start(getattr(self.owner.cls(), self.view)()))
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self.changes != self.owner.changes:
+            self._check_keys()
+        if self.position >= len(self.keys):
+            raise_observed(StopIteration)
+        at = self.position if self.start is iter else -1 - self.position
+        self.position += 1
+        key, _ = self.owner.entries[self.keys[at]]
+        value = self.owner.lookup(key)
+        assert value is not None
+        return {"keys": key, "values": value}.get(self.view) or TupleVariable((key, value))
+
+    def _check_keys(self) -> None:
+        """What CPython does when keys were added or removed since the iteration began."""
+        if list(self.owner.entries) == self.keys:
+            self.changes = self.owner.changes
+        elif self.owner.cls is OrderedDict:
+            if self.position < len(self.keys):
+                raise_observed(RuntimeError, self.message)
+        elif len(self.owner.entries) != len(self.keys):
+            raise_observed(RuntimeError, self.message)
+        else:
+            unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
+
+    def py___length_hint__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.keys) - self.position)
+
+    def reconstruct(self, residual: Residual) -> str:
+        now = list(self.owner.entries)
+        if len(now) == len(self.keys) and now != self.keys:
+            unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
+        view = f"{residual.name_for(self.owner)}.{self.view}()"
+        start = residual.reference(self.start)
+        made = residual.reference(remaining)
+        return f"{made}({view}, {start}, {self.position}, {len(self.keys)}, {self.message!r})"
+
+
+def remaining(
+    view: Collection[Any], start: Callable[[Any], Iterator[Any]], done: int, size: int, message: str
+) -> Iterator[Any]:
+    """The rest of an iteration over a dict that had `size` entries, of which `done` were passed.
+
+    A generator begins at its first step: then the dict has its final contents.
+    """
+    if len(view) != size:
+        raise RuntimeError(message)
+    iterator = start(view)
+    for _ in range(done):
+        next(iterator)
+    yield from iterator
+
+
 class DictViewVariable(ModeledVariable):
     """``d.keys()``, ``d.values()`` or ``d.items()``: a live view."""
 
@@ -335,10 +413,10 @@ class DictViewVariable(ModeledVariable):
         return ConstantVariable(len(self.owner.entries))
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.items(evaluator))
+        return DictIterator(self.owner, self.view, iter)
 
     def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.items(evaluator)[::-1])
+        return DictIterator(self.owner, self.view, reversed)
 
     def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
         if self.view == "keys":

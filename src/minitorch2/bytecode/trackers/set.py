@@ -14,7 +14,7 @@ from minitorch2.bytecode.trackers.constant import (
     literal,
     register_literal,
 )
-from minitorch2.bytecode.trackers.iterator import SequenceIterator
+from minitorch2.bytecode.trackers.iterator import GuardedIterator
 from minitorch2.bytecode.trackers.mapping import DictViewVariable
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 
@@ -72,7 +72,8 @@ class SetVariable(ModeledVariable):
         return ConstantVariable(len(self.members))
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.items(evaluator))
+        message = "Set changed size during iteration"
+        return GuardedIterator(self, self.items(evaluator), lambda: self.members.values(), message)
 
     def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(item.hash_key() in self.members)

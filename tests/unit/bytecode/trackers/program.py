@@ -48,11 +48,15 @@ def _is_instance(value: Any) -> bool:
 
 
 def check(
-    program: Callable[..., Any], *args: Any, graphs: int | None = 1, breaks: int = 0, **kwargs: Any
+    program: Callable[..., Any],
+    *args: Any,
+    graphs: int | None = 1,
+    breaks: int | None = 0,
+    **kwargs: Any,
 ) -> Any:
     """Assert that the program behaves alike, compiled into so many graphs with so many breaks.
 
-    With graphs None any number of graphs will do.
+    With graphs or breaks None any number of them will do.
 
     The program runs twice compiled: the second run must not compile anything.
     Returns what the compiled program returned.
@@ -64,7 +68,10 @@ def check(
         actual = _outcome(compiled, *first)
     assert same(actual, expected), f"compiled: {actual}\nCPython:  {expected}"
     assert same(first, eager), f"arguments afterwards, compiled: {first}\nCPython: {eager}"
-    counted = (log.counts["graphs"] if graphs is not None else None, log.counts["graph_breaks"])
+    counted = (
+        None if graphs is None else log.counts["graphs"],
+        None if breaks is None else log.counts["graph_breaks"],
+    )
     assert not log.counts["frames_as_is"], "a frame was not captured"
     assert counted == (graphs, breaks), f"{counted}: {log.texts('graph_break')}"
     with stages.collect() as again:

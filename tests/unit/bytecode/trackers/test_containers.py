@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+import minitorch2
 from tests.unit.bytecode.trackers.program import check
 
 X = torch.arange(4.0)
@@ -295,3 +296,134 @@ def test_numbers() -> None:
         )
 
     check(program, X, 2, 2.55)
+
+
+def test_dict_that_grows_or_shrinks_while_iterated_raises() -> None:
+    """Iterators of dicts used to go over a list of the keys made at their start."""
+
+    def grows(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        for key in d:
+            d[key + "2"] = x + 1
+        return d
+
+    def shrinks(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        for _, value in d.items():
+            d.popitem()
+            x = x + value
+        return x
+
+    def caught(x: torch.Tensor) -> Any:
+        d = {"a": x + 1}
+        try:
+            for _ in d.values():
+                d.clear()
+        except RuntimeError as error:
+            return x + 1, str(error)
+        return x
+
+    def ordered(x: torch.Tensor) -> Any:
+        d = OrderedDict(a=x + 1, b=x + 2)
+        for _ in d:
+            d["c"] = x
+
+    for program in (grows, shrinks):
+        with pytest.raises(RuntimeError, match="dictionary changed size during iteration"):
+            program(X, {"a": 1, "b": 2})
+        check(program, X, {"a": 1, "b": 2}, graphs=None, breaks=None)
+    check(caught, X)
+    check(ordered, X, graphs=None, breaks=None)
+
+
+def test_values_set_while_a_dict_is_iterated_are_seen() -> None:
+    def program(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        seen = []
+        for _, value in d.items():
+            d["b"] = x * 3
+            seen.append(value)
+        for value in reversed(d.values()):
+            d["a"] = 7
+            seen.append(value)
+        return seen
+
+    check(program, X, {"a": 1, "b": 2})
+
+
+def test_other_keys_of_the_same_number_while_iterated() -> None:
+    def program(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        seen = [x + 1]
+        for key in d:
+            value = d.pop("a", 0)
+            d["z"] = value
+            seen.append(key)
+            if len(seen) > 5:
+                break
+        return seen
+
+    compiled = minitorch2.compile(program, backend="eager")
+    outcomes = []
+    for run in (program, compiled):
+        try:
+            outcomes.append([str(part) for part in run(X, {"a": 1, "b": 2})])
+        except RuntimeError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_dict_iteration_goes_on_after_a_break() -> None:
+    def program(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        seen = []
+        iterator = iter(d.items())
+        seen.append(next(iterator))
+        d["c"] = x * 2
+        print(end="")
+        d["c"] = x * 3
+        seen += iterator
+        return x + 1, seen
+
+    def growing(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        iterator = iter(d)
+        x = x + len(next(iterator))
+        print(end="")
+        d["d"] = x
+        return next(iterator)
+
+    def removed(x: torch.Tensor, d: dict[str, Any]) -> Any:
+        del d["a"]
+        iterator = iter(d)
+        seen = [next(iterator)]
+        print(end="")
+        return x, seen, [*iterator]
+
+    for case in (program, growing, removed):
+        check(case, X, {"a": 1, "b": 2, "c": 3}, graphs=None, breaks=None)
+
+
+def test_sets_and_deques_that_change_while_iterated() -> None:
+    def growing_set(x: torch.Tensor, s: set[int]) -> Any:
+        for element in s:
+            s.add(element + 10)
+        return x + 1
+
+    def growing_deque(x: torch.Tensor, d: deque[int]) -> Any:
+        for element in d:
+            d.append(element + 10)
+        return x + 1
+
+    def same_deque(x: torch.Tensor, d: deque[int]) -> Any:
+        return x + 1, [element for element in d]
+
+    def after_a_break(x: torch.Tensor, d: deque[int], s: set[int]) -> Any:
+        seen, iterator = [], iter(d if s else s)
+        x = x + next(iterator)
+        print(end="")
+        seen += iterator
+        iterator = iter(s)
+        x = x + next(iterator)
+        print(end="")
+        s.add(8)
+        return x, seen, next(iterator)
+
+    check(after_a_break, X, deque([1, 2]), {1, 2}, graphs=None, breaks=None)
+    check(growing_set, X, {1, 2}, graphs=None, breaks=None)
+    check(growing_deque, X, deque([1, 2]), graphs=None, breaks=None)
+    check(same_deque, X, deque([1, 2]))
