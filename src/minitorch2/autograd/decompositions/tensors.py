@@ -122,22 +122,28 @@ def _like(x: Tensor, value: Any, options: dict[str, Any]) -> Tensor:
 
 
 def _storage_order(x: Tensor, layout: torch.memory_format) -> list[int]:
-    """The dimensions of a new tensor like ``x``, outermost in memory first.
-
-    Those of ``x`` are preserved only if its elements fill its memory.
-    """
+    """The dimensions of a new tensor like ``x``, outermost in memory first."""
     plain = list(range(x.dim()))
     if layout in (torch.channels_last, torch.channels_last_3d):
         return [0, *plain[2:], 1]
     if layout is torch.contiguous_format or x.is_contiguous():
         return plain
-    order = sorted(plain, key=lambda d: -x.stride()[d])
-    expected: Any = 1
-    for d in reversed(order):
-        if x.shape[d] != 1 and x.stride()[d] != expected:
-            return plain
-        expected = expected * x.shape[d]
-    return order
+    inner = plain[::-1]
+    for start in range(1, x.dim()):
+        _sink(x, inner, start)
+    return inner[::-1]
+
+
+def _sink(x: Tensor, inner: list[int], place: int) -> None:
+    """Move a dimension towards the inner ones while its steps are shorter than theirs."""
+    for other in range(place - 1, -1, -1):
+        step, before = x.stride()[inner[place]], x.stride()[inner[other]]
+        if step == 0 or before == 0:
+            continue  # a repeated dimension says nothing about the order
+        if step > before or (step == before and x.shape[inner[place]] >= x.shape[inner[other]]):
+            return
+        inner[place], inner[other] = inner[other], inner[place]
+        place = other
 
 
 @register_decomposition(aten.zeros_like.default)
