@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +25,25 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # The bytecode machine is also tested where torch is not installed.
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """`golden(path, text)`: the file must hold this text; a missing file is an error."""
+    update: bool = request.config.getoption("--update-golden")
+
+    def compare(path: Path, text: str) -> None:
+        if update:
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"there is no {path}: `pytest --update-golden` writes it"
+        expected = path.read_text(encoding="utf-8")
+        assert text == expected, f"{path} differs: `pytest --update-golden` rewrites it"
+
+    return compare
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,12 +1,11 @@
 """Kernels as text. Each text is also run and compared with eager by `check`.
 
-`REGENERATE=1 pytest tests/golden/triton` writes the files anew; read the difference before
+`pytest tests/golden/triton --update-golden` writes the files anew; read the difference before
 committing it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,13 +44,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], bool]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_golden(name: str) -> None:
+def test_golden(name: str, golden: Callable[[Path, str], None]) -> None:
     program, shape, dynamic = CASES[name]
     text = "\n\n".join(check(program, torch.randn(shape), dynamic=dynamic).texts)
-    path = FOLDER / f"{name}.py.txt"
-    if os.environ.get("REGENERATE"):
-        path.write_text(text)
-    assert text == path.read_text()
+    golden(FOLDER / f"{name}.py.txt", text)
 
 
 def test_sin_and_cos_load_once_and_store_twice() -> None:

@@ -29,14 +29,11 @@ GOLDEN_PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", GOLDEN_PROGRAMS)
-def test_golden_text(name, check):
-    """Each file holds the kernel that the program gives: delete it to write it again."""
+def test_golden_text(name, check, golden):
+    """Each file holds the kernel that the program gives."""
     program, shape = GOLDEN_PROGRAMS[name]
     text = "\n".join(kernel_texts(check(program, torch.randn(shape), kernels=1))) + "\n"
-    path = GOLDEN / f"{name}.py.txt"
-    if not path.exists():
-        path.write_text(text)
-    assert text == path.read_text()
+    golden(GOLDEN / f"{name}.py.txt", text)
 
 
 def test_sin_cos_is_one_loop_with_one_load_and_two_stores(check):
