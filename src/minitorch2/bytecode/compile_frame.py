@@ -234,8 +234,8 @@ class Attempt:
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
         self.capture.references.bind(name, compiled)
-        loads = [self.residual.load(entry.source) for entry in inputs]
-        self.residual.call_graph(name, loads, outputs, self.frame.code.co_firstlineno)
+        sources = [entry.source for entry in inputs]
+        self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
 
 
 def graph_break_error(reason: UnsupportedError) -> GraphBreakError:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.compiled_source import compile_function
 from minitorch2.bytecode.references import References
+from minitorch2.bytecode.shared_paths import share_paths
 from minitorch2.bytecode.sources import GlobalSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 
@@ -224,14 +225,15 @@ class Residual:
         self._indent += levels
 
     def call_graph(
-        self, name: str, inputs: Iterable[str], nodes: Sequence[Node], line: int
+        self, name: str, inputs: Sequence[Source], nodes: Sequence[Node], line: int
     ) -> None:
         """Put the call of the compiled graph in front of all statements."""
         targets = ", ".join(self.outputs[node] for node in nodes)
-        call = f"{name}({', '.join(inputs)})"
+        paths, arguments = share_paths(inputs, self.new_name)
+        call = f"{name}({', '.join(arguments)})"
         if nodes:
             call = f"{targets}{',' if len(nodes) == 1 else ''} = {call}"
-        self.loads.insert(0, Statement(INDENT + call, line))
+        self.loads[:0] = [Statement(INDENT + text, line) for text in [*paths, call]]
 
     def source(self) -> str:
         """The residual function as Python text."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.sources import Source
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
 HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -41,8 +42,11 @@ class NoHooks(SourceGuard):
 
     KIND = "MODULE_HOOKS"
 
+    def sources(self) -> tuple[Source, ...]:
+        return (AttributeSource(self.source, "__dict__"),)
+
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        hooks = " or ".join(f"{path}.{hook}" for hook in HOOKS)
+        hooks = " or ".join(f"{path}[{hook!r}]" for hook in HOOKS)
         yield Check("hooks", f"not ({hooks})", hooks, "none")
 
 

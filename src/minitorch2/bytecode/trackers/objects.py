@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
 from minitorch2.bytecode.observed import ObservedError, raise_observed
-from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
+from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import NONE, NOT_IMPLEMENTED, ConstantVariable
 from minitorch2.bytecode.trackers.descriptors import (
@@ -181,13 +181,23 @@ class ObjectVariable(VariableTracker):
 
     def _absent(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if self.source is not None and self.value is not MISSING:
-            line = evaluator.source_line()
-            guard = AttributeGuard(self.source, name, False, user_line=line)
             if not hasattr(self.cls, "__getattr__"):
-                self.guards |= {evaluator.capture.add_guard(guard)}
+                self._guard_absent(evaluator, name)
             elif self.shadows_fallback(name):
                 self._guard_not_shadowed(evaluator, name)
         return self._raise_absent(name)
+
+    def _guard_absent(self, evaluator: Evaluator, name: str) -> None:
+        """Neither the object nor its class has the attribute."""
+        assert self.source is not None
+        line, place = evaluator.source_line(), self.source
+        has_own_lookup = class_lookup(self.cls, "__getattribute__")[0] is not object
+        if has_own_lookup and self.has_dict() and not hasattr(self.cls, name):
+            # `hasattr` would run the class's own `__getattribute__`: slow, and inlined already.
+            self._guard_not_shadowed(evaluator, name)
+            place = TypeSource(self.source)
+        guard = AttributeGuard(place, name, False, user_line=line)
+        self.guards |= {evaluator.capture.add_guard(guard)}
 
     def _raise_absent(self, name: str) -> VariableTracker:
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+import minitorch2
 from tests.unit.bytecode.trackers.program import check
 
 X = torch.arange(4.0)
@@ -432,3 +433,27 @@ def test_missing_keys_and_user_iterators() -> None:
         )
 
     check(program, X)
+
+
+class Looked:
+    """Like the configurations of some model libraries: every read runs Python."""
+
+    def __getattribute__(self, name: str) -> object:
+        return super().__getattribute__(name)
+
+
+def test_absence_from_an_object_with_its_own_lookup_is_guarded() -> None:
+    def program(x: torch.Tensor, looked: Looked) -> torch.Tensor:
+        return x * 2 if hasattr(looked, "wide") else x + 1
+
+    compiled, looked, x = minitorch2.compile(program, fullgraph=True), Looked(), torch.ones(3)
+    torch.testing.assert_close(compiled(x, looked), x + 1)
+    looked.wide = True  # type: ignore[attr-defined]
+    torch.testing.assert_close(compiled(x, looked), x * 2)
+    del looked.wide  # type: ignore[attr-defined]
+    torch.testing.assert_close(compiled(x, looked), x + 1)
+    Looked.wide = True  # type: ignore[attr-defined]
+    try:
+        torch.testing.assert_close(compiled(x, looked), x * 2)
+    finally:
+        del Looked.wide  # type: ignore[attr-defined]
