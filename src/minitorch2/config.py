@@ -32,7 +32,7 @@ _WORDS = {
     "none": None, "auto": None, "": None,
 }  # fmt: skip
 
-Value = bool | int | float | str | None
+Value = bool | int | str | None
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,12 @@ class Config:
     disable: Annotated[bool, "compile() returns its argument unchanged"] = False
     fullgraph: Annotated[bool, "a graph break is an error"] = False
     dynamic: Annotated[
-        bool | None, "sizes: None = static until one changes, True = symbolic, False = static"
+        bool | None, "sizes are static: each new size is compiled; True only warns of that"
     ] = None
     recompile_limit: Annotated[int, "compiled entries per function; then it runs eagerly"] = 8
     suppress_errors: Annotated[
         bool, "an internal error while capturing is logged and the function runs in Python"
     ] = True
-    # Autograd
-    activation_memory_budget: Annotated[
-        float, "part of the activations that may be saved for backward, 0.0 to 1.0"
-    ] = 1.0
     # Loops
     max_fusion_size: Annotated[int, "most loop nests that one kernel may hold"] = 64
     realize_reads_threshold: Annotated[
@@ -67,8 +63,8 @@ class Config:
     ] = False
     # Kernels
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
-    max_autotune: Annotated[bool, "try templates and block sizes, keep the fastest"] = False
-    cudagraphs: Annotated[bool, "record and replay CUDA graphs"] = False
+    max_autotune: Annotated[bool, "no effect yet: try templates and block sizes"] = False
+    cudagraphs: Annotated[bool, "no effect yet: record and replay CUDA graphs"] = False
     cache: Annotated[bool, "keep compiled kernels on disk"] = True
     cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""
     # Checking
@@ -165,8 +161,7 @@ def _type_name(name: str) -> str:
 def _check(name: str, value: Value) -> None:
     if name not in _TYPES:
         raise ConfigError(_unknown(name), code="unknown-option")
-    kinds = _kinds(name)
-    if type(value) not in kinds and not (type(value) is int and float in kinds):
+    if type(value) not in _kinds(name):
         raise ConfigError(
             f"option {name} takes {_type_name(name)}, not {value!r}", code="option-type"
         )
