@@ -19,6 +19,7 @@ from minitorch2.bytecode.compile_frame import Backend
 from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of, reset_regions
 from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.machine import frame_hook
+from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
 from minitorch2.errors import ConfigError
 from minitorch2.graph.graph_module import GraphModule
@@ -48,6 +49,9 @@ MODES: dict[str, dict[str, config.Value]] = {
     "max-autotune-no-cudagraphs": {"max_autotune": True},
 }
 """The options that each mode stands for."""
+
+WITHOUT_EFFECT = ("cudagraphs", "max_autotune")
+"""Options that may be set, but that nothing heeds yet."""
 
 Options = Mapping[str, config.Value]
 BackendChoice = str | Backend | None
@@ -98,9 +102,10 @@ def compile(
             function gives a function of the same name and signature; a module gives a module of the
             same class that shares its parameters, buffers, hooks and submodules.
         fullgraph: a graph break is an error.
-        dynamic: None: sizes are static until one changes; True: symbolic; False: static.
+        dynamic: sizes are static: each new size is compiled, whatever is given here; True warns.
         backend: name of a backend, or ``backend(graph_module, example_inputs) -> callable``.
-        mode: a name from `MODES` for a set of options; not together with `options`.
+        mode: a name from `MODES` for a set of options; not together with `options`. So far all
+            modes compile alike, and those that ask for more than ``"default"`` warn of it.
         options: options of `minitorch2.config` for this function only.
         disable: return `model` as it is.
 
@@ -112,8 +117,7 @@ def compile(
     chosen = _options(mode, options, fullgraph, dynamic)
     if disable or config.current().disable:
         return (lambda given: given) if model is None else model
-    if chosen["dynamic"]:
-        _LOGGER.warning("dynamic=True is accepted, but sizes are static: each new size is compiled")
+    _caution_of(chosen)
     region = Region(_backend(backend), fullgraph=bool(chosen["fullgraph"]), options=chosen)
     if model is None:
         return lambda given: _compiled(given, region)
@@ -141,6 +145,17 @@ def _options(
     chosen["dynamic"] = current.dynamic if dynamic is None else dynamic
     with config.patch(**chosen):
         return chosen
+
+
+def _caution_of(chosen: dict[str, config.Value]) -> None:
+    """Say which of the options that were asked for are not heeded."""
+    if chosen["dynamic"]:
+        caution(_LOGGER, "dynamic=True: sizes are static all the same; each new size is compiled")
+    with config.patch(**chosen) as options:
+        idle = [name for name in WITHOUT_EFFECT if getattr(options, name)]
+    if idle:
+        names = " and ".join(idle)
+        caution(_LOGGER, f"{names}: no effect yet; everything is compiled as in the default mode")
 
 
 def _known_mode(mode: str) -> str:

@@ -45,6 +45,10 @@ class MinitorchError(Exception):
         return "\n".join(lines)
 
 
+class MinitorchWarning(UserWarning):
+    """Something asked for has no effect, or something else is done instead; results are right."""
+
+
 class UnsupportedError(MinitorchError):
     """Capture met something it does not model; the frame continues in Python (a graph break)."""
 

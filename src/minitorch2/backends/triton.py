@@ -1,18 +1,50 @@
-"""The triton backend: autograd, then loops, then generated kernels."""
+"""The triton backend: autograd, loops, generated kernels; another backend without a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+import torch
+
+from minitorch2 import stages
 from minitorch2.autograd import aot_autograd
+from minitorch2.backends.eager import eager
+from minitorch2.backends.numba import numba
+from minitorch2.cautions import caution
 from minitorch2.codegen.compile_graph import compile_graph
+from minitorch2.codegen.triton.availability import why_unavailable
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
 
 
 def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """Compile forward and backward to Triton kernels."""
+    """Compile forward and backward to Triton kernels.
+
+    Where these cannot run, a graph of CPU tensors is compiled by ``numba`` and another one runs
+    as it is; a warning says so once, and `stages` counts it as ``triton_unavailable``.
+    """
+    devices = _devices(gm, example_inputs)
+    gpu = next((device for device in devices if device.type != "cpu"), None)
+    missing = why_unavailable(gpu or torch.device("cpu"))
+    if missing is not None:
+        stages.count("triton_unavailable")
+        _say_once(missing, "Numba kernels are" if gpu is None else "PyTorch's own kernels are")
+        return numba(gm, example_inputs) if gpu is None else eager(gm, example_inputs)
     return aot_autograd(
         gm, example_inputs, forward_compiler=partial(compile_graph, target="triton")
     )
+
+
+def _devices(gm: GraphModule, example_inputs: list[Any]) -> list[torch.device]:
+    """The devices of all tensors that a graph takes or makes."""
+    values = [*example_inputs, *(node.meta.get("val") for node in gm.graph.nodes)]
+    return [value.device for value in values if isinstance(value, torch.Tensor)]
+
+
+@cache
+def _say_once(missing: str, instead: str) -> None:
+    caution(_LOGGER, f"no Triton kernels: {missing}; {instead} used instead")

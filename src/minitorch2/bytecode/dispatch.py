@@ -45,6 +45,7 @@ from minitorch2.bytecode.signature import generate_function, signature_of
 from minitorch2.bytecode.skip_files import is_skipped_file
 from minitorch2.bytecode.sources import LocalSource, Source
 from minitorch2.bytecode.worth import is_worth_capturing
+from minitorch2.cautions import caution
 from minitorch2.errors import BackendError, GraphBreakError, MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
@@ -229,8 +230,8 @@ class Dispatcher:
         fix = "make that value stay the same, pass it as a tensor, or raise recompile_limit"
         if self.region.fullgraph:
             raise GraphBreakError(cause, code="recompile-limit", fix=fix)
-        _LOGGER.warning("%s. From now on it runs without compilation. Fix: %s", cause, fix)
         self.cache.as_is = GraphBreak("recompile-limit", cause, fix, first_line(self.cache.code))
+        caution(_LOGGER, f"{cause}. From now on it runs without compilation. Fix: {fix}")
 
     def failures(self, values: tuple[object, ...]) -> list[GuardFailure]:
         """For each entry, the first guard that fails for these arguments."""

@@ -7,7 +7,7 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
-from minitorch2.errors import BackendError, ConfigError
+from minitorch2.errors import BackendError, ConfigError, MinitorchWarning
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
@@ -162,7 +162,25 @@ def test_options_reach_the_backend():
 
 
 def test_dynamic_true_warns_once_that_sizes_are_static(caplog):
-    compiled = minitorch2.compile(lambda x: x + 1, backend="eager", dynamic=True)
-    compiled(X)
-    compiled(X[:2])
+    with pytest.warns(MinitorchWarning, match="sizes are static") as found:
+        compiled = minitorch2.compile(lambda x: x + 1, backend="eager", dynamic=True)
+        compiled(X)
+        compiled(X[:2])
+    assert [warning.filename for warning in found] == [__file__]
     assert len([r for r in caplog.records if "dynamic" in r.getMessage()]) == 1
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_modes_without_effect_say_so(mode):
+    """They used to be accepted in silence, and nothing was different."""
+    with pytest.warns(MinitorchWarning, match="no effect yet") as found:
+        compiled = minitorch2.compile(lambda x: x + 1, backend="eager", mode=mode)
+    assert [warning.filename for warning in found] == [__file__]
+    assert torch.equal(compiled(X), X + 1)
+    with pytest.warns(MinitorchWarning, match="^cudagraphs: no effect yet"):
+        minitorch2.compile(lambda x: x, options={"cudagraphs": True})
+
+
+def test_nothing_warns_without_need(recwarn):
+    minitorch2.compile(lambda x: x + 1, mode="default", dynamic=False, options=None)(X)
+    assert not list(recwarn)

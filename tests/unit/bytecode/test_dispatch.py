@@ -10,7 +10,7 @@ import torch
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.bytecode.dispatch import Dispatcher
-from minitorch2.errors import GraphBreakError
+from minitorch2.errors import GraphBreakError, MinitorchWarning
 from tests.unit.bytecode.capturing import capture
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -94,9 +94,10 @@ def test_recompile_limit_warns_once_and_runs_eagerly(caplog):
         return x + len(mode[0])
 
     compiled = capture(modal)
-    with config.patch(recompile_limit=3):
+    with config.patch(recompile_limit=3), pytest.warns(MinitorchWarning, match="modal") as found:
         count = frames_of(compiled, *[(X, ["m" * i]) for i in range(6)])
     assert count == 3
+    assert [warning.filename for warning in found] == [__file__]
     assert torch.equal(compiled(X, ["long"]), X + 4)
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert len(warnings) == 1
