@@ -92,7 +92,10 @@ def function_of(op: OpInfo) -> Call:
     Capture takes functions of PyTorch's modules as they are, and most of those are not.
     """
     function = op.op
-    if not isinstance(function, FunctionType) or "torch/testing" not in function.__code__.co_filename:
+    if (
+        not isinstance(function, FunctionType)
+        or "torch/testing" not in function.__code__.co_filename
+    ):
         return function
     code = function.__code__.replace(co_filename=__file__)
     own = FunctionType(code, function.__globals__, function.__name__, function.__defaults__,

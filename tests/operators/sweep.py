@@ -75,9 +75,7 @@ def sweep(arguments: list[str], names: list[str]) -> Iterator[Row]:
     """Rows as workers report them; a worker that dies leaves a row that says so."""
     while names:
         command = [sys.executable, "-m", "tests.operators.sweep", *arguments, "--worker"]
-        worker = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert worker.stdin is not None and worker.stdout is not None
         worker.stdin.write(json.dumps(names))
         worker.stdin.close()

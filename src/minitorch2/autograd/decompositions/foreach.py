@@ -6,6 +6,7 @@ Separate operators fuse, and a fused kernel over a list is what these operators 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
@@ -19,8 +20,17 @@ _BINARY: Final = "add sub mul div pow maximum minimum clamp_min clamp_max"
 _TERNARY: Final = "addcmul addcdiv lerp"
 
 
+_WITH_NUMBER: Final = {"maximum": "clamp_min", "minimum": "clamp_max"}
+
+
+def _choose(of_tensors: Any, with_number: Any, x: Tensor, other: Any) -> Any:
+    return (of_tensors if isinstance(other, Tensor) else with_number)(x, other)
+
+
 def _per_tensor(name: str) -> Callable[..., list[Tensor]]:
     function = getattr(torch.ops.aten, name)
+    if name in _WITH_NUMBER:
+        function = partial(_choose, function, getattr(torch.ops.aten, _WITH_NUMBER[name]))
 
     def decomposition(tensors: Sequence[Tensor], *operands: Any, **options: Any) -> list[Tensor]:
         """The operator on each tensor, with that tensor's operand or the one for all."""
@@ -35,10 +45,16 @@ def _per_tensor(name: str) -> Callable[..., list[Tensor]]:
     return decomposition
 
 
+# Their first argument is no list, or they read scales out of a tensor.
+_OTHERS: Final = ("_foreach_pow.ScalarAndTensor", "_foreach_addcmul.Tensor",
+                  "_foreach_addcdiv.Tensor")  # fmt: skip
+
+
 def _overloads(name: str) -> list[Operator]:
     packet = getattr(torch.ops.aten, f"_foreach_{name}")
     overloads = [getattr(packet, overload) for overload in packet.overloads()]
-    return [overload for overload in overloads if not overload._schema.is_mutable]
+    known = [o for o in overloads if not str(o).endswith(_OTHERS)]
+    return [overload for overload in known if not overload._schema.is_mutable]
 
 
 for _name in f"{_UNARY} {_BINARY} {_TERNARY}".split():
