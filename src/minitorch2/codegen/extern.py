@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -31,11 +32,18 @@ def with_layout(
     tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> torch.Tensor:
     """The tensor with the strides that the compiler has planned with, copied if it has others."""
-    if tensor.stride() == stride or tensor.numel() == 0:
-        return tensor
-    if all(n == 1 or a == b for n, a, b in zip(size, tensor.stride(), stride, strict=True)):
+    actual = tensor.stride()
+    if actual == stride or _are_alike(size, actual, stride):
         return tensor
     return copy_to_layout(tensor, size, stride)
+
+
+@lru_cache(maxsize=4096)
+def _are_alike(size: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether strides put the elements of a tensor of this size at the same places."""
+    if 0 in size:
+        return True
+    return all(n == 1 or a == b for n, a, b in zip(size, one, other, strict=True))
 
 
 def copy_to_layout(
@@ -44,6 +52,19 @@ def copy_to_layout(
     """A copy with the given strides."""
     copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(tensor)
+
+
+def _is_linear(kernel: ExternKernel) -> bool:
+    """Whether it is ``addmm(bias, x, weight.t())``: then the view of the weight can be saved."""
+    if kernel.target is not aten.addmm.default or kernel.kwargs or len(kernel.args) != 3:
+        return False
+    bias, _, weight = kernel.args
+    if not (isinstance(bias, BufferView) and isinstance(weight, BufferView)):
+        return False
+    layout, own = weight.layout, weight.buffer.fixed_layout()
+    is_transposed = layout.size == own.size[::-1] and layout.stride == own.stride[::-1]
+    is_whole = len(own.size) == 2 and layout.offset == own.offset
+    return is_transposed and is_whole and len(bias.layout.size) == 1
 
 
 class ExternPrinter:
@@ -65,6 +86,12 @@ class ExternPrinter:
 
     def call(self, kernel: ExternKernel) -> list[str]:
         """`buf0 = torch_mm(arg0_1, arg1_1)`, and what gives its result the planned strides."""
+        if _is_linear(kernel):
+            self.used["linear"] = "torch.nn.functional.linear"
+            bias, x, transposed = kernel.args
+            weight = BufferView(transposed.buffer, transposed.buffer.fixed_layout())
+            operands = ", ".join(map(self.argument, (x, weight, bias)))
+            return [f"{kernel.name} = linear({operands})"]
         target = kernel.target
         fast = FAST_ENTRIES.get(target) if isinstance(target, OpOverload) else None
         arguments = [self.argument(a) for a in kernel.args]

@@ -84,6 +84,7 @@ class WrapperPrinter:
         self.outputs = [o for o in lowered.outputs if isinstance(o, BufferView)]
         self.arena = self._plan_arena()
         self.pointers: dict[str, str] = {}
+        self.held: dict[str, FixedLayout] = {}
         self.born: set[str] = set()
 
     # -- memory ------------------------------------------------------------------------------------
@@ -136,17 +137,17 @@ class WrapperPrinter:
         self.body.add(f"{name} = {self._empty(self.buffers[name].fixed_layout())}")
 
     def _take_over(self, name: str, old: str) -> None:
-        """`name` is the same memory as `old`, maybe under another shape."""
-        new_layout, old_layout = self.buffers[name].fixed_layout(), self.buffers[old].fixed_layout()
+        """`name` is the same memory as `old`, and the same tensor: views know its shape."""
         if self._is_arena(old):
             return
-        if (new_layout.size, new_layout.stride) == (old_layout.size, old_layout.stride):
-            self.body.add(f"{name} = {old}; del {old}  # in place")
-        else:
-            text = f"as_strided({old}, {_tuple(new_layout.size)}, {_tuple(new_layout.stride)})"
-            self.body.add(f"{name} = {text}; del {old}  # in place")
+        self.held[name] = self._held(old)
+        self.body.add(f"{name} = {old}; del {old}  # in place")
         if self._root(old) in self.pointers:
             self.pointers[name] = self.pointers[self._root(old)]
+
+    def _held(self, name: str) -> FixedLayout:
+        """The layout of the tensor that a name stands for: its own or an earlier owner's."""
+        return self.held.get(name) or self.buffers[name].fixed_layout()
 
     def _is_arena(self, name: str) -> bool:
         return self._root(name) in self.arena.offsets
@@ -264,7 +265,7 @@ class WrapperPrinter:
     def view(self, view: BufferView) -> str:
         """A window on a buffer as a tensor."""
         name, layout = view.name, view.layout
-        own = view.buffer.fixed_layout()
+        own = self.held.get(name) or view.buffer.fixed_layout()
         if (layout.size, layout.stride, layout.offset) == (own.size, own.stride, own.offset):
             return name
         if layout.offset == 0:

@@ -9,6 +9,7 @@ import torch
 from minitorch2 import stages
 from minitorch2.codegen.arena import Interval, plan_arena
 from minitorch2.codegen.compile_graph import compile_graph
+from minitorch2.codegen.extern import with_layout
 from tests.unit.codegen.aten_graph import record
 
 
@@ -76,6 +77,45 @@ def test_views_are_not_copied(check):
     log = check(lambda x, w: torch.mm(x.t(), w).view(2, 3, 5).permute(2, 0, 1),
                 torch.randn(4, 6), torch.randn(4, 5), kernels=0)  # fmt: skip
     assert "as_strided" in log.texts("wrapper.py")[0]
+
+
+def test_a_transposed_weight_is_not_viewed_at_each_call(check):
+    def program(bias, x, weight, square):
+        y = torch.addmm(bias, x, weight.t())
+        return torch.addmm(bias, y, square), torch.addmm(bias, y[:, :4], weight[:, 1:5].t())
+
+    inputs = torch.randn(5), torch.randn(3, 6), torch.randn(5, 6), torch.randn(5, 5).t()
+    text = check(program, *inputs).texts("wrapper.py")[0]
+    call = text[text.index("def call") :]
+    assert "linear(arg1_1, arg2_1, arg0_1)" in call
+    assert call.count("linear(") == 1, "neither a part of a weight nor a transposed one"
+
+
+def test_memory_taken_over_in_another_shape_is_viewed_only_where_that_shows(check):
+    def program(x, w):
+        y = torch.mm(x, w).view(2, 3, 4).relu()
+        z = torch.mm(y.view(6, 4), w).view(3, 8).sin()
+        return torch.mm(z.view(6, 4), w).view(4, 6).exp()
+
+    text = check(program, torch.randn(6, 4), torch.randn(4, 4)).texts("wrapper.py")[0]
+    assert text.count("# in place") == 3
+    assert text.count("as_strided(") == 1, "only the result has another shape than its memory"
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "planned", "copied"),
+    [
+        ((2, 3), (3, 1), (3, 1), False),
+        ((1, 3), (9, 1), (3, 1), False),
+        ((0, 3), (9, 1), (3, 1), False),
+        ((2, 3), (1, 2), (3, 1), True),
+    ],
+)
+def test_results_of_library_calls_get_the_planned_strides(size, stride, planned, copied):
+    tensor = torch.randn(100).as_strided(size, stride)
+    settled = with_layout(tensor, size, planned)
+    assert (settled is not tensor) == copied
+    assert torch.equal(settled, tensor) and (not copied or settled.stride() == planned)
 
 
 def test_inputs_with_an_offset(check):
