@@ -90,11 +90,14 @@ class OpsHandler(Protocol[V]):
         """A SymPy expression over indices and sizes as a value of `dtype`."""
         ...
 
-    def indirect_indexing(self, value: V, size: Expr, check: bool = True) -> Expr:
-        """A computed integer as an index: a new symbol bound to `value`, in `-size <= v < size`.
+    def indirect_indexing(
+        self, value: V, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
+        """A computed integer as an index: a new symbol bound to `value`, in `0 <= v < size`.
 
-        Negative values are wrapped by `size` first. With `check`, a value out of range is an
-        error (or reads nothing) in generated code; without, the lowering has proved the range.
+        With `wrap`, `-size <= v < 0` counts from the end, as in `x[v]`; without, negative values
+        are out of range, as in `embedding`. With `check`, a value out of range is an IndexError
+        (a failed assertion on a GPU); without, the lowering has proved the range.
         """
         ...
 

@@ -196,18 +196,18 @@ class _GraphMaker:
                 return lambda index: index[dim]
             return lambda index: to_expr(extent - 1 - index[dim])
         if form == "computed":
-            number = self.value(INT, size, 0)
-            return lambda index: self.wrapped(number(index), extent)
+            number, wrap = self.value(INT, size, 0), self.draw(st.booleans())
+            return lambda index: self.wrapped(number(index), extent, wrap)
         if form == "modulo" and size:
             dim = self.draw(st.integers(0, len(size) - 1))
             return lambda index: modular_indexing(index[dim], 1, extent)
         position = self.draw(st.integers(0, extent - 1))
         return lambda index: position
 
-    def wrapped(self, number: Value, extent: int) -> Expr:
+    def wrapped(self, number: Value, extent: int, wrap: bool) -> Expr:
         """A computed index that is certainly inside: `number mod extent`."""
         inside = ops.mod(number, ops.constant(extent, INT))
-        return ops.indirect_indexing(inside, extent)
+        return ops.indirect_indexing(inside, extent, wrap=wrap)
 
     def elementwise(self, dtype: torch.dtype, size: tuple[int, ...], depth: int) -> Body:
         if dtype == BOOL and self.draw(st.booleans()):

@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from minitorch2.codegen.compile_graph import compile_graph
-from tests.unit.codegen.aten_graph import record
+from minitorch2.loopir.interpret import interpret
+from minitorch2.loopir.lower_graph import lower_graph
+from tests.unit.codegen.aten_graph import call_inputs, record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "codegen"
 X = torch.randn(37, 50, generator=torch.Generator().manual_seed(1))
@@ -118,6 +120,49 @@ def test_long_sums_are_accurate():
 
 def test_a_masked_load_reads_nothing_outside(check):
     check(lambda x: F.pad(x, (3, 3)).roll(1, 0), torch.randn(4, 5), kernels=1)
+
+
+CHOOSING = {
+    "embedding": lambda x, i: F.embedding(i, x) * 2,
+    "gather": lambda x, i: x.gather(0, i[:, None]) * 2,
+    "index_select": lambda x, i: x.index_select(0, i) * 2,
+    "take_along_dim": lambda x, i: torch.take_along_dim(x, i[:, None], 0) * 2,
+    "index": lambda x, i: x[i] * 2,
+    "take": lambda x, i: x[:, 0].contiguous().take(i) * 2,
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("number", [-11, -10, -1, 9, 10])
+@pytest.mark.parametrize("name", CHOOSING)
+def test_what_a_negative_index_means_is_the_operators_choice(name, number, dynamic):
+    """Embedding, gather and index_select used to count negative indices from the end."""
+    if dynamic and name == "take_along_dim":
+        pytest.skip("PyTorch asks a size that is a symbol")
+    program, x = CHOOSING[name], torch.randn(10, 4)
+    gm = record(program, x, torch.tensor([1, 2]), dynamic=dynamic)
+    arguments = call_inputs(gm, x, positions := torch.tensor([1, number]))
+    lowered = lower_graph(gm)
+    try:
+        expected = program(x, positions)
+    except (IndexError, RuntimeError):
+        with pytest.raises(IndexError, match=f"index {number} is out of bounds .* of size 10"):
+            interpret(lowered, list(arguments))
+        with pytest.raises(IndexError, match=f"index {number} is out of bounds .* of size 10"):
+            compile_graph(gm)(arguments)
+    else:
+        assert torch.equal(interpret(lowered, list(arguments))[0], expected)
+        assert torch.equal(compile_graph(gm)(arguments)[0], expected)
+
+
+def test_one_index_into_two_tables_is_checked_for_both():
+    def program(a, b, i):
+        return F.embedding(i, a) + F.embedding(i, b)
+
+    a, b = torch.randn(10, 4), torch.randn(5, 4)
+    call = compile_graph(record(program, a, b, torch.tensor([1, 2])))
+    with pytest.raises(IndexError, match="index 7 is out of bounds for a dimension of size 5"):
+        call([a, b, torch.tensor([1, 7])])
 
 
 def test_indices_are_checked_as_in_eager():

@@ -141,8 +141,12 @@ def test_loads_outside_of_a_buffer_are_errors_in_the_interpreter():
     handler = InterpretingHandler({"a": Memory.of(torch.randn(3))}, {C0: np.arange(4)}, (4,), 0)
     with use_handler(handler), pytest.raises(IndexError, match="leaves the 3 elements"):
         ops.load("a", C0)
-    with use_handler(handler), pytest.raises(IndexError, match="out of range for size 3"):
+    with use_handler(handler), pytest.raises(IndexError, match="index 3 is out of bounds"):
         ops.indirect_indexing(np.arange(4), 3)
+    with use_handler(handler), pytest.raises(IndexError, match="index -4 is out of bounds"):
+        ops.indirect_indexing(np.arange(4) - 4, 3)
+    with use_handler(handler), pytest.raises(IndexError, match="index -1 is out of bounds"):
+        ops.indirect_indexing(np.arange(4) - 1, 3, wrap=False)
 
 
 def test_dependencies_have_symbolic_addresses():

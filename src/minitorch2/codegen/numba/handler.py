@@ -144,19 +144,24 @@ class NumbaHandler(OpsHandler[TextValue]):
             return self.assign(f"int64({text})", result, depth)
         return self.assign(operators.convert(f"({text})", torch.int64, result), result, depth)
 
-    def indirect_indexing(self, value: TextValue, size: Expr, check: bool = True) -> Expr:
-        """A computed index; negative ones count from the end, others are checked."""
+    def indirect_indexing(
+        self, value: TextValue, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
+        """A computed index; negative ones count from the end if they may, all are checked."""
         limit, depth = self.index(size)
         depth = max(depth, value.depth)
         wide = self.assign(
             operators.convert(value.text, value.dtype, torch.int64), torch.int64, depth
         )
-        text = f"where({wide} < 0, {wide} + {limit}, {wide})"
-        block = self.block.at_depth(depth)
-        known = block.find(f"{torch.int64} {text}") is not None
-        found = self.assign(text, torch.int64, depth, "indirect")
+        found = wide
+        if wrap:
+            text = f"where({wide} < 0, {wide} + {limit}, {wide})"
+            found = self.assign(text, torch.int64, depth, "indirect")
         self.depths[found.text] = found.depth
-        if check and not known:
+        block = self.block.at_depth(depth)
+        checked = f"{found} in {limit}"
+        if check and block.find(checked) is None:
+            block.names[checked] = found
             self.checks_bounds = True
             block.lines += [
                 f"if {found} < 0 or {found} >= {limit}:",

@@ -286,17 +286,20 @@ class TritonHandler(OpsHandler[Value]):
         widened.indirect = self.index.indirect
         return widened.text(expr)
 
-    def indirect_indexing(self, value: Value, size: Expr, check: bool = True) -> Expr:
-        """`where(v < 0, v + size, v)`, checked on the device as eager does."""
+    def indirect_indexing(
+        self, value: Value, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
+        """`v`, or `where(v < 0, v + size, v)`, checked on the device as eager does."""
         if value.dtype not in (torch.int32, torch.int64):
             value = self.to_dtype(value, torch.int32)
         value = self._named(value)
         limit = self.index.text(simplify(size, self.ranges))
-        text = f"tl.where({value.text} < 0, {value.text} + {limit}, {value.text})"
-        wrapped = self._assign(text, value.dtype, value.dims)
+        if wrap:
+            text = f"tl.where({value.text} < 0, {value.text} + {limit}, {value.text})"
+            value = self._assign(text, value.dtype, value.dims)
         if check:
-            self._check(wrapped, limit)
-        return self.index.bind(wrapped)
+            self._check(value, limit)
+        return self.index.bind(value)
 
     def _check(self, value: Value, limit: str) -> None:
         dims = value.dims | join(*self._masks)

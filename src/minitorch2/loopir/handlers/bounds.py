@@ -62,9 +62,11 @@ class BoundsHandler(EffectHandler):
         """Note the address."""
         self._access(name, index)
 
-    def indirect_indexing(self, value: None, size: Expr, check: bool = True) -> Expr:
+    def indirect_indexing(
+        self, value: None, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
         """A symbol that ranges over `size`: generated code checks it, or it was proved."""
-        symbol = super().indirect_indexing(value, size, check)
+        symbol = super().indirect_indexing(value, size, check, wrap)
         self.ranges = (*self.ranges, (self.indirect[-1], size))
         return symbol
 

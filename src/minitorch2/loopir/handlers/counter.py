@@ -70,10 +70,12 @@ class CountingHandler(EffectHandler):
         """One operation."""
         self._count("index_expr")
 
-    def indirect_indexing(self, value: None, size: Expr, check: bool = True) -> Expr:
+    def indirect_indexing(
+        self, value: None, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
         """One operation; a fresh symbol."""
         self._count("indirect_indexing")
-        return super().indirect_indexing(value, size, check)
+        return super().indirect_indexing(value, size, check, wrap)
 
     def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
         """One operation and what the body does."""

@@ -101,7 +101,9 @@ class TypingHandler(OpsHandler[torch.dtype]):
         """The given dtype, which must be a compute dtype."""
         return self.constant(0, dtype)
 
-    def indirect_indexing(self, value: torch.dtype, size: Expr, check: bool = True) -> Expr:
+    def indirect_indexing(
+        self, value: torch.dtype, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
         """The value must be an integer."""
         if value.is_floating_point or value == torch.bool:
             raise VerificationError(f"{value} is no index")

@@ -45,7 +45,9 @@ class EffectHandler(OpsHandler[None]):
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
         """No value."""
 
-    def indirect_indexing(self, value: None, size: Expr, check: bool = True) -> Expr:
+    def indirect_indexing(
+        self, value: None, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
         """A fresh symbol."""
         self.indirect.append(index_symbol(f"{INDIRECT_PREFIX}{len(self.indirect)}"))
         return self.indirect[-1]

@@ -224,13 +224,17 @@ class InterpretingHandler(OpsHandler[Array]):
         value = np.asarray(evaluate(expr, self.environment))
         return round_to(value, dtype)
 
-    def indirect_indexing(self, value: Array, size: Expr, check: bool = True) -> Expr:
-        """Bind a fresh symbol to the wrapped values."""
+    def indirect_indexing(
+        self, value: Array, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
+        """Bind a fresh symbol to the values, wrapped if need be."""
         extent = evaluate(size, self.environment)
         index = value.astype(np.int64)
-        index = self._in_use(np.where(index < 0, index + extent, index))
-        if index.size and math.prod(self.shape) and ((index < 0) | (index >= extent)).any():
-            raise IndexError(f"computed index out of range for size {extent}")
+        index = self._in_use(np.where(index < 0, index + extent, index) if wrap else index)
+        wrong = index[(index < 0) | (index >= extent)]
+        if wrong.size and math.prod(self.shape):
+            number = int(wrong[0]) - (extent if wrap and wrong[0] < 0 else 0)
+            raise IndexError(f"index {number} is out of bounds for a dimension of size {extent}")
         symbol = index_symbol(f"indirect{len(self.environment)}")
         self.environment[symbol] = index
         return symbol

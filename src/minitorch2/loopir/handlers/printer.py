@@ -75,9 +75,11 @@ class PrintingHandler(OpsHandler[str]):
         """`tmp = ops.index_expr(expr, dtype)`"""
         return self._assign(f"ops.index_expr({simplify(expr, self.ranges)}, {dtype})")
 
-    def indirect_indexing(self, value: str, size: Expr, check: bool = True) -> Expr:
+    def indirect_indexing(
+        self, value: str, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
         """`indirect0 = ops.indirect_indexing(tmp, size)`"""
-        tail = "" if check else ", check=False"
+        tail = ("" if check else ", check=False") + ("" if wrap else ", wrap=False")
         call = f"ops.indirect_indexing({value}, {size}{tail})"
         return index_symbol(self._assign(call, "indirect"))
 

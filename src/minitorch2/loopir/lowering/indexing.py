@@ -1,7 +1,7 @@
 """Reading at computed positions: index, gather, index_select, embedding; masked writes as reads.
 
-A computed position becomes an index through `ops.indirect_indexing`, which wraps negative ones
-and checks the range, as eager does.
+A computed position becomes an index through `ops.indirect_indexing`, which checks the range. As in
+eager, negative positions count from the end in `x[i]` and `take`, and are errors elsewhere.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ def index_tensor(x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox
 
     The broadcast dimensions stand where the tensors stood if these are neighbours, else in front.
     """
+    return _indexed(x, indices, wrap=True)
+
+
+def _indexed(x: TensorBox, indices: Sequence[TensorBox | None], wrap: bool) -> TensorBox:
     given = {dim: box for dim, box in enumerate(indices) if box is not None}
     if any(box.dtype in (torch.bool, torch.uint8) for box in given.values()):
         raise NoLoopForm("a mask as index")
@@ -56,7 +60,7 @@ def index_tensor(x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox
         def coordinate(dim: int) -> Expr:
             if dim not in given:
                 return next(rest)
-            return ops.indirect_indexing(loaders[dim](selector), x.size[dim])
+            return ops.indirect_indexing(loaders[dim](selector), x.size[dim], wrap=wrap)
 
         return load([coordinate(dim) for dim in range(x.ndim)])
 
@@ -79,7 +83,7 @@ def gather(x: TensorBox, dim: int, index: TensorBox, sparse_grad: bool = False) 
     load, load_index = x.make_loader(), index.make_loader()
 
     def inner_fn(position: Index) -> Value:
-        chosen = ops.indirect_indexing(load_index(position), x.size[dim])
+        chosen = ops.indirect_indexing(load_index(position), x.size[dim], wrap=False)
         return load((*position[:dim], chosen, *position[dim + 1 :]))
 
     return like(x, index.size, inner_fn)
@@ -91,7 +95,7 @@ def index_select(x: TensorBox, dim: int, index: TensorBox) -> TensorBox:
     if x.ndim == 0:
         raise NoLoopForm("a 0-dim tensor")
     flat = index if index.ndim else unsqueeze(index, 0)
-    return index_tensor(x, [None] * normalize_dim(dim, x.ndim) + [flat])
+    return _indexed(x, [None] * normalize_dim(dim, x.ndim) + [flat], wrap=False)
 
 
 @lowering(aten.take)
@@ -109,7 +113,7 @@ def embedding(
     sparse: bool = False,
 ) -> TensorBox:
     """The rows of `weight` that `indices` name."""
-    return index_tensor(weight, [indices])
+    return _indexed(weight, [indices], wrap=False)
 
 
 # -- results that differ from a tensor in one region --------------------------------------------

@@ -285,6 +285,14 @@ def test_index_out_of_range_is_an_error() -> None:
     for wrong in (10, -11):
         with pytest.raises(Exception, match=f"index {max(wrong, -1)} is out of bounds for size 10"):
             made.run([w, torch.tensor([3, wrong])])
+    for program in (
+        lambda w, k: F.embedding(k, w),
+        lambda w, k: w.gather(0, k[:, None]),
+        lambda w, k: w.index_select(0, k),
+    ):
+        made = kernels_of(program, w, torch.tensor([3, 9]))
+        with pytest.raises(Exception, match="index -1 is out of bounds for size 10"):
+            made.run([w, torch.tensor([3, -1])])
 
 
 def test_constants_are_converted_like_other_values() -> None:
