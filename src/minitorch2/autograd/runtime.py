@@ -69,14 +69,31 @@ def training_runner(
     plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall, epilogue: Epilogue
 ) -> Callable[..., Sequence[Any]]:
     """The program's results, differentiable through the compiled backward graph."""
-    apply = make_function(plan, forward, backward).apply
+    apply = _applier(make_function(plan, forward, backward))
     if epilogue.is_trivial(plan.outputs):
         return apply
 
     def run(*inputs: Any) -> Sequence[Any]:
-        return epilogue.run(inputs, apply(*inputs))  # type: ignore[no-untyped-call]
+        return epilogue.run(inputs, apply(*inputs))
 
     return run
+
+
+def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[Any]]:
+    """``function.apply``, without what it does for functorch in Python, at each input.
+
+    That is: unwrapping tensors that outlived their transform. Only those need it; they share the
+    class of tensors, but not their dispatch keys.
+    """
+    with_functorch = function.apply
+    without_functorch: Callable[..., Sequence[Any]] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
+
+    def apply(*inputs: Any) -> Sequence[Any]:
+        if torch._C._are_functorch_transforms_active():
+            return with_functorch(*inputs)  # type: ignore[no-any-return, no-untyped-call]
+        return without_functorch(*inputs)
+
+    return apply
 
 
 def make_function(
@@ -95,8 +112,11 @@ def make_function(
             values = [
                 (inputs if isinstance(p, SavedInput) else outputs)[p.index] for p in plan.saved
             ]
-            ctx.save_for_backward(*[v if isinstance(v, torch.Tensor) else None for v in values])
-            ctx.numbers = [None if isinstance(v, torch.Tensor) else v for v in values]
+            numbers = [i for i, v in enumerate(values) if not isinstance(v, torch.Tensor)]
+            ctx.numbers = [(i, values[i]) for i in numbers]
+            for i in numbers:
+                values[i] = None
+            ctx.save_for_backward(*values)
             results = tuple(outputs[:number])
             if without_gradient:
                 ctx.mark_non_differentiable(
@@ -106,9 +126,9 @@ def make_function(
 
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-            saved = [
-                n if t is None else t for t, n in zip(ctx.saved_tensors, ctx.numbers, strict=True)
-            ]
+            saved = list(ctx.saved_tensors)
+            for i, number in ctx.numbers:
+                saved[i] = number
             tangents = [
                 _laid_out(gradients[i], layout)
                 for i, layout in zip(plan.tangents, plan.tangent_layouts, strict=True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import stages
 from minitorch2.autograd import aot_autograd
 from minitorch2.backends.aot_eager import run_boxed
@@ -172,3 +173,19 @@ def test_numbers_among_the_inputs() -> None:
     run = aot_autograd(graph_of(lambda x, n: (x * n,), 2), [x, 3], forward_compiler=run_boxed)
     run(x, 3)[0].sum().backward()
     assert torch.equal(x.grad, torch.full((3,), 3.0))
+
+
+def test_a_tensor_that_outlived_its_functorch_transform() -> None:
+    leaked: list[torch.Tensor] = []
+
+    def leak(x: torch.Tensor) -> torch.Tensor:
+        leaked.append(x)
+        return x.sum()
+
+    torch.func.grad(leak)(torch.ones(3))
+    weight = torch.full((3,), 2.0, requires_grad=True)
+    program = minitorch2.compile(lambda a, b: (a * b).sin() * b, fullgraph=True)
+    for _ in range(2):
+        result = program(leaked[0], weight)
+        torch.testing.assert_close(result, weight.sin() * weight)
+        result.sum().backward()
