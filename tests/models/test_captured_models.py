@@ -59,6 +59,22 @@ def test_encoder_of_torch():
     assert counts == (1, 0, 0)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), Block()],
+    ids=["encoder layer", "block"],
+)
+def test_fast_path_of_attention_without_gradients(model):
+    """It asks for the dispatch modes, then calls one fused operator."""
+    x = torch.randn(5, 2, 16).transpose(0, 1)
+    with torch.no_grad():
+        value, counts = counted(model.eval(), x)
+        expected = model(x)
+    assert torch.equal(value, expected)
+    assert value.stride() == expected.stride()
+    assert counts == (1, 0, 0)
+
+
 def test_convolutional_network():
     model = nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),

@@ -39,7 +39,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+def transformer_encoder_layer(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
+    """The fused layer of inference keeps the shape; torch 2.11 has no meta kernel for it."""
+    return torch.empty(x.shape, dtype=x.dtype, device="meta")
+
+
 FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Tensor | None]]] = {
     aten.addmm.default: addmm,
     aten.cat.default: cat,
+    aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
 }

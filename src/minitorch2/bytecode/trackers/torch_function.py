@@ -20,7 +20,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.mapping import DictVariable
-from minitorch2.bytecode.trackers.sequence import SequenceVariable
+from minitorch2.bytecode.trackers.sequence import ListVariable, SequenceVariable
 from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.tensor import TensorVariable
 
@@ -222,6 +222,14 @@ def is_floating_point(evaluator: Evaluator, input: VariableTracker) -> VariableT
 def is_complex(evaluator: Evaluator, input: VariableTracker) -> VariableTracker:
     """``torch.is_complex``"""
     return input.call_method(evaluator, "is_complex", [], {})
+
+
+@handles(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
+def dispatch_modes(evaluator: Evaluator) -> VariableTracker:
+    """The active dispatch modes, asked for by `nn.MultiheadAttention`; guards keep their number."""
+    if torch._C._len_torch_dispatch_stack():
+        unsupported("dispatch-modes", "code that looks at the active dispatch modes")
+    return ListVariable([])
 
 
 @handles(torch._check, torch._assert)

@@ -50,12 +50,18 @@ def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
     if isinstance(target, OpOverload):
         return [target]
     found = [getattr(target, name) for name in target.overloads()]  # type: ignore[no-untyped-call]
-    return [o for o in found if not o._schema.is_mutable and _takes_tensors_only(o)]
+    functional = [o for o in found if not o._schema.is_mutable]
+    return [o for o in functional if _gives_tensors(o) and not _takes_names(o)]
 
 
-def _takes_tensors_only(overload: OpOverload) -> bool:
+def _gives_tensors(overload: OpOverload) -> bool:
     """Overloads on Python numbers alone (`aten.add.int`) are no tensor operators."""
     return any("Tensor" in str(result.type) for result in overload._schema.returns)
+
+
+def _takes_names(overload: OpOverload) -> bool:
+    """Overloads on dimensions with names (`aten.sum.dim_DimnameList`), which torch 2.11 has."""
+    return "name" in overload._overloadname.lower()
 
 
 def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Rule], Rule]:

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
+import minitorch2
+from minitorch2 import stages
 from tests.unit.bytecode.trackers.program import check
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -169,6 +172,26 @@ def test_requires_grad_results() -> None:
         return y, z, y.requires_grad, z.requires_grad, x.detach()
 
     check(program, x)
+
+
+class Nothing(TorchDispatchMode):
+    """A dispatch mode that changes nothing."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def test_number_of_dispatch_modes() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x + len(torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+
+    compiled = minitorch2.compile(f, backend="eager")
+    with stages.collect() as log:
+        assert compiled(torch.zeros(1)).item() == 0
+    assert (log.counts["graphs"], log.counts["graph_breaks"]) == (1, 0)
+    with Nothing(), Nothing():
+        assert compiled(torch.zeros(1)).item() == 2
+    assert compiled(torch.zeros(1)).item() == 0
 
 
 def test_grad_mode_functions() -> None:
