@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from minitorch2 import config
 
-SECTION = re.compile(r"^(Args|Returns|Raises|Yields):$")
+SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
 
 
