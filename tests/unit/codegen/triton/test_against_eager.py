@@ -299,7 +299,8 @@ def test_constants_are_converted_like_other_values() -> None:
     """A 2 that becomes a bool is 1 afterwards, and 300 does not fit 8 bits."""
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        two, many = torch.full((3,), 2), torch.full((3,), 300)
+        two = torch.full((3,), 2, device=x.device)
+        many = torch.full((3,), 300, device=x.device)
         return x + two.to(torch.bool).to(torch.int64) + many.to(torch.int8).to(torch.int64)
 
     check(program, torch.arange(3))
