@@ -44,7 +44,7 @@ FUNCTIONS = [
     "cos",
     "rsqrt",
 ]
-LIMITS = {"erf": 5.3}
+LIMITS = {"erf": 2.5}
 
 
 def source(name: str, kind: str = "float32") -> KernelSource:
@@ -87,6 +87,15 @@ def test_errors_are_few_ulps(name):
     ulp = torch.nextafter(expected.abs(), torch.tensor(INF)) - expected.abs()
     errors = ((result.double() - exact).abs() / ulp.double())[expected.isfinite()]
     assert errors.max() <= LIMITS.get(name, 4.0)
+
+
+def test_erf_between_zero_and_one():
+    """Its error used to grow up to 5.8 units where it nears 1, which random samples rarely hit."""
+    x = torch.cat([torch.linspace(0, 4.2, 2_000_000), torch.logspace(-38, 0, 100_000)])
+    exact = torch.erf(x.double())
+    ulp = torch.nextafter(exact.float(), torch.tensor(INF)) - exact.float()
+    assert ((apply("erf", x).double() - exact).abs() / ulp.double()).max() <= 2.5
+    assert torch.equal(apply("erf", -x), -apply("erf", x))
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])
