@@ -163,8 +163,24 @@ def test_clear_removes_all(fresh):
 
 def test_unknown_functions_raise_and_do_not_end_the_process():
     text = ADD.replace("float32(size0)", "nosuchfunction(size0)")
-    with pytest.raises(Exception, match="nosuchfunction"):
+    with pytest.raises(BackendError, match="nosuchfunction"):
         load_kernel(source(text))
+
+
+@pytest.mark.parametrize("wrong", ["exp(in_ptr0)", "in_ptr0[i] + 'a'", "nosuchfunction(0)"])
+def test_a_kernel_that_does_not_compile_names_itself_its_lines_and_its_file(fresh, wrong):
+    """Numba's TypingError used to reach the user as it was."""
+    line = "# File: model.py:3, code: x + y"
+    text = ADD.replace("in_ptr0[i] + float32(size0)", wrong).replace(
+        "    for", f"    {line}\n    for"
+    )
+    with pytest.raises(BackendError, match="the generated kernel add does not compile") as found:
+        load_kernel(source(text))
+    message = str(found.value)
+    assert message.startswith("File: model.py:3, code: x + y\n")
+    (path,) = (fresh.parent / "refused").iterdir()
+    assert str(path) in message and path.read_text() == text
+    assert "Failed in nopython" not in message
 
 
 def test_missing_symbols_raise():

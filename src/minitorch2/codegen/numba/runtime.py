@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from numba import types
+from numba.core.errors import NumbaError
 from numba.core.typing import Signature
 
 from minitorch2 import config, stages
@@ -24,6 +25,7 @@ from minitorch2.codegen.numba import (
     vocabulary,
 )
 from minitorch2.codegen.numba.launcher import make_launcher
+from minitorch2.errors import BackendError
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
@@ -52,6 +54,10 @@ class KernelSource:
         """The text without its comments and under a neutral name: equal code, equal kernel."""
         text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE)
         return text.replace(f"def {self.name}(", "def kernel(", 1)
+
+    def user_lines(self) -> list[str]:
+        """The lines of the user's program that it does, from the comments of its text."""
+        return re.findall(r"^ *# (.*)$", self.text, flags=re.MULTILINE)
 
     def signature(self) -> Signature:
         """The Numba signature of the function."""
@@ -130,10 +136,32 @@ def _compile(source: KernelSource, symbol: str) -> bytes:
 
 
 def compile_module(source: KernelSource, symbol: str) -> Any:
-    """The optimized LLVM module of a kernel (to read its assembly: `machine_code.assembly`)."""
+    """The optimized LLVM module of a kernel (to read its assembly: `machine_code.assembly`).
+
+    Raises:
+        BackendError: Numba or LLVM refuse the kernel: a bug of the code generator.
+    """
     filename = f"<minitorch2 kernel {source.name} {symbol}>"
     # Numba and tracebacks find the source of generated code here.
     linecache.cache[filename] = (len(source.text), None, source.text.splitlines(True), filename)
     namespace = dict(vocabulary.VOCABULARY)
     exec(compile(source.text, filename, "exec"), namespace)
-    return linking.compile_kernel(namespace[source.name], source.signature(), symbol)
+    try:
+        return linking.compile_kernel(namespace[source.name], source.signature(), symbol)
+    except (NumbaError, RuntimeError) as error:  # llvmlite raises RuntimeError
+        raise _refused(source, symbol, error) from error
+
+
+def _refused(source: KernelSource, symbol: str, error: Exception) -> BackendError:
+    """What the user is told of a kernel that does not compile; its text is kept in a file."""
+    path = disk.folder() / "refused" / f"{symbol}.py"
+    written = disk.write_file(path, source.text.encode())
+    lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
+    cause = lines[0] if lines else type(error).__name__
+    where = f"the kernel is in {path}; " if written else ""
+    return BackendError(
+        f"the generated kernel {source.name} does not compile: {cause}",
+        code="kernel-refused",
+        fix=f"{where}the backend 'aot_eager' does without kernels",
+        user_line="\n".join(source.user_lines()) or None,
+    )
