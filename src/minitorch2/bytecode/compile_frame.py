@@ -23,6 +23,7 @@ from minitorch2.bytecode.capture import Capture, Frame
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
 from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
+from minitorch2.bytecode.frame_report import report_capture, report_compiled, report_frame
 from minitorch2.bytecode.guard_function import compile_guards
 from minitorch2.bytecode.guards import global_state_guards
 from minitorch2.bytecode.perform import CAPTURING
@@ -89,9 +90,11 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     """
     name = frame.code.co_qualname
     _LOGGER.debug("step 3 of 8: symbolic analysis of %s", name)
+    report_frame(frame.code)
     with stages.phase("capture"):
         attempt = capture_frame(frame, compiler)
         module, nodes = attempt.finish_graph()
+    report_capture(module, attempt.graph_break)
     function_name = f"__compiled_fn_{attempt.number}"
     if module is not None:
         _LOGGER.debug("step 4 of 8: the backend compiles the graph of %s", name)
@@ -102,6 +105,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         guards = [*capture.guards, *global_state_guards()]
         values = capture.references.values
         compiled_guards = compile_guards(guards, canonical(frame.function), values)
+        stages.record("guards.py", compiled_guards.source)
     _LOGGER.debug("step 6 of 8: %d continuation functions", attempt.continuations)
     _LOGGER.debug("step 7 of 8: residual code of %s", name)
     code = residual.compile()
@@ -114,7 +118,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         attempt.graph_break,
         attempt.number,
     )
-    _report(frame, compiled)
+    report_compiled(compiled)
     return compiled
 
 
@@ -246,17 +250,3 @@ def graph_break_error(reason: UnsupportedError) -> GraphBreakError:
         fix=reason.fix or None,
         user_line=reason.user_line,
     )
-
-
-def _report(frame: Frame, compiled: CompiledFrame) -> None:
-    """Tell `stages` what was made."""
-    stages.count("frames")
-    if compiled.graph is not None:
-        stages.count("graphs")
-        if stages.open_logs():
-            stages.record("captured_graph", compiled.graph.graph.tabular())
-    if compiled.graph_break is not None:
-        stages.count("graph_breaks")
-        stages.record("graph_break", str(compiled.graph_break))
-    stages.record("guards.py", compiled.guards.source)
-    stages.record("residual.py", compiled.source)

@@ -1,4 +1,4 @@
-"""A functional aten graph -> a function that runs it: lower, schedule, print kernels, print wrapper."""
+"""A functional aten graph -> a function that runs it: lower, schedule, print kernels and wrapper."""
 
 from __future__ import annotations
 
@@ -120,6 +120,8 @@ def _triton_call(
         node, buffers, name=name, removed=plan.removed, inplace=inplace
     )
     shared = definitions.setdefault(kernel.source.key(), name)
+    if shared == name:
+        stages.record("kernel.py", kernel.source.text)
     text = kernel.source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
     definition = f"\n{name} = load_triton_kernel({name!r}, '''\\\n{text}''')"
     return KernelCall(
@@ -138,7 +140,10 @@ def _kernel_call(
     kernel = print_kernel(node, plan, dtypes, len(definitions))
     key = repr((kernel.source.code(), kernel.source.pointers, kernel.source.grain))
     name = definitions.setdefault(key, kernel.source.name)
-    definition = define(kernel.source) if name == kernel.source.name else ""
+    definition = ""
+    if name == kernel.source.name:
+        definition = define(kernel.source)
+        stages.record("kernel.py", kernel.source.text)
     return KernelCall(name, definition, kernel.iterations, kernel.buffers, kernel.sizes)
 
 

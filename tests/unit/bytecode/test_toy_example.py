@@ -1,5 +1,6 @@
 """The worked example of the slides: three graphs, three guards, two continuations."""
 
+import inspect
 import re
 
 import torch
@@ -82,6 +83,29 @@ def test_residual_code_calls_the_graph_then_one_of_two_continuations():
         "        return __resume_at_N_1(b, x)\n"
         "    return __resume_at_N_2(b, x)\n"
     )
+
+
+def test_stages_are_reported_in_the_order_in_which_they_happen():
+    """The captured graph used to come after what the backend made of it."""
+
+    def program(x, w):
+        return torch.sin(x @ w).sum()
+
+    w = torch.randn(4, 4, requires_grad=True)
+    with stages.collect() as log:
+        minitorch2.compile(program, backend="numba")(torch.randn(3, 4), w).backward()
+    assert [stage.name for stage in log.stages] == [
+        "source.py", "bytecode_in.txt", "captured_graph",
+        "joint graph.py", "forward graph.py", "backward graph.py",
+        "loopir.py", "schedule.txt", "kernel.py", "wrapper.py",
+        "guards.py", "residual.py", "bytecode_out.txt",
+        "loopir.py", "schedule.txt", "kernel.py", "wrapper.py",
+    ]  # fmt: skip
+    assert log.texts("source.py")[0].split() == inspect.getsource(program).split()
+    assert "BINARY_OP" in log.texts("bytecode_in.txt")[0]
+    assert "__compiled_fn_0" in log.texts("bytecode_out.txt")[0]
+    assert log.texts("kernel.py")[0] in log.texts("wrapper.py")[0]
+    assert all(stage.text.strip() for stage in log.stages)
 
 
 def test_steps_are_logged_in_the_order_of_the_paper(caplog):

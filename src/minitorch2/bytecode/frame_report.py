@@ -1,0 +1,56 @@
+"""What a frame tells `stages` while it is compiled, each thing when it happens.
+
+    source.py  bytecode_in.txt  captured_graph  graph_break   (then the backend's own stages)
+    guards.py  residual.py  bytecode_out.txt
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import linecache
+import tokenize
+from types import CodeType
+
+from minitorch2 import stages
+from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.graph.graph_module import GraphModule
+
+
+def report_frame(code: CodeType) -> None:
+    """The frame that is about to be captured: the user's text and its bytecode."""
+    if stages.open_logs():
+        stages.record("source.py", source_text(code))
+        stages.record("bytecode_in.txt", bytecode_text(code))
+
+
+def report_capture(module: GraphModule | None, graph_break: GraphBreak | None) -> None:
+    """What capture gave: a graph, unless there was nothing to compute, and why it ended early."""
+    if module is not None and stages.open_logs():
+        stages.record("captured_graph", module.graph.tabular())
+    if graph_break is not None:
+        stages.record("graph_break", str(graph_break))
+
+
+def report_compiled(compiled: CompiledFrame) -> None:
+    """The code that takes the frame's place, as Python and as bytecode; the counts."""
+    stages.count("frames")
+    stages.count("graphs", compiled.graph is not None)
+    stages.count("graph_breaks", compiled.graph_break is not None)
+    if stages.open_logs():
+        stages.record("residual.py", compiled.source)
+        stages.record("bytecode_out.txt", bytecode_text(compiled.residual))
+
+
+def source_text(code: CodeType) -> str:
+    """The text of a function, from the file it was read from; empty if that is unknown."""
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    try:
+        return "".join(inspect.getblock(lines))
+    except (tokenize.TokenError, SyntaxError):  # a lambda amid an expression
+        return "".join(lines[:1])
+
+
+def bytecode_text(code: CodeType) -> str:
+    """The instructions of a code object."""
+    return dis.Bytecode(code).dis()
