@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import inspect
 import linecache
+import textwrap
 import tokenize
 from types import CodeType
 
@@ -46,7 +47,7 @@ def source_text(code: CodeType) -> str:
     """The text of a function, from the file it was read from; empty if that is unknown."""
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     try:
-        return "".join(inspect.getblock(lines))
+        return textwrap.dedent("".join(inspect.getblock(lines)))
     except (tokenize.TokenError, SyntaxError):  # a lambda amid an expression
         return "".join(lines[:1])
 

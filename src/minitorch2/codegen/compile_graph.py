@@ -1,4 +1,4 @@
-"""A functional aten graph -> a function that runs it: lower, schedule, print kernels and wrapper."""
+"""A functional aten graph -> a function that runs it: lower, schedule, print kernels, wrapper."""
 
 from __future__ import annotations
 
