@@ -1,4 +1,4 @@
-"""Every error that minitorch2 raises on purpose.
+"""Every error that minitorch2 raises on purpose, and the category of its warnings.
 
 One shape for all of them: *where* in the user's program, *what* is the matter, *what to do*. The
 user's own line comes first, because that is the line they can change; nothing of the compiler's

@@ -7,7 +7,7 @@ import pytest
 from minitorch2 import errors
 from minitorch2.errors import ConfigError, MinitorchError, UnsupportedError
 
-CLASSES = [c for c in vars(errors).values() if isinstance(c, type)]
+CLASSES = [c for c in vars(errors).values() if isinstance(c, type) and not issubclass(c, Warning)]
 
 
 def test_message_is_line_then_cause_then_fix():
@@ -37,3 +37,8 @@ def test_every_error_is_a_minitorch_error_with_its_own_code(kind):
 def test_errors_survive_pickling():
     again = pickle.loads(pickle.dumps(UnsupportedError("no", code="c", fix="f", user_line="l")))
     assert str(again) == str(UnsupportedError("no", code="c", fix="f", user_line="l"))
+
+
+def test_cautions_are_user_warnings():
+    """`python -W error::UserWarning` and filters of that category see them."""
+    assert issubclass(errors.MinitorchWarning, UserWarning)
