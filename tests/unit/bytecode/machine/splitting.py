@@ -50,7 +50,7 @@ def split_points(code: CodeType) -> dict[int, int]:
 
 
 def exceptions_in_flight(instructions: Sequence[Instruction]) -> list[int | None]:
-    """How many exceptions are being handled before each instruction; None where it is not reached."""
+    """How many exceptions are handled before each instruction; None where it is not reached."""
     order = {instruction: index for index, instruction in enumerate(instructions)}
     counts: list[int | None] = [None] * len(instructions)
     waiting = [(0, 0)]
@@ -94,7 +94,7 @@ def stopping(code: CodeType, index: int, depth: int) -> CodeType:
 
 
 def in_two_steps(function: FunctionType, index: int, depth: int) -> Callable[..., object]:
-    """A function that does what `function` does, but goes on in a continuation at an instruction."""
+    """A function that does what `function` does, but goes on in a continuation half-way."""
     code = function.__code__
     first = with_code(function, stopping(code, index, depth))
     live = live_names(disassemble(code), index, code)

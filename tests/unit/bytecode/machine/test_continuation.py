@@ -41,7 +41,7 @@ def copy_of(value):
 
 
 def visible(outcome):
-    """What must agree. An empty cell is "free" in a continuation, which changes the error's text."""
+    """What must agree. An empty cell is "free" in a continuation: another error text."""
     unbound = "cannot access" in outcome.error
     return outcome.value, outcome.printed, "unbound" if unbound else outcome.error
 
