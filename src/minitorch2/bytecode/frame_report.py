@@ -1,7 +1,7 @@
 """What a frame tells `stages` while it is compiled, each thing when it happens.
 
-    source.py  bytecode_in.txt  captured_graph  graph_break   (then the backend's own stages)
-    guards.py  residual.py  bytecode_out.txt
+First `source.py`, `bytecode_in.txt`, `captured_graph` and perhaps `graph_break`; then the backend
+reports its own stages; then `guards.py`, `residual.py` and `bytecode_out.txt`.
 """
 
 from __future__ import annotations

@@ -76,9 +76,7 @@ def compile_lowered(
     return load_module(module)
 
 
-def print_module(
-    lowered: LoweredGraph, plan: Schedule, target: Target = "numba"
-) -> WrapperModule:
+def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba") -> WrapperModule:
     """The kernels and the wrapper of a scheduled graph, as one Python module."""
     dtypes = dtypes_of(lowered)
     calls: dict[str, KernelCall] = {}
@@ -116,9 +114,7 @@ def _triton_call(
         plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
     inplace = {new: old for new, old in plan.inplace.items() if new in own}
     name = kernel_name(node, len(definitions))
-    kernel = print_triton_kernel(
-        node, buffers, name=name, removed=plan.removed, inplace=inplace
-    )
+    kernel = print_triton_kernel(node, buffers, name=name, removed=plan.removed, inplace=inplace)
     shared = definitions.setdefault(kernel.source.key(), name)
     if shared == name:
         stages.record("kernel.py", kernel.source.text)
