@@ -5,7 +5,7 @@ Takes a PyTorch function or module, gives one with the same meaning that runs fa
 Read the packages in this order, each with its own docstring: `graph` (the language all layers
 share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward),
 `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`, which
-chains them. `errors`, `config`, `logs` and `stages` are the basement under all of them.
+chains them. `errors`, `cautions`, `config`, `logs` and `stages` are the basement under all.
 
 Names of the public interface are looked up in `minitorch2.api` on first use, so that
 `import minitorch2` costs a few milliseconds and a single layer can be used without the others.
