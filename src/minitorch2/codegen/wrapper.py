@@ -243,13 +243,9 @@ class WrapperPrinter:
         if root in self.arena.offsets:
             offset = self.arena.offsets[root]
             return f"base + {offset}" if offset else "base"
-        holder = root
-        for name in (*node.written_names, *node.read_names):
-            if self._root(name) == root and name in self.born:
-                holder = name
-                if name in node.written_names:
-                    break
-        return f"{holder}.data_ptr()"
+        names = (*sorted(node.written_names), *sorted(node.read_names))
+        holders = (name for name in names if name in self.born and self._root(name) == root)
+        return f"{next(holders, root)}.data_ptr()"
 
     def _moved(self, name: str, device: torch.device) -> str | None:
         """The address of a copy, for a tensor (of one number) that lies on another device."""

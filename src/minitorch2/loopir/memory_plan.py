@@ -99,7 +99,7 @@ def _after(producer: SchedulerNode, consumer: SchedulerNode, level: dict[str, in
 def _find_last_uses(schedule: Schedule) -> dict[str, int]:
     last: dict[str, int] = {}
     for position, node in enumerate(schedule.nodes):
-        for name in (*node.read_names, *node.written_names):
+        for name in sorted(node.read_names | node.written_names):  # the same text in every run
             last[name] = position
     return last
 

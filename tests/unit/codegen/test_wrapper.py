@@ -1,7 +1,11 @@
 """The wrapper: calling convention, memory, views, library calls, readable and runnable text."""
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +15,8 @@ from minitorch2.codegen.arena import Interval, plan_arena
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.extern import with_layout
 from tests.unit.codegen.aten_graph import record
+
+ROOT = Path(__file__).parents[3]
 
 
 def wrapper_of(program, *inputs):
@@ -159,6 +165,30 @@ def test_the_text_runs_alone():
     exec(text, namespace)
     x = torch.randn(4, 5)
     assert torch.equal(namespace["call"]([x])[0], call([x])[0])
+
+
+def test_the_text_does_not_depend_on_the_hash_seed():
+    program = """
+import torch
+from minitorch2 import stages
+from minitorch2.codegen.compile_graph import compile_graph
+from tests.unit.codegen.aten_graph import record
+
+with stages.collect() as log:
+    compile_graph(record(lambda *xs: sum(xs).sin() @ xs[0], *[torch.ones(2, 2)] * 5))
+print(*log.texts("wrapper.py"))
+"""
+
+    def text(seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", program]
+        return subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+
+    first = text("1")
+    assert "del " in first
+    assert first == text("2")
 
 
 def test_tracebacks_show_the_generated_line():
