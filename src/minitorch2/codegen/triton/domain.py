@@ -108,9 +108,7 @@ def choose_domain(
     if reduces(kernel):
         passes = split_into_passes(nodes, removed, reduces=True)
         itemsize = _widest(nodes, buffers, removed)
-        blocks = reduction_blocks(
-            numel, rnumel, _rows_are_contiguous(nodes), len(passes), itemsize
-        )
+        blocks = reduction_blocks(numel, rnumel, _rows_are_contiguous(nodes), len(passes), itemsize)
         return KernelDomain(blocks, numel, rnumel=rnumel)
     tile = _find_tile(nodes)
     if tile is not None:
@@ -166,4 +164,3 @@ def _find_tile(nodes: Sequence[SchedulerNode]) -> int | None:
 
 def _is_wide(size: Expr) -> bool:
     return isinstance(size, int) and size >= SMALLEST_TILE
-
