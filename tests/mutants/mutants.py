@@ -11,7 +11,8 @@ from typing import Any
 from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable
-from minitorch2.bytecode import breaks, guards
+from minitorch2.bytecode import breaks
+from minitorch2.bytecode.guards import containers, tensors, values
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.side_effects import SideEffects
@@ -96,7 +97,7 @@ MUTANTS = (
     Mutant(
         "guards",
         "sizes of tensors are not guarded",
-        Edit(guards._size_checks,
+        Edit(tensors._size_checks,
              'yield Check("sizes", f"{path}.shape == {name(m.sizes)}", f"{path}.shape", '
              "str(m.sizes))", "pass"),
         test_guards.test_calls_in_changing_worlds_match_python,
@@ -104,14 +105,14 @@ MUTANTS = (
     Mutant(
         "guards",
         "numbers are compared without their types, so 1, 1.0 and True are one",
-        Edit(guards._constant_condition, 'return f"{same_type} and {path} == {name(value)}"',
+        Edit(values._constant_condition, 'return f"{same_type} and {path} == {name(value)}"',
              'return f"{path} == {name(value)}"'),
         test_guards.test_calls_in_changing_worlds_match_python,
     ),
     Mutant(
         "guards",
         "the order of a dict's keys is not guarded",
-        Edit(guards.DictKeysMatch.checks_of, 'f"{actual} == {name(expected)}"',
+        Edit(containers.DictKeysMatch.checks_of, 'f"{actual} == {name(expected)}"',
              'f"sorted({actual}) == sorted({name(expected)})"'),
         test_guards.test_calls_in_changing_worlds_match_python,
     ),

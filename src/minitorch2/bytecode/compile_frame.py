@@ -1,12 +1,12 @@
 """From a frame to compiled code: the steps of the paper's section 3.2, in order.
 
-(1) skip check, (2) cache lookup                         dispatch.py
+(1) skip check, (2) cache lookup                         dispatch/
 (3) symbolic analysis                                    here, evaluator.py
 (4) the graph is compiled by the backend                 here
-(5) one guard function                                   guard_function.py
+(5) one guard function                                   guards/guard_function.py
 (6) continuation functions                               breaks.py, continuations.py
 (7) residual code                                        residual.py
-(8) guards and residual code are installed and run       dispatch.py
+(8) guards and residual code are installed and run       dispatch/
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canoni
 from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.frame_report import report_capture, report_compiled, report_frame
-from minitorch2.bytecode.guard_function import compile_guards
 from minitorch2.bytecode.guards import global_state_guards
+from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.perform import CAPTURING
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of

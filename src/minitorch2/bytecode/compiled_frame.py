@@ -9,7 +9,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from minitorch2.bytecode.compiled_source import compile_function
-from minitorch2.bytecode.guard_function import CompiledGuards
+from minitorch2.bytecode.guards.guard_function import CompiledGuards
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.graph_module import GraphModule

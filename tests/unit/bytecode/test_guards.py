@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from minitorch2.bytecode.guard_function import CompiledGuards, compile_guards
 from minitorch2.bytecode.guards import (
     AttributeGuard,
     DictKeysMatch,
@@ -29,6 +28,7 @@ from minitorch2.bytecode.guards import (
     global_state_guards,
     id_match,
 )
+from minitorch2.bytecode.guards.guard_function import CompiledGuards, compile_guards
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType
 from typing import cast
 
-from minitorch2.bytecode.guards import Check, Guard
+from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.sources import LocalSource, RootSource, Source, StepSource
 
 GuardFunction = Callable[..., bool]

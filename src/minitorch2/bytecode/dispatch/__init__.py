@@ -1,0 +1,19 @@
+"""Compiled functions: look for an entry whose guards hold, run it, or compile a new one.
+
+A `Region` is one call of `compile`: a backend and options. It has one `CodeCache` for each code
+object that it met. A frame reaches its cache in one of three ways:
+
+- through the *dispatcher* of a compiled function: a generated function with the parameters of the
+  user's own, which tries the guards of its entries in order, without any hook;
+- through the dispatcher of a continuation, called by residual code;
+- through the frame hook, for functions called where a graph is broken.
+
+One lock for compiling, none for running. PyTorch 2 paper, section 3.2.
+"""
+
+from __future__ import annotations
+
+from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, original_of
+from minitorch2.bytecode.dispatch.region import Region, reset_regions
+
+__all__ = ["Dispatcher", "Region", "original_of", "reset_regions"]

@@ -1,0 +1,61 @@
+"""What a region knows about one code object: its entries, or why it runs in Python."""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.bytecode.sources import Source
+from minitorch2.graph.node import SourceLine
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.dispatch.dispatcher import Dispatcher
+
+
+class CodeCache:
+    """What a region knows about one code object.
+
+    Attributes:
+        code: the code object.
+        compiled: its entries, in the order in which they are tried.
+        as_is: why its frames run in Python as they are; None while they are captured.
+        varying: its parameters that change too often to be constants.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.compiled: list[CompiledFrame] = []
+        self.as_is: GraphBreak | None = None
+        self.varying: set[Source] = set()
+        self.shared: dict[int, Dispatcher] = {}
+        self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+
+    def add(self, compiled: CompiledFrame) -> None:
+        """Add an entry; it is dropped when an object dies that its guards know by its id only."""
+        self.compiled.append(compiled)
+        for value in compiled.guards.watched():
+            _when_it_dies(value, self, compiled)
+        for dispatcher in list(self.dispatchers):
+            dispatcher.add(compiled)
+
+    def drop(self, compiled: CompiledFrame) -> None:
+        """Forget an entry."""
+        self.compiled = [entry for entry in self.compiled if entry is not compiled]
+        for dispatcher in list(self.dispatchers):
+            dispatcher.drop(compiled)
+
+
+def _when_it_dies(value: object, cache: CodeCache, compiled: CompiledFrame) -> None:
+    try:
+        weakref.finalize(value, cache.drop, compiled).atexit = False
+    except TypeError:  # no weak references: keep it alive, so that its id stays its own
+        compiled.references[f"__kept_{id(value)}"] = value
+
+
+def first_line(code: CodeType) -> SourceLine:
+    """The line on which a function is defined."""
+    text = linecache.getline(code.co_filename, code.co_firstlineno).strip()
+    return SourceLine(code.co_filename, code.co_firstlineno, text, code.co_name)

@@ -1,0 +1,217 @@
+"""Calls of one function object: try the guards of its entries, run one, or compile another."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from minitorch2 import config
+from minitorch2.bytecode.compile_frame import UserProgramError, graph_break_error
+from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
+from minitorch2.bytecode.dispatch.code_cache import first_line
+from minitorch2.bytecode.guards import ConstantMatch
+from minitorch2.bytecode.guards.guard_function import GuardFailure
+from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.signature import generate_function, signature_of
+from minitorch2.bytecode.sources import LocalSource
+from minitorch2.bytecode.worth import is_worth_capturing
+from minitorch2.cautions import caution
+from minitorch2.errors import GraphBreakError
+from minitorch2.logs import get_logger
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.dispatch.region import Region
+
+_LOGGER = get_logger(__name__)
+
+Run = Callable[..., Any]
+"""A residual function: takes the values of all parameters positionally."""
+
+Entry = tuple[Callable[..., bool], Run]
+"""A guard and the residual function that may run when it holds."""
+
+COMPILING = threading.RLock()
+"""Held while anything is compiled or reset; running what is compiled takes no lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailCall:
+    """A call of a continuation that is still to be made."""
+
+    callee: Dispatcher
+    values: tuple[object, ...]
+
+
+class Dispatcher:
+    """Runs calls of one function object.
+
+    Attributes:
+        entries: guard and residual function of each entry, bound to the function object; the list
+            that the generated function walks.
+    """
+
+    def __init__(self, region: Region, function: FunctionType) -> None:
+        self.region = region
+        self.function = function
+        self.cache = region.cache_of(function.__code__)
+        self.entries: list[Entry] = []
+        self._bound: dict[int, Entry] = {}
+        with COMPILING:
+            for compiled in self.cache.compiled:
+                self.add(compiled)
+            self.cache.dispatchers.add(self)
+
+    def add(self, compiled: CompiledFrame) -> None:
+        """Try one more entry."""
+        bound = compiled.bind(self.function)
+        self._bound[id(compiled)] = (bound.check, bound.run)
+        self.entries.append(self._bound[id(compiled)])
+
+    def drop(self, compiled: CompiledFrame) -> None:
+        """Forget an entry."""
+        entry = self._bound.pop(id(compiled), None)
+        self.entries[:] = [other for other in self.entries if other is not entry]
+
+    def find(self, values: tuple[object, ...]) -> Run | None:
+        """The residual function of the first entry whose guards hold."""
+        _LOGGER.debug("step 2 of 8: %d entries of %s", len(self.entries), self.name)
+        for check, run in self.entries:
+            if check(*values):
+                return run
+        return None
+
+    @property
+    def name(self) -> str:
+        """The function's qualified name."""
+        return self.function.__qualname__
+
+    def __call__(self, *values: object) -> object:
+        """Call with the values of all parameters, positionally; follow tail calls to their end."""
+        result = self._call(values)
+        while type(result) is TailCall:
+            result = result.callee._call(result.values)
+        return result
+
+    def tail(self, *values: object) -> TailCall:
+        """The call as a value: whoever called the residual code that returns it will make it."""
+        return TailCall(self, values)
+
+    def _call(self, values: tuple[object, ...]) -> object:
+        for check, run in self.entries:
+            if check(*values):
+                return run(*values)
+        return self.miss(values)
+
+    def miss(self, values: tuple[object, ...]) -> object:
+        """A call that no entry serves: compile one, or run the function as it is."""
+        try:
+            run = self.find_or_compile(values)
+        except UserProgramError as error:
+            failed = error.reason
+        else:
+            return self._run(run, values)
+        self.call_original(*values)  # raises the user's own exception
+        raise graph_break_error(failed)
+
+    def _run(self, run: Run | None, values: tuple[object, ...]) -> object:
+        if run is None:
+            with self.region.capturing():
+                return self.call_original(*values)
+        _LOGGER.debug("step 8 of 8: run the residual code of %s", self.name)
+        return run(*values)
+
+    def find_or_compile(self, values: tuple[object, ...]) -> Run | None:
+        """An entry for these arguments, compiled if need be; None if the frame runs as it is."""
+        if self.cache.as_is is not None or not is_worth_capturing(self.function, values):
+            return None
+        _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
+        with COMPILING, frame_hook.disabled():
+            return self.find(values) or self._compile(values)
+
+    def _compile(self, values: tuple[object, ...]) -> Run | None:
+        if len(self.cache.compiled) >= config.current().recompile_limit:
+            self._reach_limit(values)
+            return None
+        self._note_varying(values)
+        compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
+        if compiled is None:
+            return None
+        self.cache.add(compiled)
+        return self._bound[id(compiled)][1]
+
+    def _note_varying(self, values: tuple[object, ...]) -> None:
+        """Stop taking a number or string for a constant whose guard fails.
+
+        Floats are rarely the same again; integers and strings get a few tries, as they are often
+        sizes or modes, for which separate graphs are better.
+        """
+        patience = config.current().recompile_limit // 2
+        for failure in self.failures(values):
+            guard = failure.guard
+            if not isinstance(guard, ConstantMatch) or not isinstance(guard.source, LocalSource):
+                continue
+            if guard.cls is float or len(self.cache.compiled) >= patience:
+                self.cache.varying.add(guard.source)
+
+    def _reach_limit(self, values: tuple[object, ...]) -> None:
+        """Stop compiling the function; say so once."""
+        failures = self.failures(values)
+        reason = str(failures[-1]) if failures else "unknown"
+        times = len(self.cache.compiled)
+        cause = f"{self.name} was compiled {times} times; the last guard that failed: {reason}"
+        fix = "make that value stay the same, pass it as a tensor, or raise recompile_limit"
+        if self.region.fullgraph:
+            raise GraphBreakError(cause, code="recompile-limit", fix=fix)
+        self.cache.as_is = GraphBreak("recompile-limit", cause, fix, first_line(self.cache.code))
+        caution(_LOGGER, f"{cause}. From now on it runs without compilation. Fix: {fix}")
+
+    def failures(self, values: tuple[object, ...]) -> list[GuardFailure]:
+        """For each entry, the first guard that fails for these arguments."""
+        bound = [entry.guards.bind(canonical(self.function)) for entry in self.cache.compiled]
+        found = [guards.explain(*values) for guards in bound]
+        return [failure for failure in found if failure is not None]
+
+    @cached_property
+    def call_original(self) -> Run:
+        """The user's function, taking the values of all its parameters positionally."""
+        signature = signature_of(self.cache.code)
+        names = ", ".join(signature.names)
+        text = f"def call({names}): return _minitorch2_function({signature.call})"
+        return generate_function(text, {"_minitorch2_function": self.function})
+
+    def as_function(self) -> FunctionType:
+        """A function with the parameters and defaults of the user's that dispatches its calls."""
+        signature = signature_of(self.cache.code)
+        values = "".join(f"{name}, " for name in signature.names)
+        text = _DISPATCH.format(header=signature.header, values=values)
+        scope = {"_minitorch2_entries": self.entries, "_minitorch2_miss": self.miss}
+        made = generate_function(text, scope)
+        made.__defaults__ = self.function.__defaults__
+        made.__kwdefaults__ = self.function.__kwdefaults__
+        functools.update_wrapper(made, self.function)
+        made.__dict__[_DISPATCHER] = self
+        return made
+
+
+_DISPATCHER = "_minitorch2_dispatcher"
+"""The attribute of a compiled function that holds its dispatcher."""
+
+
+def original_of(function: FunctionType) -> FunctionType:
+    """The user's function that a compiled function stands for; other functions are their own."""
+    dispatcher = function.__dict__.get(_DISPATCHER)
+    return dispatcher.function if isinstance(dispatcher, Dispatcher) else function
+
+
+_DISPATCH = """\
+def dispatch({header}):
+    for _minitorch2_check, _minitorch2_run in _minitorch2_entries:
+        if _minitorch2_check({values}):
+            return _minitorch2_run({values})
+    return _minitorch2_miss(({values}))
+"""

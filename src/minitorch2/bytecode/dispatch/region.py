@@ -1,0 +1,205 @@
+"""One call of `compile`: a backend, its options, and the caches of all code that it met."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from minitorch2 import config, stages
+from minitorch2.bytecode.capture import Frame
+from minitorch2.bytecode.compile_frame import (
+    Backend,
+    UserProgramError,
+    compile_frame,
+    graph_break_error,
+)
+from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.bytecode.continuations import Continuation, Continuations
+from minitorch2.bytecode.dispatch.code_cache import CodeCache, first_line
+from minitorch2.bytecode.dispatch.dispatcher import COMPILING, Dispatcher, Run
+from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
+from minitorch2.bytecode.skip_files import is_skipped_file
+from minitorch2.bytecode.sources import Source
+from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import SourceLine
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+
+
+class ClosingContinuation:
+    """A continuation that goes on using cells of its function: it needs them at each call."""
+
+    def __init__(
+        self, region: Region, continuation: Continuation, namespace: dict[str, Any]
+    ) -> None:
+        self._region = region
+        self._code = continuation.code
+        self._namespace = namespace
+
+    def closing_over(self, *cells: CellType) -> Dispatcher:
+        """The continuation with these cells."""
+        name = self._code.co_name
+        function = FunctionType(self._code, self._namespace, name, None, cells)
+        return Dispatcher(self._region, function)
+
+
+class Region:
+    """One call of `compile`: a backend, its options, and the caches of all code it met."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        fullgraph: bool = False,
+        options: Mapping[str, config.Value] | None = None,
+    ) -> None:
+        self.backend = backend
+        self.fullgraph = fullgraph
+        self.options = dict(options or {})
+        self.caches: dict[int, CodeCache] = {}
+        self.failures: list[str] = []
+        self._numbers = itertools.count()
+        self.continuations = Continuations(self.new_number)
+        self._hook: FrameHook | None = None
+        _REGIONS.add(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Region:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Region, (self.backend, self.fullgraph, self.options)
+
+    def reset(self) -> None:
+        """Forget all entries; functions that ran as they are get another try."""
+        for cache in list(self.caches.values()):
+            for compiled in cache.compiled:
+                cache.drop(compiled)
+            cache.as_is = None
+
+    # What residual code needs --------------------------------------------------------------------
+
+    def new_number(self) -> int:
+        """Numbers compiled graphs and continuations."""
+        return next(self._numbers)
+
+    def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Run:
+        """Run the backend.
+
+        Raises:
+            BackendError: the backend failed.
+        """
+        try:
+            return self.backend(module, inputs)
+        except MinitorchError:
+            raise
+        except Exception as error:
+            cause = f"the backend failed: {type(error).__name__}: {error}"
+            raise BackendError(cause, code="backend-failed") from error
+
+    def continuation(self, continuation: Continuation, frame: Frame) -> object:
+        """Make a continuation callable from residual code."""
+        code = continuation.code
+        if continuation.as_is:
+            reason = (
+                "the function goes on in Python behind an instruction that residual code cannot do"
+            )
+            self.cache_of(code).as_is = GraphBreak("as-is", reason, "", first_line(code))
+        if code.co_freevars:
+            return ClosingContinuation(self, continuation, frame.globals)
+        return self._dispatcher_of(FunctionType(code, frame.globals, code.co_name))
+
+    def capturing(self) -> AbstractContextManager[object]:
+        """The context in which functions called by residual code are captured on their own."""
+        if self._hook is None:
+            self._hook = FrameHook(self.on_frame)
+        return self._hook.enabled()
+
+    # Frames --------------------------------------------------------------------------------------
+
+    def cache_of(self, code: CodeType) -> CodeCache:
+        """The cache of a code object."""
+        cache = self.caches.get(id(code))
+        if cache is None:
+            cache = self.caches.setdefault(id(code), CodeCache(code))
+        return cache
+
+    def on_frame(self, function: FunctionType, values: tuple[object, ...]) -> Answer | None:
+        """What the frame hook asks about each frame: None to run it as it is."""
+        code = function.__code__
+        if is_skipped_file(code.co_filename):
+            _LOGGER.debug("step 1 of 8: skip %s of %s", code.co_qualname, code.co_filename)
+            frame_hook.skip(code)
+            return None
+        run = self._dispatcher_of(function).find_or_compile(values)
+        if run is None:
+            return None
+
+        def answer() -> object:
+            with frame_hook.disabled():
+                return run(*values)
+
+        return answer
+
+    def _dispatcher_of(self, function: FunctionType) -> Dispatcher:
+        """One dispatcher for all functions of one code and module; a new one for each closure."""
+        if function.__closure__ is not None:
+            return Dispatcher(self, function)
+        shared = self.cache_of(function.__code__).shared
+        key = id(function.__globals__)
+        if key not in shared:
+            shared[key] = Dispatcher(self, function)
+        return shared[key]
+
+    def compile(
+        self, function: FunctionType, values: tuple[object, ...], varying: frozenset[Source]
+    ) -> CompiledFrame | None:
+        """Compile a frame; None (and a note in its cache) if it runs in Python as it is."""
+        code = function.__code__
+        frame = Frame(function, dict(zip(code.co_varnames, values, strict=False)), varying)
+        try:
+            with config.patch(**self.options):
+                return compile_frame(frame, self)
+        except UnsupportedError as reason:
+            if self.fullgraph:
+                raise graph_break_error(reason) from None
+            self.run_as_is(code, reason)
+        except UserProgramError:
+            raise
+        except MinitorchError:
+            raise
+        except Exception as error:
+            if not config.current().suppress_errors:
+                raise
+            _LOGGER.exception(
+                "internal error while capturing %s; it runs in Python", code.co_qualname
+            )
+            cause = f"internal error: {type(error).__name__}: {error}"
+            self.failures.append(f"{code.co_qualname}: {cause}")
+            self.run_as_is(code, UnsupportedError(cause, code="internal-error"))
+        return None
+
+    def run_as_is(self, code: CodeType, reason: UnsupportedError) -> None:
+        """From now on frames of the code run in Python; functions that they call are captured."""
+        line = reason.user_line
+        where = line if isinstance(line, SourceLine) else first_line(code)
+        _LOGGER.info("%s runs in Python: %s", code.co_qualname, reason)
+        self.cache_of(code).as_is = GraphBreak.of(reason, where)
+        stages.count("frames_as_is")
+
+
+_REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
+
+
+def reset_regions() -> None:
+    """Forget everything that was compiled."""
+    with COMPILING:
+        for region in list(_REGIONS):
+            region.reset()

@@ -1,0 +1,98 @@
+"""Guards: what must still be true of the world for a captured graph to be used again.
+
+Grammar::
+
+    guard ::= TensorMatch(source, metadata)        class, dtype, device, requires_grad, ndim, sizes,
+                                                   strides, dispatch keys: the eight checks
+            | IdMatch(source, object)              the very same object (function, class, module)
+            | TypeMatch(source, class)             exactly this class
+            | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0
+            | NoneMatch(source)
+            | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
+            | AttributeGuard(source, name, present) | KeyAbsent(source, key)
+            | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
+            | ShapeCondition(expression, symbols)
+            | GradMode(enabled) | GlobalState(state)
+            | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
+
+A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
+guards do not otherwise interact. Each knows the checks it stands for, as text over the path that
+loads its value; `guard_function` joins the checks of all guards into one Python function.
+PyTorch 2 paper, section 3.3; the kinds' capital names are those of its author's slides.
+"""
+
+from __future__ import annotations
+
+from minitorch2.bytecode.guards.containers import (
+    AttributeGuard,
+    DictKeysMatch,
+    KeyAbsent,
+    LengthMatch,
+    SetMatch,
+)
+from minitorch2.bytecode.guards.guard import (
+    Check,
+    Guard,
+    Name,
+    SourceGuard,
+)
+from minitorch2.bytecode.guards.relations import (
+    DistinctObjects,
+    DistinctStorages,
+    SameObject,
+    ShapeCondition,
+)
+from minitorch2.bytecode.guards.tensors import (
+    TensorMatch,
+    TensorMetadata,
+)
+from minitorch2.bytecode.guards.torch_state import (
+    STATE_READERS,
+    AutocastDtype,
+    Autocasts,
+    GlobalState,
+    GradMode,
+    autocast_dtypes,
+    global_state_guards,
+)
+from minitorch2.bytecode.guards.values import (
+    ConstantMatch,
+    IdMatch,
+    NoneMatch,
+    TypeMatch,
+    constant_match,
+    id_match,
+    is_permanent,
+)
+
+__all__ = [
+    "AttributeGuard",
+    "AutocastDtype",
+    "Autocasts",
+    "Check",
+    "ConstantMatch",
+    "DictKeysMatch",
+    "DistinctObjects",
+    "DistinctStorages",
+    "GlobalState",
+    "GradMode",
+    "Guard",
+    "IdMatch",
+    "KeyAbsent",
+    "LengthMatch",
+    "Name",
+    "NoneMatch",
+    "STATE_READERS",
+    "SameObject",
+    "SetMatch",
+    "ShapeCondition",
+    "SourceGuard",
+    "TensorMatch",
+    "TensorMetadata",
+    "TypeMatch",
+    "autocast_dtypes",
+    "constant_match",
+    "global_state_guards",
+    "id_match",
+    "is_permanent",
+]

@@ -1,0 +1,70 @@
+"""Guards on what a container holds and on which attributes an object has."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard
+
+
+@dataclass(frozen=True)
+class LengthMatch(SourceGuard):
+    """A container with as many elements."""
+
+    KIND = "LENGTH"
+    length: int
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"{name(len)}({path})"
+        yield Check("length", f"{actual} == {self.length}", actual, str(self.length))
+
+
+@dataclass(frozen=True)
+class DictKeysMatch(SourceGuard):
+    """A dict with the same keys in the same order."""
+
+    KIND = "DICT_KEYS"
+    keys: tuple[Hashable, ...]
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"[*{path}]"
+        expected = list(self.keys)
+        yield Check("keys", f"{actual} == {name(expected)}", actual, str(expected))
+
+
+@dataclass(frozen=True)
+class SetMatch(SourceGuard):
+    """A set with the same elements."""
+
+    KIND = "SET_CONTAINS"
+    elements: frozenset[Hashable]
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        yield Check("elements", f"{path} == {name(self.elements)}", path, str(set(self.elements)))
+
+
+@dataclass(frozen=True)
+class KeyAbsent(SourceGuard):
+    """A dict without this key."""
+
+    KIND = "DICT_CONTAINS"
+    key: Hashable
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        key = name(self.key)
+        yield Check(f"no key {self.key!r}", f"{key} not in {path}", f"{key} in {path}", "absent")
+
+
+@dataclass(frozen=True)
+class AttributeGuard(SourceGuard):
+    """Whether an object has an attribute."""
+
+    KIND = "HASATTR"
+    attribute: str
+    present: bool
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"{name(hasattr)}({path}, {self.attribute!r})"
+        condition = actual if self.present else f"not {actual}"
+        yield Check(f"attribute {self.attribute}", condition, actual, str(self.present))

@@ -1,0 +1,85 @@
+"""What a guard is: a frozen value with sources, and the checks it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from minitorch2.bytecode.sources import Source
+
+if TYPE_CHECKING:
+    from minitorch2.graph.node import SourceLine
+
+Name = Callable[[object], str]
+"""Gives an object that a check needs a name that only the guard function reads: what it compares
+with, and the builtins it calls, which the user's module may have redefined."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition of a guard.
+
+    Attributes:
+        what: the property in a reader's words, such as ``"dtype"``.
+        condition: Python expression, true when the property is as it was while capturing.
+        actual: Python expression of the property's present value, for explanations.
+        expected: the value while capturing, for explanations.
+    """
+
+    what: str
+    condition: str
+    actual: str
+    expected: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """Base of all guards.
+
+    Attributes:
+        user_line: the line of the user's program that made the guard necessary.
+        layer: which part of the compiler asked for it.
+    """
+
+    KIND: ClassVar[str] = "GUARD"
+
+    user_line: SourceLine | None = field(default=None, compare=False)
+    layer: str = field(default="capture", compare=False)
+
+    @property
+    def kind(self) -> str:
+        """The name that the paper's slides and PyTorch use for this sort of guard."""
+        return self.KIND
+
+    def sources(self) -> tuple[Source, ...]:
+        """The values it reads."""
+        return ()
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        """Its conditions, given an expression for each of its sources."""
+        raise NotImplementedError
+
+    def watched(self) -> object | None:
+        """An object known only by its `id`: when it dies, the compiled entry must be dropped."""
+        return None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {', '.join(map(str, self.sources()))}".rstrip()
+
+
+@dataclass(frozen=True)
+class SourceGuard(Guard):
+    """A guard on one value."""
+
+    source: Source
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        return self.checks_of(paths[0], name)
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        """Its conditions on the value that `path` loads."""
+        raise NotImplementedError

@@ -1,0 +1,75 @@
+"""Guards between values: the same object, distinct objects or memory, conditions on sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard
+from minitorch2.bytecode.sources import Source
+
+
+@dataclass(frozen=True)
+class SameObject(SourceGuard):
+    """Two sources load one object, as they did while capturing."""
+
+    KIND = "DUPLICATE_INPUT"
+    other: Source
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source, self.other)
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        condition = f"{paths[0]} is {paths[1]}"
+        yield Check(f"is {self.other}", condition, condition, "True")
+
+
+@dataclass(frozen=True)
+class DistinctObjects(Guard):
+    """No two of the sources load one object."""
+
+    KIND = "DISTINCT_INPUTS"
+    members: tuple[Source, ...]
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.members
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        identities = ", ".join(f"{name(id)}({path})" for path in paths)
+        actual = f"{name(len)}({{{identities}}})"
+        if len(paths) == 2:
+            actual = f"2 - ({paths[0]} is {paths[1]})"
+        yield Check("distinct", f"{actual} == {len(paths)}", actual, str(len(paths)))
+
+
+@dataclass(frozen=True)
+class DistinctStorages(Guard):
+    """No two of the tensors share memory: needed when the graph writes to one of them."""
+
+    KIND = "DISTINCT_STORAGES"
+    members: tuple[Source, ...]
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.members
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        pointers = ", ".join(f"{path}.untyped_storage()._cdata" for path in paths)
+        actual = f"{name(len)}({{{pointers}}})"
+        yield Check("distinct storages", f"{actual} == {len(paths)}", actual, str(len(paths)))
+
+
+@dataclass(frozen=True)
+class ShapeCondition(Guard):
+    """A relation between sizes, as Python text over symbols that stand for sources."""
+
+    KIND = "SHAPE_ENV"
+    expression: str
+    symbols: tuple[tuple[str, Source], ...]
+
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(source for _, source in self.symbols)
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        bound = ", ".join(symbol for symbol, _ in self.symbols)
+        condition = f"(lambda {bound}: {self.expression})({', '.join(paths)})"
+        yield Check("shape", condition, f"({', '.join(paths)},)", self.expression)

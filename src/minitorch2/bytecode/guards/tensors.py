@@ -1,0 +1,96 @@
+"""Guards on tensors: the eight checks of the slides' TENSOR_MATCH."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard
+
+
+@dataclass(frozen=True)
+class TensorMetadata:
+    """What a captured graph assumes of a tensor. A size or stride of None may vary."""
+
+    cls: type
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    dispatch_keys: int
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...] | None
+
+    @staticmethod
+    def of(tensor: torch.Tensor, dynamic_dims: frozenset[int] = frozenset()) -> TensorMetadata:
+        """The metadata of a tensor; with dynamic dimensions the strides are left free."""
+        strided = tensor.layout is torch.strided
+        return TensorMetadata(
+            type(tensor),
+            tensor.dtype,
+            tensor.device,
+            tensor.requires_grad,
+            torch._C._dispatch_keys(tensor).raw_repr(),
+            tuple(None if d in dynamic_dims else n for d, n in enumerate(tensor.shape)),
+            tuple(tensor.stride()) if strided and not dynamic_dims else None,
+        )
+
+
+@dataclass(frozen=True)
+class TensorMatch(SourceGuard):
+    """A tensor like the one seen while capturing (slides: TENSOR_MATCH, eight checks).
+
+    The cheapest checks come first. Static sizes imply the number of dimensions, and the dispatch
+    keys of a CPU tensor imply its device, so neither costs anything there. A model has hundreds of
+    parameters, and their class and dtype leave the dispatch keys no choice but the device's.
+    """
+
+    KIND = "TENSOR_MATCH"
+    metadata: TensorMetadata
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        m = self.metadata
+        kind = f"{name(type)}({path})"
+        yield Check("class", f"{kind} is {name(m.cls)}", kind, str(m.cls))
+        yield Check("dtype", f"{path}.dtype is {name(m.dtype)}", f"{path}.dtype", str(m.dtype))
+        yield _device_check(path, m.device, name)
+        yield _requires_grad_check(path, m.requires_grad)
+        yield from _size_checks(path, m, name)
+        if m.cls is not torch.nn.Parameter:
+            keys = f"{name(torch._C._dispatch_keys)}({path}).raw_repr()"
+            expected = f"{keys} == {m.dispatch_keys}"
+            yield Check("dispatch keys", expected, keys, str(m.dispatch_keys))
+
+
+def _device_check(path: str, device: torch.device, name: Name) -> Check:
+    fast = f"{path}.is_cpu" if device.type == "cpu" else f"{path}.device == {name(device)}"
+    return Check("device", fast, f"{path}.device", str(device))
+
+
+def _requires_grad_check(path: str, expected: bool) -> Check:
+    condition = f"{path}.requires_grad" if expected else f"not {path}.requires_grad"
+    return Check("requires_grad", condition, f"{path}.requires_grad", str(expected))
+
+
+def _size_checks(path: str, m: TensorMetadata, name: Name) -> Iterator[Check]:
+    if None in m.sizes:
+        yield Check("ndim", f"{path}.ndim == {len(m.sizes)}", f"{path}.ndim", str(len(m.sizes)))
+        for d, n in enumerate(m.sizes):
+            if n is not None:
+                size = f"{path}.shape[{d}]"
+                yield Check(f"size of dimension {d}", f"{size} == {n}", size, str(n))
+    else:
+        yield Check("sizes", f"{path}.shape == {name(m.sizes)}", f"{path}.shape", str(m.sizes))
+    if m.cls is torch.nn.Parameter and _is_contiguous(m):
+        yield Check("strides", f"{path}.is_contiguous()", f"{path}.stride()", str(m.strides))
+    elif m.strides is not None:
+        actual = f"{path}.stride()"
+        yield Check("strides", f"{actual} == {name(m.strides)}", actual, str(m.strides))
+
+
+def _is_contiguous(m: TensorMetadata) -> bool:
+    """Whether `is_contiguous` tells these strides from others, but for dimensions of size one."""
+    if m.strides is None or None in m.sizes:
+        return False
+    return torch.empty_strided(m.sizes, m.strides, device="meta").is_contiguous()  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""Guards on PyTorch's own settings, which it keeps per thread or per process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from minitorch2.bytecode.guards.guard import Check, Guard, Name
+
+
+@dataclass(frozen=True)
+class GradMode(Guard):
+    """Whether gradients are recorded."""
+
+    KIND = "GRAD_MODE"
+    enabled: bool
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(torch.is_grad_enabled)}()"
+        condition = actual if self.enabled else f"not {actual}"
+        yield Check("grad mode", condition, actual, str(self.enabled))
+
+
+STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
+    ("default dtype", torch.get_default_dtype),
+    ("inference mode", torch.is_inference_mode_enabled),
+    ("deterministic algorithms", torch._C._get_deterministic_algorithms),
+    ("function modes", torch._C._len_torch_function_stack),
+    ("dispatch modes", torch._C._len_torch_dispatch_stack),
+)
+"""What PyTorch keeps per thread or per process and operators depend on. A default device is a
+function mode, so it shows as their number."""
+
+
+@dataclass(frozen=True)
+class GlobalState(Guard):
+    """PyTorch's own settings, in the order of `STATE_READERS`."""
+
+    KIND = "GLOBAL_STATE"
+    state: tuple[object, ...]
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        for (what, reader), value in zip(STATE_READERS, self.state, strict=True):
+            actual = f"{name(reader)}()"
+            condition = actual if value is True else f"not {actual}"
+            if not isinstance(value, bool) and value != 0:
+                condition = f"{actual} == {name(value)}"
+            yield Check(what, condition, actual, str(value))
+
+
+def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
+    """The types of device for which autocast is on, and the dtype it casts to on each."""
+    return tuple(
+        (device_type, torch.get_autocast_dtype(device_type))
+        for device_type in torch._C._autocast_supported_devices()
+        if torch.is_autocast_enabled(device_type)
+    )
+
+
+@dataclass(frozen=True)
+class Autocasts(Guard):
+    """Autocast is on for these types of device, with these dtypes, and for no others."""
+
+    KIND = "AUTOCAST"
+    dtypes: tuple[tuple[str, torch.dtype], ...]
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(autocast_dtypes)}()"
+        condition = f"{actual} == {name(self.dtypes)}"
+        if not self.dtypes:
+            condition = f"not {name(torch._C._is_any_autocast_enabled)}()"
+        yield Check("autocast", condition, actual, str(self.dtypes))
+
+
+@dataclass(frozen=True)
+class AutocastDtype(Guard):
+    """The dtype that an autocast region uses which names none, in force or not."""
+
+    KIND = "AUTOCAST_DTYPE"
+    device_type: str
+    dtype: torch.dtype
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(torch.get_autocast_dtype)}({self.device_type!r})"
+        condition = f"{actual} is {name(self.dtype)}"
+        yield Check("autocast dtype", condition, actual, str(self.dtype))
+
+
+def global_state_guards() -> tuple[Guard, ...]:
+    """Guards on the state of PyTorch as it is now."""
+    state = tuple(reader() for _, reader in STATE_READERS)
+    return GradMode(torch.is_grad_enabled()), GlobalState(state), Autocasts(autocast_dtypes())
