@@ -1,0 +1,215 @@
+"""Why a graph breaks: every stable code, what it means, and what the user can change.
+
+    reason ::= code, meaning, remedy
+
+Whoever raises `unsupported("new-code", ...)` adds its line here; a test compares this table with
+the source, both ways. `docs/graph_breaks.md` shows the table with an example of each reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PAGE = "docs/graph_breaks.md"
+"""Where each reason is explained with an example."""
+
+_OUTSIDE = "call it outside the compiled function, or leave the break"
+_TENSOR = "compute it with tensor operators"
+_BUG = "please report it: `minitorch2.save_replay` saves what a report needs"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One way in which a graph can end early.
+
+    Attributes:
+        code: stable name; never reused for another meaning.
+        meaning: what capture met, in the user's terms.
+        remedy: what usually helps.
+    """
+
+    code: str
+    meaning: str
+    remedy: str
+
+    @property
+    def pointer(self) -> str:
+        """Where to read more."""
+        return f"{PAGE}#{self.code}"
+
+
+_REASONS = (
+    # Data of tensors
+    Reason(
+        "data-dependent-branch",
+        "the way the program goes depends on the data of a tensor",
+        "use torch.where, or move the branch out of the compiled function",
+    ),
+    Reason(
+        "scalar-read",
+        "Python reads a number out of a tensor, as `item`, `tolist`, `int` and an index do",
+        "keep the number a tensor: `x.max()` instead of `x.max().item()`",
+    ),
+    # Tensors
+    Reason("tensor-attribute", "an attribute of a tensor that a graph does not express", _TENSOR),
+    Reason(
+        "tensor-attribute-write",
+        "an attribute of a tensor is assigned",
+        "write to the tensor in place (`x.copy_`), or assign outside the compiled function",
+    ),
+    Reason("tensor-method", "a method of a tensor with effects outside a graph", _OUTSIDE),
+    Reason("tensor-layout", "a tensor that is not strided", "convert it with `to_dense` before"),
+    Reason(
+        "tensor-subclass",
+        "a tensor of a class that may give operators another meaning",
+        "pass a plain torch.Tensor",
+    ),
+    Reason(
+        "tensor-type",
+        "`isinstance` of a tensor and a class whose answer needs the tensor",
+        "test the dtype or the device instead",
+    ),
+    Reason(
+        "operator-error",
+        "an operator fails on these arguments; Python runs it and raises its error",
+        "make the call right: the message is PyTorch's own",
+    ),
+    Reason(
+        "no-meta-kernel",
+        "an operator whose outcome's shape depends on data, or that has no rule for it",
+        "use an operator with a known shape, such as a mask instead of `nonzero`",
+    ),
+    Reason(
+        "generator-argument",
+        "an operator is given a torch.Generator",
+        "seed the default generator with torch.manual_seed",
+    ),
+    Reason("dispatch-modes", "code looks at PyTorch's active dispatch modes", _OUTSIDE),
+    Reason(
+        "autocast", "a torch.autocast object is entered again while it is active", "make a new one"
+    ),
+    # Modules
+    Reason("module-hooks", "hooks on a module that the captured code made", "make it before"),
+    Reason(
+        "module-write",
+        "a module is assigned to an attribute of a module",
+        "change the model before compiling",
+    ),
+    Reason(
+        "parameter-write",
+        "a parameter of a module is replaced",
+        "write to it in place: `self.weight.copy_(value)` under `torch.no_grad()`",
+    ),
+    Reason(
+        "compiled-module",
+        "a module that torch.compile made",
+        "compile the original module instead",
+    ),
+    Reason("script-module", "a TorchScript module", "use the Python module it was made from"),
+    # Values that are not known while capturing
+    Reason("not-a-constant", "a value must be known while capturing and is not", _TENSOR),
+    Reason(
+        "not-a-graph-argument",
+        "an operator is given an object that is no tensor, number or constant",
+        "pass tensors and numbers",
+    ),
+    Reason(
+        "unknown-type",
+        "the class of a value is not known",
+        "make the value inside the compiled function",
+    ),
+    Reason("unknown-truth", "whether a value is true is not known", "compare it explicitly"),
+    Reason(
+        "varying-value",
+        "a number or string that changes from call to call decides something",
+        "pass it as a tensor, or keep it the same",
+    ),
+    Reason("folded-value", "an operation on constants gave an unusual object", _OUTSIDE),
+    Reason(
+        "identity",
+        "the address of an object: `id`, its default hash or its default text",
+        "use another key, such as a name",
+    ),
+    Reason("hash", "the hash of an object comes from the user's `__hash__`", "use a plain key"),
+    Reason("format", "the text of a value that is not known while capturing", "format it later"),
+    # Objects and classes
+    Reason("attribute", "an attribute of a value that capture does not model", _OUTSIDE),
+    Reason("attribute-write", "an attribute of such a value is assigned", _OUTSIDE),
+    Reason("attribute-delete", "an attribute of such a value is deleted", _OUTSIDE),
+    Reason("method", "a method of a built-in value that capture does not model", _OUTSIDE),
+    Reason("builtin-method", "a method that a class inherits from C code", _OUTSIDE),
+    Reason("descriptor", "an attribute that C code computes", _OUTSIDE),
+    Reason("instance-dict", "`__dict__` of an object that was changed", "use getattr and setattr"),
+    Reason(
+        "construction",
+        "an object is made whose construction capture cannot follow",
+        "make it outside the compiled function and pass it in",
+    ),
+    Reason(
+        "exception-class", "an exception class with a constructor of its own", "use a plain one"
+    ),
+    Reason("metaclass", "a class whose metaclass changes what classes do", _OUTSIDE),
+    Reason("class-subscript", "a class is subscripted", "write the alias at the top of the file"),
+    Reason("super", "`super` with one argument", "write `super().method(...)`"),
+    Reason("isinstance", "`isinstance` with a class that is not known", "name the class"),
+    Reason("copy", "`copy.copy` or `copy.deepcopy` of an object", "copy it outside"),
+    # Containers and iteration
+    Reason("iteration", "iteration over a value whose elements are not known", "use a list"),
+    Reason("endless-iteration", "an iterator without an end is used up", "use itertools.islice"),
+    Reason(
+        "changed-while-iterated",
+        "a container changes while it is iterated over",
+        "iterate over a copy: `for key in list(d)`",
+    ),
+    Reason("set-elements", "a set from outside with elements other than constants", "use a dict"),
+    Reason("cyclic-value", "a value that contains itself must be rebuilt", "break the cycle"),
+    Reason("reconstruct", "a value that lives on cannot be rebuilt after the graph", _OUTSIDE),
+    Reason("mutation", "a change that cannot be replayed after the graph", _OUTSIDE),
+    # Functions
+    Reason(
+        "c-function",
+        "a function written in C, which has no bytecode to read",
+        _OUTSIDE,
+    ),
+    Reason("builtin", "a built-in function with effects, or with arguments not known", _OUTSIDE),
+    Reason("call", "a call of a value that capture does not model", _OUTSIDE),
+    Reason(
+        "not-inlined",
+        "a function of a library that is not captured",
+        "call it outside the compiled function",
+    ),
+    Reason("recursion", "calls nest too deep to be inlined", "write a loop"),
+    Reason("too-long", "the function runs too long while it is captured", "compile its parts"),
+    Reason("async", "an asynchronous function is called", "compile what it awaits"),
+    Reason("cached-function", "a cached function is given more than constants", "call it before"),
+    Reason("signature", "the signature of a function that capture does not know", _OUTSIDE),
+    Reason("wraps", "`functools.wraps` inside the compiled function", "decorate at the top"),
+    Reason("shadowed-builtin", "a global of the module hides a builtin", "give it another name"),
+    # Control flow
+    Reason("instruction", "an instruction that capture does not model", _OUTSIDE),
+    Reason("import", "a module is imported for the first time", "import it at the top of the file"),
+    Reason("exception", "an exception leaves the function", "catch it inside, or avoid it"),
+    Reason("bare-raise", "`raise` of the exception that a caller handles", "`raise error`"),
+    # Whole functions that run in Python
+    Reason("nothing-captured", "the break comes before the first operator", "remove what breaks"),
+    Reason(
+        "as-is",
+        "the rest of a function behind a break that Python must run itself",
+        "see the break",
+    ),
+    Reason(
+        "recompile-limit",
+        "the guards of all entries failed too often",
+        "make that value stay the same, pass it as a tensor, or raise recompile_limit",
+    ),
+    Reason(
+        "overlapping-inputs",
+        "the program writes to an input that shares memory with another input",
+        "pass one of them, and make the other a view of it inside",
+    ),
+    Reason("unsupported", "the backend cannot compile the graph", _OUTSIDE),
+    Reason("internal-error", "a bug of minitorch2; the function runs in Python", _BUG),
+)
+
+REASONS: dict[str, Reason] = {reason.code: reason for reason in _REASONS}
+"""Every reason by its code."""

@@ -1,0 +1,58 @@
+"""The table of reasons and the source agree: every code is explained, every entry is used."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import minitorch2
+from minitorch2.bytecode.reasons import REASONS
+
+PACKAGE = Path(minitorch2.__file__).parent
+RAISING = ("unsupported", "UnsupportedError", "GraphBreakError", "GraphBreak")
+FOLDERS = ("bytecode", "graph", "autograd")
+
+
+def calls(text: str) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISING:
+            yield node
+
+
+def code_of(call: ast.Call) -> ast.expr:
+    """Where a call gives its code: `code=`, or first; an UnsupportedError has a default."""
+    for keyword in call.keywords:
+        if keyword.arg == "code":
+            return keyword.value
+    if call.func.id in ("unsupported", "GraphBreak"):
+        return call.args[0]
+    return ast.Constant("unsupported")
+
+
+def literals() -> set[str]:
+    files = [file for folder in FOLDERS for file in (PACKAGE / folder).rglob("*.py")]
+    codes = [code_of(call) for file in files for call in calls(file.read_text(encoding="utf-8"))]
+    return {code.value for code in codes if isinstance(code, ast.Constant)}
+
+
+def test_every_code_is_explained():
+    assert literals() - set(REASONS) == set()
+
+
+def test_every_reason_is_used():
+    assert set(REASONS) - literals() == set()
+
+
+def test_a_code_that_is_missing_would_be_found():
+    (call,) = calls('unsupported("brand-new", f"of {x}")')
+    assert code_of(call).value == "brand-new"
+    (call,) = calls("raise UnsupportedError(cause, code='brand-new')")
+    assert code_of(call).value == "brand-new"
+
+
+@pytest.mark.parametrize("code", REASONS)
+def test_reasons_are_whole(code):
+    reason = REASONS[code]
+    assert reason.meaning and reason.remedy
+    assert code == reason.code == code.lower().replace(" ", "-")
