@@ -1,0 +1,93 @@
+"""A random program: its text, its arguments, and its comparison with plain CPython."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import count
+from types import FunctionType
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from minitorch2.testing.assertions import assert_same_observation, observe
+from minitorch2.testing.programs.writer import INDENT, Writer
+
+PRELUDE = files(__package__).joinpath("prelude.py.txt").read_text(encoding="utf-8")
+"""What the functions of programs use: globals, functions, classes, a module."""
+
+_NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Program:
+    """One random program; `source` defines ``f`` and everything it uses."""
+
+    source: str
+
+    def __repr__(self) -> str:
+        return "PRELUDE + '''\\\n" + self.source.removeprefix(PRELUDE) + "'''"
+
+    def load(self) -> FunctionType:
+        """Run the source in a fresh module; the function ``f`` of that module."""
+        file = f"<program {next(_NUMBERS)}>"
+        linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
+        namespace: dict[str, Any] = {"__name__": "program"}
+        exec(compile(self.source, file, "exec", dont_inherit=True), namespace)
+        function = namespace["f"]
+        assert isinstance(function, FunctionType)
+        return function
+
+    def arguments(self, function: FunctionType, variant: int) -> list[object]:
+        """Fresh arguments; variants differ in the values, and so in the branches that are taken."""
+        generator = torch.Generator().manual_seed(variant)
+        x, y = torch.randn(2, 3, generator=generator)
+        box = function.__globals__["Box"](y + 1)
+        return [x, y, variant % 3, [1, -2, variant], {"a": 1, "b": x * 2}, box]
+
+    def check(
+        self,
+        compile: Callable[[Any], Callable[..., Any]],
+        variants: int = 3,
+        tolerance: float = 0.0,
+    ) -> None:
+        """Compare a compiler with plain CPython on several arguments, each twice.
+
+        Args:
+            compile: the compiler; it may change the function's globals when its result is called.
+            variants: how many different arguments.
+            tolerance: absolute and relative difference allowed between numbers of tensors.
+
+        Raises:
+            AssertionError: a caller can tell the two apart.
+        """
+        plain, original = self.load(), self.load()
+        compiled = compile(original)
+        for variant in [v for v in range(variants) for _ in range(2)]:
+            wanted_args = self.arguments(plain, variant)
+            given_args = self.arguments(original, variant)
+            wanted = observe(plain, wanted_args, [wanted_args, _globals(plain)])
+            given = observe(compiled, given_args, [given_args, _globals(original)])
+            assert_same_observation(given, wanted, tolerance)
+
+
+def _globals(function: FunctionType) -> dict[str, object]:
+    """The globals that programs change."""
+    namespace = function.__globals__
+    kept = {name: namespace[name] for name in ("counter", "history", "layer")}
+    return kept | {"Box.total": namespace["Box"].total}
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """A strategy for random programs."""
+    writer = Writer(draw)
+    writer.block(draw(st.integers(2, 6)), INDENT, depth=0)
+    values = [name for kind in "TNL" for name in writer.known[kind]]
+    kinds = ", ".join(f"type({name})" for name in writer.known["O"])
+    lines = ["def f(x, y, n, items, table, box):", f"{INDENT}global counter", *writer.lines]
+    lines.append(f"{INDENT}return ({', '.join(values)}, [{kinds}])")
+    return Program(PRELUDE + "\n\n" + "\n".join(lines) + "\n")
