@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,15 +25,17 @@ class Observation:
 
     Attributes:
         value: what it returned; None if it raised.
-        error: class and text of what it raised.
+        error: name of the class and text of what it raised.
         printed: what it wrote to standard output.
         state: arguments and globals afterwards.
+        sharing: which objects in the value and the state are one and the same (`sharing_of`).
     """
 
     value: object = None
-    error: tuple[type[BaseException], str] | None = None
+    error: tuple[str, str] | None = None
     printed: str = ""
     state: object = field(default=None)
+    sharing: list[int] = field(default_factory=list)
 
 
 def observe(function: Callable[..., Any], args: Sequence[object], state: object) -> Observation:
@@ -44,9 +47,48 @@ def observe(function: Callable[..., Any], args: Sequence[object], state: object)
         try:
             seen.value = function(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
-            seen.error = (type(error), str(error))
-    seen.printed, seen.state = output.getvalue(), copy.deepcopy(state)
+            seen.error = (type(error).__qualname__, str(error))
+    seen.printed, seen.sharing = output.getvalue(), sharing_of([seen.value, state])
+    seen.state = copy.deepcopy(state)
     return seen
+
+
+def sharing_of(root: object) -> list[int]:
+    """Which places below `root` hold the same object, as one number a place.
+
+    Places are visited in order: elements of containers, values of dicts, attributes. Equal numbers
+    are the same mutable object; what it holds is visited once.
+    """
+    places: list[int] = []
+    numbers: dict[int, int] = {}  # the objects live as long as `root`
+
+    def visit(value: object) -> None:
+        if _has_identity(value):
+            known = id(value) in numbers
+            places.append(numbers.setdefault(id(value), len(numbers)))
+            if known:
+                return
+        for part in _parts_of(value):
+            visit(part)
+
+    visit(root)
+    return places
+
+
+def _has_identity(value: object) -> bool:
+    """Whether a program can tell one such object from two equal ones without asking for its id."""
+    if isinstance(value, torch.Tensor | list | dict | deque | set):
+        return True
+    return hasattr(value, "__dict__") and not isinstance(value, _OPAQUE)
+
+
+def _parts_of(value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, list | tuple | deque):
+        return list(value)
+    attributes = getattr(value, "__dict__", {}) if _has_identity(value) else {}
+    return [] if isinstance(value, torch.Tensor) else list(attributes.values())
 
 
 def eager_backend(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,6 +135,8 @@ def assert_same_observation(
     assert given.printed == wanted.printed, f"printed {given.printed!r}, not {wanted.printed!r}"
     assert_same(given.value, wanted.value, tolerance, "value")
     assert_same(given.state, wanted.state, tolerance, "state")
+    message = "other objects are one and the same than in eager"
+    assert given.sharing == wanted.sharing, f"{message}: {given.sharing}, {wanted.sharing}"
 
 
 def assert_same(given: object, wanted: object, tolerance: float = 0.0, path: str = "value") -> None:

@@ -4,8 +4,8 @@ Grammar::
 
     expression ::= a form of EXPRESSIONS[kind], its slots filled in
     statement  ::= a form of STATEMENTS, its slots filled in
-    slot       ::= $T | $N | $C | $L | $S | $O     an expression: tensor of shape (3,), small integer,
-                                                   condition, list of integers, string, any object
+    slot       ::= $T | $N | $C | $L | $S | $O     an expression: tensor of shape (3,), integer,
+                                                   condition, list of integers, string, object
                  | $D                              a condition on the data of a tensor
                  | $t | $n | $l | $o | $t2 | ...   a variable of that kind
                  | $newT | $newT2 | ...            a new variable, known behind the statement
@@ -32,13 +32,16 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "layer($T)", "layer($t, part=$n)", "functools.reduce(operator.add, [$T, $t, $t])",
         "Point($T, $N).x", "Pair($T).first", "(lambda *a, k=$N: a[0] * k)($T, $t)",
         "shifted($T, by=$N)", "functools.partial(shifted, by=$N)($T)", "$t.view(3, 1).sum(1)",
-        "max([$T, $T], key=lambda t: t.ndim)", "next(iter([$T, $t]))", "$t.to(torch.float64).float()",
+        "max([$T, $T], key=lambda t: t.ndim)", "next(iter([$T, $t]))",
+        "$t.to(torch.float64).float()",
         "torch.nn.functional.softmax($T, -1)", "(kept := $T) + kept", "double_all($T, p=$t)[-1]",
         "[t for t in ($T, $t) if t is not None][0]", "{$n: $T}.popitem()[1]", "$t.detach()",
         "torch.tensor([$n, 1.0, $n])", "torch.full((3,), float($n))", "$t.expand(2, 3)[$n % 2]",
         "dict(k=$T).get('k')", "getattr(box, 'value')", "$t[..., None].squeeze(-1)", "$t.flip(0)",
-        "(Mode.LOW.value * $T)", "torch.arange(3) + $T", "$t.new_zeros(3)", "operator.itemgetter(0)([$T])",
-        "list(map(torch.neg, [$T]))[0]", "vars(box)['value']", "(lambda: $T)()", "$t.masked_fill($t > 0, $n)",
+        "(Mode.LOW.value * $T)", "torch.arange(3) + $T", "$t.new_zeros(3)",
+        "operator.itemgetter(0)([$T])",
+        "list(map(torch.neg, [$T]))[0]", "vars(box)['value']", "(lambda: $T)()",
+        "$t.masked_fill($t > 0, $n)",
     ),
     "N": (
         "$n", "$n", "1", "2", "($N + $N) % 7", "($N * $n) % 5", "$N - $n", "len($L) % 5",
@@ -49,22 +52,26 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "divmod($N, 3)[1]", "Point(None, $N).moved(2).y % 6", "(lambda p=$N: p)()", "$n // 2",
         "len(set($L)) % 4", "sorted($L + [$n], key=lambda v: -v)[0] % 4", "Mode.HIGH.value",
         "min($n, $n2, key=abs)", "len({*$L}) % 3", "len(dict(a=1, **{'b': $n}))", "$n % 2 or 3",
-        "functools.reduce(lambda p, q: (p + q) % 5, $L, $n)", "next((v for v in $L if v > $n), 4) % 5",
+        "functools.reduce(lambda p, q: (p + q) % 5, $L, $n)",
+        "next((v for v in $L if v > $n), 4) % 5",
         "collections.Counter($L)[$n]", "len(list(itertools.chain($L, [1]))) % 4", "Box.total % 3",
         "sum(map(lambda v: v % 2, $L)) % 4", "list(zip($L + [1], [$n]))[0][1]", "hash($n) % 5",
         "len(list(itertools.takewhile(lambda v: v > 0, $L)))", "operator.add($n, $n2) % 6",
         "len([v for v in $L for w in range(2) if v != w]) % 5", "round($N / 2)", "(-$n) % 4",
         "$n if $C else $N", "pow(2, $n % 3)", "int(f'{$n}' or 1) % 4", "len(box.__dict__) % 4",
         "int($t.abs().sum().item() > 2)", "ord('a') % 5", "$n & 3", "1 << ($n % 3)", "$t.size(0)",
-        "Pair($n).second", "getattr(box, 'extra', $n) % 3", "[*$L, 1].index(1)", "len((*$L, $n)) % 4",
+        "Pair($n).second", "getattr(box, 'extra', $n) % 3", "[*$L, 1].index(1)",
+        "len((*$L, $n)) % 4",
         "next(itertools.islice(itertools.count($n), 1, None)) % 4", "bool($L) + $n",
     ),
     "C": (
-        "$N < $n", "$n == $N", "'a' in table", "$n in $L", "not $L", "$n > 1", "isinstance($o, Box)",
+        "$N < $n", "$n == $N", "'a' in table", "$n in $L", "not $L", "$n > 1",
+        "isinstance($o, Box)",
         "$t is x", "box.seen > $n", "$n and $N", "$n or $L", "counter % 2", "$n <= $n < 4",
         "hasattr(box, 'extra')", "$t.dim() == 1", "any(v > $n for v in $L)", "all(v for v in $L)",
         "$o is box", "$o is not None", "type($n) is int", "callable($o)", "$S == 'low'",
-        "$l == [1, $n]", "$L < [2]", "{1, $n} <= {1, 2, 3}", "$n in {1: 2, 3: 4}", "$n not in (1, 2)",
+        "$l == [1, $n]", "$L < [2]", "{1, $n} <= {1, 2, 3}", "$n in {1: 2, 3: 4}",
+        "$n not in (1, 2)",
         "issubclass(Crate, Box)", "Mode($n % 2 + 1) is Mode.LOW", "$S.startswith('c')",
         "torch.is_grad_enabled()", "$t.requires_grad", "box == Box(None)", "bool(history)",
     ),
@@ -72,9 +79,11 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "$l", "$l", "[$n, $n]", "($l + [$N])", "$l[1:]", "$l[::-1]", "list(range($n % 4))",
         "[v for v in $L if v % 2]", "sorted($L)", "list(positives($L))", "[v * $n for v in $l][:4]",
         "list({v: 1 for v in $l})", "[*$l, $N]", "list(filter(None, $L))", "$l.copy()",
-        "[v for v, w in zip($L, $l)]", "list(reversed($l))", "list(collections.deque($L, maxlen=2))",
+        "[v for v, w in zip($L, $l)]", "list(reversed($l))",
+        "list(collections.deque($L, maxlen=2))",
         "list(itertools.accumulate($l))[:3]", "[len(k) for k in table]", "list(dict.fromkeys($L))",
-        "[i + v for i, v in enumerate($L)]", "[$n] * 2", "list(map(abs, $L))", "(lambda *a: list(a))(*$l)",
+        "[i + v for i, v in enumerate($L)]", "[$n] * 2", "list(map(abs, $L))",
+        "(lambda *a: list(a))(*$l)",
     ),
     "S": (
         "'low'", "f'c{$n}'", "str($N)", "f'{$n:>3}|{$n!r}'", "'-'.join(map(str, $L))", "repr($L)",
@@ -199,19 +208,21 @@ STATEMENTS: tuple[str, ...] = (
     "with Swallow(ValueError, ZeroDivisionError):\n    $block\n    $n // ($n % 2)\n    $block",
     "with Crate($T) as $tmpO, Swallow(LookupError):\n    $block\n    table['nothing']",
     "with contextlib.suppress(LookupError):\n    $block\n    $l[77]",
-    "match $n:\n    case 0:\n        $block\n    case 1 | 2:\n        $block\n    case _:\n        $block",
+    "match $n:\n    case 0:\n        $block\n    case 1 | 2:\n        $block\n"
+    "    case _:\n        $block",
     "match ($n, $l):\n    case (1, [first, *_]):\n        history.append(first)\n        $block\n"
     "    case (_, []):\n        $block",
     "match $O:\n    case Point(x=found, y=1):\n        history.append('point')\n"
-    "    case {'k': found}:\n        history.append('mapping')\n    case Box(value=found):\n        $block",
+    "    case {'k': found}:\n        history.append('mapping')\n"
+    "    case Box(value=found):\n        $block",
     # Functions and classes
-    "def $newf(p, q=$N, *rest, k=1):\n    nonlocal_free = p * q\n    return nonlocal_free + len(rest) * k\n"
+    "def $newf(p, q=$N, *rest, k=1):\n    product = p * q\n    return product + len(rest) * k\n"
     "$newT = $newf($T, $n, 5, k=$N)",
     "$newN = $N\ndef $newf(p):\n    nonlocal $newN\n    $newN += 1\n    return p + $newN\n"
     "$newT = $newf($T) + $newf($t)",
     "def $newf(p):\n    print('in', $n)\n    return p - $T\n$newT = $newf($T)",
-    "def $newf(p):\n    for v in range(2):\n        got = yield p + v\n        history.append(got)\n"
-    "    return $n\n$newT = sum($newf($T))",
+    "def $newf(p):\n    for v in range(2):\n        got = yield p + v\n"
+    "        history.append(got)\n    return $n\n$newT = sum($newf($T))",
     "$newO = running()\nnext($newO)\n$newO.send($n)\n$newN = $newO.send($N) % 9\n$newO.close()",
     "def $newf(p, depth):\n    return p if depth == 0 else $newf(p + depth, depth - 1)\n"
     "$newT = $newf($T, $n % 3)",
