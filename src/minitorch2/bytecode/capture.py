@@ -137,7 +137,7 @@ class Capture:
         to lead to the same object.
         """
         source = source or self.reference(value)
-        if isinstance(value, FunctionType) and "_minitorch2_dispatcher" in value.__dict__:
+        if isinstance(value, FunctionType) and "_minitorch2_dispatcher" in value.__globals__:
             # What is compiled already is captured as the user wrote it.
             value = value.__dict__["__wrapped__"]
             source = AttributeSource(source, "__wrapped__")

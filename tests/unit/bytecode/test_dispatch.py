@@ -1,5 +1,6 @@
 """Which compiled entry serves a call; limits; threads; objects that die."""
 
+import functools
 import gc
 import inspect
 import threading
@@ -236,3 +237,19 @@ def test_backward_works_through_captured_code():
     wanted = torch.autograd.grad(f(x, w), [x, w])
     given = torch.autograd.grad(capture(f)(x, w), [x, w])
     torch.testing.assert_close(given, wanted)
+
+
+def test_a_wrapper_of_a_compiled_function_is_a_function_of_its_own():
+    """`functools.wraps` copied the mark of the compiled function: the wrapper was skipped."""
+
+    def hundredfold(function):
+        @functools.wraps(function)
+        def outer(x):
+            return function(x) * 100
+
+        return outer
+
+    wrapper = hundredfold(minitorch2.compile(lambda x: x + 1, backend="eager"))
+    x = torch.ones(2)
+    assert torch.equal(minitorch2.compile(wrapper, backend="eager")(x), wrapper(x))
+    assert torch.equal(minitorch2.compile(lambda x: wrapper(x), backend="eager")(x), wrapper(x))

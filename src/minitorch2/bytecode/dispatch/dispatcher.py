@@ -189,22 +189,27 @@ class Dispatcher:
         signature = signature_of(self.cache.code)
         values = "".join(f"{name}, " for name in signature.names)
         text = _DISPATCH.format(header=signature.header, values=values)
-        scope = {"_minitorch2_entries": self.entries, "_minitorch2_miss": self.miss}
+        scope = {
+            "_minitorch2_entries": self.entries,
+            "_minitorch2_miss": self.miss,
+            _DISPATCHER: self,
+        }
         made = generate_function(text, scope)
         made.__defaults__ = self.function.__defaults__
         made.__kwdefaults__ = self.function.__kwdefaults__
         functools.update_wrapper(made, self.function)
-        made.__dict__[_DISPATCHER] = self
         return made
 
 
 _DISPATCHER = "_minitorch2_dispatcher"
-"""The attribute of a compiled function that holds its dispatcher."""
+"""The name under which a compiled function's own globals hold its dispatcher.
+
+Not an attribute: `functools.wraps` would copy it to a wrapper, which is another function."""
 
 
 def original_of(function: FunctionType) -> FunctionType:
     """The user's function that a compiled function stands for; other functions are their own."""
-    dispatcher = function.__dict__.get(_DISPATCHER)
+    dispatcher = function.__globals__.get(_DISPATCHER)
     return dispatcher.function if isinstance(dispatcher, Dispatcher) else function
 
 
