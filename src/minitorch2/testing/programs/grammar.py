@@ -82,7 +82,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "[v for v, w in zip($L, $l)]", "list(reversed($l))",
         "list(collections.deque($L, maxlen=2))",
         "list(itertools.accumulate($l))[:3]", "[len(k) for k in table]", "list(dict.fromkeys($L))",
-        "[i + v for i, v in enumerate($L)]", "[$n] * 2", "list(map(abs, $L))",
+        "[i + v for i, v in enumerate($L)]", "([$n] * 2)", "list(map(abs, $L))",
         "(lambda *a: list(a))(*$l)",
     ),
     "S": (
