@@ -19,6 +19,7 @@ from minitorch2.bytecode.compile_frame import Backend
 from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of, reset_regions
 from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
 from minitorch2.errors import ConfigError
@@ -223,8 +224,9 @@ def explain(
     """``explain(model)(*args)``: compile anew for these arguments and say what came out."""
 
     def explaining(*args: Any, **kwargs: Any) -> Explanation:
-        region = Region(_backend(backend), options=_options(None, None, False, None))
-        with stages.collect() as log:
+        options = _options(None, None, False, None)
+        region = ExplainedRegion(_backend(backend), options=options)
+        with stages.collect() as log, Operators(region):
             _compiled(model, region)(*args, **kwargs)
         return explanation_of(region, log)
 

@@ -19,6 +19,7 @@ class MinitorchError(Exception):
         fix: what the user can do about it, if anything is known to help.
         user_line: the line of the user's program, as anything whose `str()` shows it
             (usually a `minitorch2.graph` `SourceLine`).
+        see: where the documentation says more.
     """
 
     default_code: ClassVar[str] = "error"
@@ -30,18 +31,22 @@ class MinitorchError(Exception):
         code: str | None = None,
         fix: str | None = None,
         user_line: object | None = None,
+        see: str | None = None,
     ) -> None:
         super().__init__(cause)
         self.cause = cause
         self.code = code or self.default_code
         self.fix = fix
         self.user_line = user_line
+        self.see = see
 
     def __str__(self) -> str:
         lines = [] if self.user_line is None else [str(self.user_line)]
         lines.append(f"{self.cause} [{self.code}]")
         if self.fix is not None:
             lines.append(f"Fix: {self.fix}")
+        if self.see is not None:
+            lines.append(f"See {self.see}")
         return "\n".join(lines)
 
 
@@ -50,9 +55,15 @@ class MinitorchWarning(UserWarning):
 
 
 class UnsupportedError(MinitorchError):
-    """Capture met something it does not model; the frame continues in Python (a graph break)."""
+    """Capture met something it does not model; the frame continues in Python (a graph break).
+
+    Attributes:
+        user_stack: the calls that led to `user_line`, outermost first; its last element is that
+            line. Empty until capture knows it.
+    """
 
     default_code = "unsupported"
+    user_stack: tuple[object, ...] = ()
 
 
 class GraphBreakError(MinitorchError):

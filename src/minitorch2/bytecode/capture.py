@@ -9,7 +9,7 @@ PyTorch 2 paper, section 3.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +96,8 @@ class Capture:
         writes_tensors: whether an operation changes a tensor in place.
         autocasts: the regions of `torch.autocast` that the program is in: the node that entered
             each, and its real context manager.
+        lines: the user's lines that were evaluated, by file.
+        entered: the code of the frame and of all functions inlined into it.
     """
 
     frame: Frame
@@ -112,6 +114,9 @@ class Capture:
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
     _inputs_by_id: dict[int, GraphInput] = field(default_factory=dict)
     _cells: dict[int, CellVariable] = field(default_factory=dict)
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    entered: dict[int, CodeType] = field(default_factory=dict)
+    source_lines: dict[tuple[int, int], SourceLine] = field(default_factory=dict)
     _alive: list[object] = field(default_factory=list)
 
     # Guards and values ---------------------------------------------------------------------------
@@ -122,8 +127,13 @@ class Capture:
         return None if self.evaluator is None else self.evaluator.source_line()
 
     def add_guard(self, guard: Guard) -> Guard:
-        """Rely on a guard; equal guards are one."""
-        self.guards.setdefault(guard)
+        """Rely on a guard; equal guards are one, and know the line that first needed them."""
+        if guard in self.guards:
+            return guard
+        if self.evaluator is not None:
+            stack = self.evaluator.user_stack()
+            guard = replace(guard, user_line=guard.user_line or stack[-1], user_stack=stack)
+        self.guards[guard] = None
         return guard
 
     def reference(self, value: object, base: str = "") -> ReferenceSource:

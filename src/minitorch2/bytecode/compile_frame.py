@@ -27,6 +27,7 @@ from minitorch2.bytecode.frame_report import report_capture, report_compiled, re
 from minitorch2.bytecode.guards import global_state_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.perform import CAPTURING
+from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import GraphBreakError, UnsupportedError
@@ -73,8 +74,10 @@ class FrameCompiler(Protocol):
     def continuations(self) -> Continuations:
         """All continuations of the region."""
 
-    def continuation(self, continuation: Continuation, frame: Frame) -> object:
-        """Make a continuation callable from residual code."""
+    def continuation(
+        self, continuation: Continuation, frame: Frame, graph_break: GraphBreak
+    ) -> object:
+        """Make a continuation callable from residual code, behind this break."""
 
     @property
     def capturing(self) -> object:
@@ -117,6 +120,8 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         module,
         attempt.graph_break,
         attempt.number,
+        frozenset(capture.lines),
+        tuple(capture.entered.values()),
     )
     report_compiled(compiled)
     return compiled
@@ -215,7 +220,8 @@ class Attempt:
 
     def _bind(self, continuation: Continuation) -> str:
         self.continuations += 1
-        value = self.compiler.continuation(continuation, self.frame)
+        assert self.graph_break is not None
+        value = self.compiler.continuation(continuation, self.frame, self.graph_break)
         return self.capture.references.bind(continuation.name, value)
 
     # The graph -----------------------------------------------------------------------------------
@@ -247,6 +253,7 @@ def graph_break_error(reason: UnsupportedError) -> GraphBreakError:
     return GraphBreakError(
         f"graph break with fullgraph=True: {reason.cause}",
         code=reason.code,
-        fix=reason.fix or None,
+        fix=remedy_of(reason) or None,
         user_line=reason.user_line,
+        see=page_of(reason.code) or None,
     )

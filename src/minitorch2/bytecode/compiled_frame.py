@@ -10,6 +10,7 @@ from typing import Any
 
 from minitorch2.bytecode.compiled_source import compile_function
 from minitorch2.bytecode.guards.guard_function import CompiledGuards
+from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
@@ -25,21 +26,27 @@ class GraphBreak:
         cause: what happened, in the user's terms.
         fix: what the user can change; empty if nothing is known.
         line: the user's line.
+        stack: the calls that led there, outermost first; the last is `line`.
     """
 
     reason: str
     cause: str
     fix: str
     line: SourceLine
+    stack: tuple[SourceLine, ...] = ()
 
     @staticmethod
     def of(error: UnsupportedError, line: SourceLine) -> GraphBreak:
         """The break that an unsupported instruction makes."""
-        return GraphBreak(error.code, error.cause, error.fix or "", line)
+        stack = tuple(each for each in error.user_stack if isinstance(each, SourceLine))
+        return GraphBreak(error.code, error.cause, remedy_of(error), line, stack)
 
     def __str__(self) -> str:
-        fix = f"\n  Fix: {self.fix}" if self.fix else ""
-        return f"{self.line}\n  {self.cause} [{self.reason}]{fix}"
+        lines = [str(self.line), f"{self.cause} [{self.reason}]"]
+        lines += [f"Fix: {self.fix}"] if self.fix else []
+        lines += [f"See {page_of(self.reason)}"] if page_of(self.reason) else []
+        lines += [f"called from {caller}" for caller in reversed(self.stack[:-1])]
+        return "\n  ".join(lines)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class CompiledFrame:
         graph: the captured graph; None if there were no tensor operations.
         graph_break: why the graph ended early; None if it did not.
         number: counts what its region compiled.
+        lines: the user's lines that were evaluated, by file.
+        entered: the code of the frame and of the functions that were inlined into it.
     """
 
     guards: CompiledGuards
@@ -63,6 +72,8 @@ class CompiledFrame:
     graph: GraphModule | None
     graph_break: GraphBreak | None
     number: int
+    lines: frozenset[tuple[str, int]] = frozenset()
+    entered: tuple[CodeType, ...] = ()
 
     def bind(self, function: FunctionType) -> BoundEntry:
         """The guard and the residual function with the globals and cells of a function object."""

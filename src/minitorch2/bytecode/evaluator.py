@@ -115,6 +115,8 @@ class Evaluator:
         self.program = Program.of(code)
         self.position = 0
         self.line = code.co_firstlineno
+        capture.lines.add((code.co_filename, self.line))
+        capture.entered[id(code)] = code
         self.result: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
 
@@ -130,7 +132,9 @@ class Evaluator:
         """Evaluate one instruction."""
         instruction = self.program.instructions[self.position]
         self.position += 1
-        self.line = instruction.line or self.line
+        if instruction.line is not None and instruction.line != self.line:
+            self.line = instruction.line
+            self.capture.lines.add((self.code.co_filename, self.line))
         self.capture.evaluator = self
         try:
             self.execute(instruction)
@@ -138,6 +142,7 @@ class Evaluator:
             self.catch(error, instruction)
         except UnsupportedError as error:
             error.user_line = error.user_line or self.source_line()
+            error.user_stack = error.user_stack or self.user_stack()
             raise
 
     def execute(self, instruction: Instruction) -> None:
@@ -227,6 +232,15 @@ class Evaluator:
 
     def source_line(self) -> SourceLine:
         """The user's line that is being evaluated."""
-        file = self.code.co_filename
-        text = linecache.getline(file, self.line, self.namespace).strip()
-        return SourceLine(file, self.line, text, self.code.co_name)
+        known = self.capture.source_lines.get((id(self.code), self.line))
+        if known is None:
+            file = self.code.co_filename
+            text = linecache.getline(file, self.line, self.namespace).strip()
+            known = SourceLine(file, self.line, text, self.code.co_name)
+            self.capture.source_lines[id(self.code), self.line] = known
+        return known
+
+    def user_stack(self) -> tuple[SourceLine, ...]:
+        """The lines that are being evaluated: the captured frame's first, then inlined calls'."""
+        callers = () if self.parent is None else self.parent.user_stack()
+        return (*callers, self.source_line())

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minitorch2.errors import UnsupportedError
+
 PAGE = "docs/graph_breaks.md"
 """Where each reason is explained with an example."""
 
@@ -31,11 +33,6 @@ class Reason:
     code: str
     meaning: str
     remedy: str
-
-    @property
-    def pointer(self) -> str:
-        """Where to read more."""
-        return f"{PAGE}#{self.code}"
 
 
 _REASONS = (
@@ -193,11 +190,6 @@ _REASONS = (
     # Whole functions that run in Python
     Reason("nothing-captured", "the break comes before the first operator", "remove what breaks"),
     Reason(
-        "as-is",
-        "the rest of a function behind a break that Python must run itself",
-        "see the break",
-    ),
-    Reason(
         "recompile-limit",
         "the guards of all entries failed too often",
         "make that value stay the same, pass it as a tensor, or raise recompile_limit",
@@ -213,3 +205,14 @@ _REASONS = (
 
 REASONS: dict[str, Reason] = {reason.code: reason for reason in _REASONS}
 """Every reason by its code."""
+
+
+def remedy_of(error: UnsupportedError) -> str:
+    """What the user can change: what whoever raised the error knows, or else the table."""
+    reason = REASONS.get(error.code)
+    return error.fix or ("" if reason is None else reason.remedy)
+
+
+def page_of(code: str) -> str:
+    """Where the documentation explains a reason; empty if it does not."""
+    return f"{PAGE}#{code}" if code in REASONS else ""

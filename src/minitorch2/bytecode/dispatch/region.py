@@ -6,6 +6,7 @@ import itertools
 import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -36,19 +37,23 @@ _LOGGER = get_logger(__name__)
 
 
 class ClosingContinuation:
-    """A continuation that goes on using cells of its function: it needs them at each call."""
+    """A continuation that goes on using cells of its function: it needs them at each call.
+
+    Attributes:
+        code: the continuation's.
+    """
 
     def __init__(
         self, region: Region, continuation: Continuation, namespace: dict[str, Any]
     ) -> None:
         self._region = region
-        self._code = continuation.code
+        self.code = continuation.code
         self._namespace = namespace
 
     def closing_over(self, *cells: CellType) -> Dispatcher:
         """The continuation with these cells."""
-        name = self._code.co_name
-        function = FunctionType(self._code, self._namespace, name, None, cells)
+        name = self.code.co_name
+        function = FunctionType(self.code, self._namespace, name, None, cells)
         return Dispatcher(self._region, function)
 
 
@@ -104,14 +109,17 @@ class Region:
             cause = f"the backend failed: {type(error).__name__}: {error}"
             raise BackendError(cause, code="backend-failed") from error
 
-    def continuation(self, continuation: Continuation, frame: Frame) -> object:
-        """Make a continuation callable from residual code."""
+    def continuation(
+        self, continuation: Continuation, frame: Frame, graph_break: GraphBreak
+    ) -> object:
+        """Make a continuation callable from residual code, behind this break.
+
+        One that runs as it is starts with an instruction that residual code cannot do.
+        """
         code = continuation.code
         if continuation.as_is:
-            reason = (
-                "the function goes on in Python behind an instruction that residual code cannot do"
-            )
-            self.cache_of(code).as_is = GraphBreak("as-is", reason, "", first_line(code))
+            cause = f"{graph_break.cause}; the rest of the function runs in Python"
+            self.cache_of(code).as_is = replace(graph_break, cause=cause)
         if code.co_freevars:
             return ClosingContinuation(self, continuation, frame.globals)
         return self._dispatcher_of(FunctionType(code, frame.globals, code.co_name))
@@ -165,7 +173,7 @@ class Region:
         code = function.__code__
         frame = Frame(function, dict(zip(code.co_varnames, values, strict=False)), varying)
         try:
-            with config.patch(**self.options):
+            with config.patch(**self.options), stages.phase("other"):
                 return compile_frame(frame, self)
         except UnsupportedError as reason:
             if self.fullgraph:

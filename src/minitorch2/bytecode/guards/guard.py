@@ -39,12 +39,14 @@ class Guard:
 
     Attributes:
         user_line: the line of the user's program that made the guard necessary.
+        user_stack: the calls that led to that line, outermost first; its last element is the line.
         layer: which part of the compiler asked for it.
     """
 
     KIND: ClassVar[str] = "GUARD"
 
     user_line: SourceLine | None = field(default=None, compare=False)
+    user_stack: tuple[SourceLine, ...] = field(default=(), compare=False, repr=False)
     layer: str = field(default="capture", compare=False)
 
     @property

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType
 from typing import cast
 
+from minitorch2.bytecode.generated import keep_source, new_file
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.sources import LocalSource, RootSource, Source, StepSource
 
@@ -222,8 +223,9 @@ def _factory(
         free = [*constants, *function.__code__.co_freevars]
         indented = source.replace("\n", "\n    ")
         text = f"def make({', '.join(free)}):\n    {indented}\n    return guard"
-        module = compile(text, "<guards>", "exec")
+        module = compile(text, new_file("guards", function.__qualname__), "exec")
         code = _inner_code(_inner_code(module))
+        keep_source(code, text)
         cells = _cells(function) | {n: CellType(value) for n, value in constants.items()}
         closure = tuple(cells[n] for n in code.co_freevars)
         made = FunctionType(code, function.__globals__, "guard", function.__defaults__, closure)
