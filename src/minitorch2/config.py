@@ -49,6 +49,9 @@ class Config:
     suppress_errors: Annotated[
         bool, "an internal error while capturing is logged and the function runs in Python"
     ] = True
+    verbose_tracebacks: Annotated[
+        bool, "tracebacks of the user's exceptions keep this package's own frames"
+    ] = False
     # Loops
     max_fusion_size: Annotated[int, "most loop nests that one kernel may hold"] = 64
     realize_reads_threshold: Annotated[

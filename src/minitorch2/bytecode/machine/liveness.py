@@ -13,8 +13,10 @@ READS = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 ENDS_LIFE = frozenset({"STORE_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 USES_CELL = frozenset({"LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE"})
 """Storing uses a cell too: another function may have captured it before."""
-READS_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
-"""Builtins that can see all variables of their caller."""
+READS_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
+"""Functions that can see all variables of their caller: builtins, and those of `sys`, `inspect`."""
+
+LOADS_BY_NAME = frozenset({"LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"})
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -102,7 +104,7 @@ def _used_names(
         elif opname in USES_CELL and argval in cells:
             yield frozenset({argval}) - shadowed_cells(instructions, index, cells)
         else:
-            yield hidden.get(argval, NOTHING) if opname == "LOAD_GLOBAL" else NOTHING
+            yield hidden.get(argval, NOTHING) if opname in LOADS_BY_NAME else NOTHING
 
 
 def _hidden_reads(

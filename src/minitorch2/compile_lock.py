@@ -1,0 +1,31 @@
+"""The one lock of the compiler: held while anything is compiled or forgotten, never while it runs.
+
+Compiling changes what all threads share: caches of entries, of expressions and of kernels. A second
+thread that meets something new waits for the first. The lock is let go while code of the user's
+runs in the middle of a compilation (a backend of his own), since that code may start threads that
+compile, and wait for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+COMPILING = threading.RLock()
+"""A thread may take it several times: backends may call compiled functions."""
+
+
+@contextmanager
+def released() -> Iterator[None]:
+    """Let other threads compile during the block, however often this thread holds the lock."""
+    held = COMPILING._release_save()  # type: ignore[attr-defined]  # as threading.Condition does
+    try:
+        yield
+    finally:
+        COMPILING._acquire_restore(held)  # type: ignore[attr-defined]
+
+
+# A child process has only the thread that forked: no other one will give the lock back.
+os.register_at_fork(after_in_child=COMPILING._at_fork_reinit)  # type: ignore[attr-defined]
