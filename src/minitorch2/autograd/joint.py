@@ -32,16 +32,22 @@ from minitorch2.autograd.functionalize import Storage, TensorState
 from minitorch2.autograd.schemas import alias_facts
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor, fake_like, storage_key
+from minitorch2.graph.fake_tensor import (
+    FakeConverter,
+    FakeTensor,
+    env_of,
+    fake_like,
+    storage_key,
+)
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.interpreter import Interpreter
-from minitorch2.graph.node import Node
+from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import (
     eliminate_common_subexpressions,
     eliminate_dead_code,
     simplify_views,
 )
-from minitorch2.graph.symbols import free_symbols
+from minitorch2.graph.symbols import ShapeEnv, free_symbols, numbers_of
 
 aten = torch.ops.aten
 
@@ -397,6 +403,18 @@ class _SourceInterpreter(Interpreter):
     def __init__(self, module: GraphModule, tracer: Tracer) -> None:
         super().__init__(module)
         self.tracer = tracer
+        self.env: ShapeEnv | None = None
+
+    def run(self, *inputs: Any) -> Any:
+        sizes = [size for value in inputs for size in getattr(value, "shape", (value,))]
+        self.env = env_of(sizes)
+        if self.env is not None:
+            self.env.locate = lambda: self.tracer.source
+        return super().run(*inputs)
+
+    def load(self, argument: Argument) -> Any:
+        value = super().load(argument)
+        return value if self.env is None else numbers_of(value, self.env)
 
     def run_node(self, node: Node) -> Any:
         self.tracer.source = node.meta.get("source")

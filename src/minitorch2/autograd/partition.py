@@ -25,7 +25,7 @@ from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes, nodes_in
-from minitorch2.graph.symbols import expr_of, free_symbols
+from minitorch2.graph.symbols import bindings, expr_of, free_symbols
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,8 @@ def _unbound_symbols(
     for node in order:
         used |= free_symbols((node.args, dict(node.kwargs)))
         used |= free_symbols(tuple(getattr(node.meta["val"], "shape", ())))
-    bound = {expr_of(size) for node in given for size in getattr(node.meta["val"], "shape", ())}
+    sizes = [expr_of(size) for node in given for size in getattr(node.meta["val"], "shape", ())]
+    bound = {symbol for symbol, _ in bindings((size, "") for size in sizes)}
     return sorted(used - bound, key=str)
 
 

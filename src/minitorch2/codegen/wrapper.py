@@ -23,6 +23,7 @@ import torch
 from minitorch2.codegen.arena import ArenaPlan, Interval, plan_arena
 from minitorch2.codegen.common import INDENT, print_expr
 from minitorch2.codegen.extern import ExternPrinter
+from minitorch2.graph.symbols import bindings
 from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout
@@ -218,12 +219,14 @@ class WrapperPrinter:
         if names:
             self.body.add(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
         self.body.add("args.clear()")
-        known = set(names)
-        for buffer in self.inputs.values():
-            for dim, size in enumerate(buffer.size):
-                if isinstance(size, sympy.Symbol) and str(size) not in known:
-                    known.add(str(size))
-                    self.body.add(f"{size} = {buffer.name}.size({dim})")
+        sizes = [
+            (size, f"{buffer.name}.size({dim})")
+            for buffer in self.inputs.values()
+            for dim, size in enumerate(buffer.size)
+        ]
+        for symbol, text in bindings(sizes):
+            if str(symbol) not in names:
+                self.body.add(f"{symbol} = {text}")
 
     def _launch(self, node: KernelNode) -> None:
         call = self.kernels[node.name]

@@ -30,10 +30,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
     if not all(t.dim() == first.dim() and (t.dim() < 4 or t.is_contiguous()) for t in tensors):
         return None
     dim = dim % max(first.dim(), 1)
-    rest = {(*t.shape[:dim], *t.shape[dim + 1 :]) for t in tensors}
-    if len(rest) != 1 or first.dim() == 0:
+    others = [d for d in range(first.dim()) if d != dim]
+    if first.dim() == 0 or any(t.shape[d] != first.shape[d] for t in tensors[1:] for d in others):
         return None  # PyTorch's kernel says what is wrong
-    shape = list(first.shape)
+    shape: list[Any] = list(first.shape)
     shape[dim] = sum(t.shape[dim] for t in tensors)
     dtype = reduce(torch.promote_types, (t.dtype for t in tensors))
     return torch.empty(shape, dtype=dtype, device="meta")

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch._prims_common import compute_elementwise_output_strides
 
+from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
+
 Operator = torch._ops.OpOverload
 
 
@@ -43,13 +45,34 @@ def pointwise_result(
         return None
     if any(isinstance(value, torch.Tensor) for value in kwargs.values()):
         return None
-    probes = [_probe(v.dtype, v.dim()) if isinstance(v, torch.Tensor) else v for v in args]
-    result = func(*probes, **kwargs)
+    probes = [_probe(v.dtype, v.dim()) if isinstance(v, torch.Tensor) else _known(v) for v in args]
+    result = func(*probes, **{name: _known(value) for name, value in kwargs.items()})
     if not isinstance(result, torch.Tensor):
         return None
-    shape = torch.broadcast_shapes(*[t.shape for t in tensors])  # type: ignore[no-untyped-call]
+    if any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape):
+        shape = _broadcast([t.shape for t in tensors])
+    else:
+        shape = torch.broadcast_shapes(*[t.shape for t in tensors])  # type: ignore[no-untyped-call]
+    if all(tensor.is_contiguous() for tensor in tensors):  # so are they in the result's order
+        return torch.empty(shape, dtype=result.dtype, device="meta")
     strides = _strides(tensors, shape)
     return torch.empty_strided(shape, strides, dtype=result.dtype, device="meta")
+
+
+def _broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The common shape of symbolic shapes; sizes that meet and are not 1 are equal, by a guard."""
+    result: list[Any] = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for d in range(-len(shape), 0):
+            if expr_of(result[d]) == 1:
+                result[d] = shape[d]
+            elif expr_of(shape[d]) not in (1, expr_of(result[d])) and shape[d] != result[d]:
+                if shape[d] == 1:
+                    continue
+                if result[d] != 1:
+                    raise RuntimeError(f"shapes {shapes} do not broadcast")
+                result[d] = shape[d]
+    return tuple(result)
 
 
 @cache
@@ -58,9 +81,12 @@ def _probe(dtype: torch.dtype, rank: int) -> torch.Tensor:
     return torch.ones([1] * rank, dtype=dtype)
 
 
-def _strides(tensors: Sequence[torch.Tensor], shape: torch.Size) -> Sequence[int]:
-    if all(tensor.shape == shape for tensor in tensors):
-        first = tensors[0]
-        if first.is_contiguous() and all(t.is_contiguous() for t in tensors):
-            return first.stride()
+def _known(number: Any) -> Any:
+    """A number of the same type in place of a symbolic one: its type decides the result's dtype."""
+    if isinstance(number, SYMBOLIC):
+        return number.node.pytype(2)
+    return number
+
+
+def _strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -> Sequence[int]:
     return compute_elementwise_output_strides(*[tensor.expand(shape) for tensor in tensors])

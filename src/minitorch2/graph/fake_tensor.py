@@ -20,6 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_kernels import FAKE_KERNELS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
+from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
+from minitorch2.graph.symbols.shape_env import ShapeEnv
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -51,7 +53,7 @@ class FakeTensor(torch.Tensor):
         )
         fake.meta = meta
         fake.fake_device = device
-        fake.is_symbolic = any(isinstance(size, torch.SymInt) for size in fake.shape)
+        fake.is_symbolic = env_of((*meta.size(), *meta.stride())) is not None
         return fake
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -95,13 +97,16 @@ class FakeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return run_fake(func, args, kwargs or {})
 
 
-def to_fake(tensor: torch.Tensor, sizes: Sequence[Any] | None = None) -> FakeTensor:
+def to_fake(
+    tensor: torch.Tensor, sizes: Sequence[Any] | None = None, strides: Sequence[Any] | None = None
+) -> FakeTensor:
     """A fake with the tensor's size, stride, dtype, device, requires_grad and Parameter-ness.
 
-    ``sizes`` replaces the sizes (with SymInts); strides then keep their dense order. Each call
-    makes a fresh storage: use :class:`FakeConverter` to keep aliasing between several tensors.
+    ``sizes`` replaces the sizes (with SymInts); strides then keep their dense order, unless they
+    are given as well. Each call makes a fresh storage: use :class:`FakeConverter` to keep aliasing
+    between several tensors.
     """
-    return FakeConverter().convert(tensor, sizes)
+    return FakeConverter().convert(tensor, sizes, strides)
 
 
 def fake_like(fake: FakeTensor) -> FakeTensor:
@@ -128,20 +133,30 @@ class FakeConverter:
         self._storages: dict[int, torch.Tensor] = {}
         self._alive: list[torch.Tensor] = []  # ids are only valid while the tensors live
 
-    def convert(self, tensor: torch.Tensor, sizes: Sequence[Any] | None = None) -> FakeTensor:
+    def convert(
+        self,
+        tensor: torch.Tensor,
+        sizes: Sequence[Any] | None = None,
+        strides: Sequence[Any] | None = None,
+    ) -> FakeTensor:
         """The fake of ``tensor``; see :func:`to_fake`."""
         known = self._fakes.get(id(tensor))
         if known is not None:
             return known
-        fake = tensor if isinstance(tensor, FakeTensor) else self._make(tensor, sizes)
+        fake = tensor if isinstance(tensor, FakeTensor) else self._make(tensor, sizes, strides)
         self._fakes[id(tensor)] = fake
         self._alive.append(tensor)
         return fake
 
-    def _make(self, tensor: torch.Tensor, sizes: Sequence[Any] | None) -> FakeTensor:
+    def _make(
+        self, tensor: torch.Tensor, sizes: Sequence[Any] | None, strides: Sequence[Any] | None
+    ) -> FakeTensor:
         if tensor.layout is not torch.strided or tensor.is_quantized:
             raise UnsupportedError(f"tensors of layout {tensor.layout} have no fake form")
-        meta = self._meta(tensor) if sizes is None else _resized(tensor, sizes)
+        if sizes is None:
+            meta = self._meta(tensor)
+        else:
+            meta = meta_tensor(sizes, strides or dense_strides(tensor, sizes), tensor.dtype)
         fake = FakeTensor(meta, tensor.device)
         if tensor.requires_grad:
             fake.requires_grad_()
@@ -164,15 +179,29 @@ class FakeConverter:
         return flat.as_strided(size, stride, offset)
 
 
-def _resized(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
-    """A meta tensor of other (symbolic) sizes whose dimensions are stored in the tensor's order."""
+def dense_strides(tensor: torch.Tensor, sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """Strides for other (symbolic) sizes: the dimensions are stored in the tensor's order."""
     order = sorted(range(tensor.dim()), key=lambda d: (tensor.stride(d), -d))
     strides: list[Any] = [0] * tensor.dim()
     step: Any = 1
     for dimension in order:
         strides[dimension] = step
         step = step * sizes[dimension]
-    return torch.empty_strided(tuple(sizes), tuple(strides), dtype=tensor.dtype, device="meta")
+    return tuple(strides)
+
+
+def meta_tensor(sizes: Sequence[Any], strides: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
+    """A new meta tensor; sizes and strides may be SymInts."""
+    return torch.empty_strided(tuple(sizes), tuple(strides), dtype=dtype, device="meta")
+
+
+def env_of(values: Any) -> ShapeEnv | None:
+    """The environment of the first symbolic number among the values."""
+    for value in values:
+        if isinstance(value, torch.SymInt):
+            env: ShapeEnv = value.node.shape_env
+            return env
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +257,7 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         meta_kwargs["device"] = "meta"
     device = device or torch.device("cpu")
     try:
-        result = _run_on_meta(func, meta_args, meta_kwargs, call.symbolic)
+        result = _run_on_meta(func, meta_args, meta_kwargs, call.env)
     except NotImplementedError as error:
         cause = f"{func} has no meta kernel, so the form of its result is known only by running it"
         raise UnsupportedError(cause, code="no-meta-kernel") from error
@@ -237,11 +266,16 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     return call.wrap(result, device)
 
 
-def _run_on_meta(func: Operator, args: list[Any], kwargs: dict[str, Any], symbolic: bool) -> Any:
-    if symbolic:
-        with enable_python_dispatcher():
+def _run_on_meta(
+    func: Operator, args: list[Any], kwargs: dict[str, Any], env: ShapeEnv | None
+) -> Any:
+    fresh = operator_facts(func).makes_fresh_tensors
+    if env is not None:
+        with env.running(str(func)), enable_python_dispatcher():
+            if fresh:
+                return _run_cached_symbolic(func, args, kwargs, env)
             return func(*args, **kwargs)
-    if operator_facts(func).makes_fresh_tensors:
+    if fresh:
         return _run_cached(func, args, kwargs)
     return func(*args, **kwargs)
 
@@ -267,6 +301,38 @@ def _run_cached(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _RESULTS.clear()
     _RESULTS[key] = _freeze(result)
     return result
+
+
+def _run_cached_symbolic(
+    func: Operator, args: list[Any], kwargs: dict[str, Any], env: ShapeEnv
+) -> Any:
+    """The same for symbolic sizes: the answer, and its guards, are good for one environment."""
+    try:
+        key = (
+            func,
+            torch.get_default_dtype(),
+            env.knowledge.version,
+            _symbolic_key(args),
+            _symbolic_key(tuple(kwargs.items())),
+        )
+        known = env.results.get(key)
+    except TypeError:
+        return func(*args, **kwargs)
+    if known is not None:
+        return _thaw(known)
+    result = _run_meta(func, args, kwargs)
+    env.results[key] = _freeze(result)
+    return result
+
+
+def _symbolic_key(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return (value.dtype, *map(expr_of, value.size()), None, *map(expr_of, value.stride()))
+    if isinstance(value, (list, tuple)):
+        return tuple([_symbolic_key(item) for item in value])
+    if isinstance(value, SYMBOLIC):
+        return (type(value), expr_of(value))
+    return (type(value), value)
 
 
 def _run_meta(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -296,7 +362,7 @@ def _freeze(result: Any) -> Any:
 
 def _thaw(frozen: Any) -> Any:
     if isinstance(frozen, _Shape):
-        return torch.empty_strided(frozen.size, frozen.stride, dtype=frozen.dtype, device="meta")
+        return meta_tensor(frozen.size, frozen.stride, frozen.dtype)
     if isinstance(frozen, (list, tuple)):
         return type(frozen)(_thaw(item) for item in frozen)
     return frozen
@@ -304,20 +370,20 @@ def _thaw(frozen: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    size: torch.Size
-    stride: tuple[int, ...]
+    size: Sequence[Any]
+    stride: Sequence[Any]
     dtype: torch.dtype
 
 
 class _MetaCall:
     """The unwrapped arguments of one call, and the wrapping of its results."""
 
-    __slots__ = ("fakes", "device", "symbolic")
+    __slots__ = ("fakes", "device", "env")
 
     def __init__(self) -> None:
         self.fakes: list[FakeTensor] = []
         self.device: torch.device | None = None
-        self.symbolic = False
+        self.env: ShapeEnv | None = None
 
     def unwrap(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -328,7 +394,8 @@ class _MetaCall:
             return [self.unwrap(item) for item in value]
         if isinstance(value, torch.device):
             return _META
-        self.symbolic |= isinstance(value, torch.SymInt)
+        if isinstance(value, SYMBOLIC):
+            self.env = value.node.shape_env
         return value
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -340,7 +407,8 @@ class _MetaCall:
         if fake is None:
             return tensor.detach().to(_META)
         self.fakes.append(fake)
-        self.symbolic = self.symbolic or fake.is_symbolic
+        if fake.is_symbolic and self.env is None:
+            self.env = env_of((*fake.meta.size(), *fake.meta.stride()))
         return fake.meta
 
     def wrap(self, result: Any, device: torch.device) -> Any:

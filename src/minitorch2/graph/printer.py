@@ -21,7 +21,8 @@ import torch
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.names import module_of, qualified_name
 from minitorch2.graph.node import Argument, Node
-from minitorch2.graph.symbols import expr_of, free_symbols
+from minitorch2.graph.symbols import bindings, expr_of, free_symbols, print_expr
+from minitorch2.graph.symbols.floats import RoundedDown, RoundedUp, SquareRoot
 
 DTYPE_NAMES: Final = {
     torch.float32: "f32",
@@ -115,11 +116,9 @@ class _PythonPrinter:
         missing: set[sympy.Symbol] = set()
         for node in self.graph.nodes:
             missing |= free_symbols((node.args, node.kwargs))
-        for node in self.graph.placeholders:
-            for symbol, text in _symbol_bindings(node):
-                if symbol in missing:
-                    missing.discard(symbol)
-                    self.lines.extend([f"{symbol} = {text}"] if text != str(symbol) else [])
+        sizes = [pair for node in self.graph.placeholders for pair in symbol_sizes(node)]
+        for symbol, text in bindings(sizes, missing) if missing else ():
+            self.lines.extend([f"{symbol} = {text}"] if text != str(symbol) else [])
 
     def _statement(self, node: Node) -> None:
         if node.op == "placeholder":
@@ -218,49 +217,21 @@ class _PythonPrinter:
             self.modules.add("torch")
             return f"torch.device({str(value)!r})"
         if isinstance(value, sympy.Expr):
+            self.modules |= {"math"} if value.has(SquareRoot, RoundedDown, RoundedUp) else set()
             return print_expr(value)
         if callable(value):
             return self._function(value)
         return self._foreign(value)
 
 
-def print_expr(expr: sympy.Expr) -> str:
-    """A size expression as Python integer arithmetic: ``floor(s0/2)`` -> ``s0 // 2``."""
-    return str(_EXPR_PRINTER.doprint(expr))
-
-
-class _ExprPrinter(sympy.printing.str.StrPrinter):  # type: ignore[misc]
-    """SymPy's text with ``//`` and ``%`` for floor and Mod."""
-
-    def _print_floor(self, expr: sympy.Expr) -> str:
-        numerator, denominator = expr.args[0].as_numer_denom()
-        return f"(({self._print(numerator)}) // ({self._print(denominator)}))"
-
-    def _print_Mod(self, expr: sympy.Expr) -> str:
-        left, right = expr.args
-        return f"(({self._print(left)}) % ({self._print(right)}))"
-
-    def _print_Max(self, expr: sympy.Expr) -> str:
-        return f"max({', '.join(self._print(argument) for argument in expr.args)})"
-
-    def _print_Min(self, expr: sympy.Expr) -> str:
-        return f"min({', '.join(self._print(argument) for argument in expr.args)})"
-
-
-_EXPR_PRINTER = _ExprPrinter()
-
-
-def _symbol_bindings(node: Node) -> Iterable[tuple[sympy.Symbol, str]]:
+def symbol_sizes(node: Node) -> Iterable[tuple[Any, str]]:
+    """The expressions that a placeholder's value carries, and the text that loads each."""
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
         for dimension, size in enumerate(value.shape):
-            expr = expr_of(size)
-            if isinstance(expr, sympy.Symbol):
-                yield expr, f"{node.name}.size({dimension})"
-    elif isinstance(value, torch.SymInt):
-        expr = expr_of(value)
-        if isinstance(expr, sympy.Symbol):
-            yield expr, node.name
+            yield expr_of(size), f"{node.name}.size({dimension})"
+    elif isinstance(value, (torch.SymInt, torch.SymFloat)):
+        yield expr_of(value), node.name
 
 
 def _attribute_path(path: str) -> str:

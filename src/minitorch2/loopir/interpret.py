@@ -10,6 +10,7 @@ import sympy
 import torch
 
 from minitorch2.errors import LoweringError
+from minitorch2.graph.symbols import solve_for
 from minitorch2.loopir.buffers import (
     Buffer,
     BufferView,
@@ -65,9 +66,11 @@ class GraphInterpreter:
             self.memory[expected.name] = Memory.of(value)
             layout = expected.fixed_layout()
             pairs = [*zip(layout.size, value.shape), *zip(layout.stride, value.stride())]
-            for symbol, number in pairs:
-                if isinstance(symbol, sympy.Symbol):
-                    self.environment.setdefault(symbol, number)
+            for size, number in pairs:
+                solution = solve_for(size) if isinstance(size, sympy.Basic) else None
+                if solution is not None:
+                    symbol, factor, offset = solution
+                    self.environment.setdefault(symbol, (number - offset) // factor)
         elif isinstance(expected, sympy.Symbol):
             self.environment.setdefault(expected, value)
 

@@ -56,7 +56,7 @@ def test_one_trace_serves_other_sizes(name: str) -> None:
         differentiate=True,
     )
     parts = min_cut_partition(joint)
-    assert not [g for g in env.guards if str(g).startswith("Eq(")], "a size was specialised"
+    assert not [g for g in env.guards if "==" in str(g)], "a size was specialised"
     for sizes in (HINTS, {"s0": 5, "s1": 7}):
         compare(program, [torch.randn(sized(s, sizes)).requires_grad_() for s in shapes], parts)
 

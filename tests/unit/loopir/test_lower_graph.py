@@ -60,8 +60,8 @@ def test_views_vanish_into_index_expressions():
     assert found.kernels == 1
     loads = [line for line in body_lines(found.lowered) if "load" in line]
     assert loads == [
-        "tmp0 = ops.load('arg0_1', i0 + i1*s01)",
-        "tmp1 = ops.load('arg0_1', i1 + 2*s01)",
+        "tmp0 = ops.load('arg0_1', i0 + i1*s00)",
+        "tmp1 = ops.load('arg0_1', i1 + 2*s00)",
     ]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 import torch
 
+from minitorch2.graph.symbols.floats import PYTHON_OPERATIONS
 from minitorch2.loopir.expressions import Expr, FloorDiv, ModularIndexing, index_symbol
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, compute_dtype
@@ -94,6 +95,7 @@ _EXPRESSION_RULES: dict[type, Callable[..., Any]] = {
     sympy.Max: lambda *args: reduce(np.maximum, args),
     sympy.Min: lambda *args: reduce(np.minimum, args),
     sympy.Abs: abs,
+    **PYTHON_OPERATIONS,
 }
 
 

@@ -1,0 +1,127 @@
+"""Conditions on sizes.
+
+    Condition ::= bool
+                | Comparison(relation, left, right)     relation in  <  <=  ==  !=  >=  >
+                | AllOf(parts) | AnyOf(parts)
+
+They are small values of ours, not SymPy's relations, whose construction alone asks many questions
+of its operands. A condition that sizes do not decide is decided by a hint, and guarded.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import sympy
+
+from minitorch2.graph.symbols.expression import free_symbols
+
+RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+OPPOSITE: Final = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``left relation right``."""
+
+    relation: str
+    left: Any
+    right: Any
+
+    @cached_property
+    def symbols(self) -> frozenset[sympy.Symbol]:
+        """The size symbols that it speaks of."""
+        return frozenset(free_symbols((self.left, self.right)))
+
+    def map(self, change: Callable[[Any], Any]) -> Condition:
+        """The same comparison of changed operands."""
+        return compare(self.relation, change(self.left), change(self.right))
+
+    def opposite(self) -> Condition:
+        """True where this is false."""
+        return Comparison(OPPOSITE[self.relation], self.left, self.right)
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """True if all parts are."""
+
+    parts: tuple[Condition, ...]
+
+    @cached_property
+    def symbols(self) -> frozenset[sympy.Symbol]:
+        """The size symbols that it speaks of."""
+        return frozenset().union(*(part.symbols for part in self.parts))  # type: ignore[union-attr]
+
+    def map(self, change: Callable[[Any], Any]) -> Condition:
+        """The same condition of changed operands."""
+        return all_of(map_condition(part, change) for part in self.parts)
+
+    def opposite(self) -> Condition:
+        """True where this is false."""
+        return any_of(opposite(part) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class AnyOf(AllOf):
+    """True if any part is."""
+
+    def map(self, change: Callable[[Any], Any]) -> Condition:
+        """The same condition of changed operands."""
+        return any_of(map_condition(part, change) for part in self.parts)
+
+    def opposite(self) -> Condition:
+        """True where this is false."""
+        return all_of(opposite(part) for part in self.parts)
+
+
+Condition: TypeAlias = bool | Comparison | AllOf | AnyOf
+
+
+def compare(relation: str, left: Any, right: Any) -> Condition:
+    """The comparison, or what it gives if both operands are plain numbers or the same."""
+    if left is right or (not _is_symbolic(left) and not _is_symbolic(right)):
+        same = left is right
+        return bool(RELATIONS[relation](0, 0) if same else RELATIONS[relation](left, right))
+    return Comparison(relation, left, right)
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(value, sympy.Basic)
+
+
+def all_of(parts: Iterable[Condition]) -> Condition:
+    """True if all parts are; parts that are known drop out."""
+    rest = tuple(part for part in parts if part is not True)
+    if False in rest:
+        return False
+    return AllOf(rest) if len(rest) > 1 else rest[0] if rest else True
+
+
+def any_of(parts: Iterable[Condition]) -> Condition:
+    """True if any part is; parts that are known drop out."""
+    rest = tuple(part for part in parts if part is not False)
+    if True in rest:
+        return True
+    return AnyOf(rest) if len(rest) > 1 else rest[0] if rest else False
+
+
+def opposite(condition: Condition) -> Condition:
+    """True where the condition is false."""
+    return not condition if isinstance(condition, bool) else condition.opposite()
+
+
+def map_condition(condition: Condition, change: Callable[[Any], Any]) -> Condition:
+    """The same condition of changed operands."""
+    return condition if isinstance(condition, bool) else condition.map(change)

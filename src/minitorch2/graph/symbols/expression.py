@@ -1,0 +1,46 @@
+"""Size expressions: plain integers, or SymPy expressions over size symbols."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import sympy
+import torch
+
+Expr: TypeAlias = "int | sympy.Expr"
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""PyTorch's classes of numbers that are not known while compiling."""
+
+
+def expr_of(size: int | float | torch.SymInt | torch.SymFloat | sympy.Expr) -> Any:
+    """The expression of a size: a plain number stays as it is, a SymInt gives its expression.
+
+    >>> from minitorch2.graph.symbols import ShapeEnv
+    >>> expr_of(4)
+    4
+    >>> expr_of(ShapeEnv().new_size("s0", 8) * 2 + 1)
+    2*s0 + 1
+    """
+    return size.node.expr if isinstance(size, SYMBOLIC) else size
+
+
+def free_symbols(value: Any) -> set[sympy.Symbol]:
+    """The size symbols that occur in an argument structure."""
+    if isinstance(value, sympy.Basic):
+        return {symbol for symbol in value.free_symbols if isinstance(symbol, sympy.Symbol)}
+    if isinstance(value, SYMBOLIC):
+        return free_symbols(value.node.expr)
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(free_symbols, value)) if value else set()
+    if isinstance(value, slice):
+        return free_symbols((value.start, value.stop, value.step))
+    symbols = getattr(value, "symbols", None)
+    return set(symbols) if isinstance(symbols, frozenset) else set()
+
+
+def size_symbol(name: str) -> sympy.Symbol:
+    """The symbol of a size: an integer of at least 1."""
+    return sympy.Symbol(name, positive=True, integer=True)

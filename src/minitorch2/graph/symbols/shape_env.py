@@ -1,0 +1,335 @@
+"""The sizes of one compilation: their symbols, their values in the example, and the guards.
+
+A size that may vary is a symbol with a *hint*, its value in the example inputs. A condition on
+sizes is decided by what is known of the symbols; if that does not do, by the hints, and then the
+answer is a *guard* over the inputs' sizes (PyTorch 2 paper, section 5.1). There is one environment
+for each compiled graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import sympy
+import torch
+
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.node import SourceLine
+from minitorch2.graph.symbols.conditions import (
+    RELATIONS,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Condition,
+    compare,
+    map_condition,
+    opposite,
+)
+from minitorch2.graph.symbols.expression import Expr, size_symbol
+from minitorch2.graph.symbols.floats import is_float_expression, value_of
+from minitorch2.graph.symbols.knowledge import Knowledge
+from minitorch2.graph.symbols.ranges import ANY, Range
+from minitorch2.graph.symbols.sym_node import SymNode
+from minitorch2.graph.symbols.text import print_condition
+
+SMALLEST_SYMBOLIC_SIZE: Final = 2
+"""0 and 1 are specialised, so no symbol of an input's size stands for them."""
+
+SIZES: Final = Range(SMALLEST_SYMBOLIC_SIZE, math.inf)
+"""What is known of the size of an input: it is neither 0 nor 1."""
+
+
+@dataclass
+class SizeSymbol:
+    """A symbol and where its value comes from.
+
+    Attributes:
+        symbol: the symbol.
+        hint: its value in the example inputs; None for one that only data will tell (*unbacked*).
+        sources: what has this value at a call, such as ``x.shape[0]``; all of them are equal.
+        limits: the values that its guard admits.
+        marked: the user asked for this dimension to vary: it must not be specialised.
+        line: the user's line that made an unbacked symbol.
+    """
+
+    symbol: sympy.Symbol
+    hint: int | float | None
+    sources: list[Any] = field(default_factory=list)
+    limits: Range = SIZES
+    marked: bool = False
+    line: SourceLine | None = None
+
+
+@dataclass(frozen=True)
+class ShapeGuard:
+    """A condition that the compiled graph relies on.
+
+    Attributes:
+        condition: over size symbols.
+        line: the user's line that was running.
+        operator: the operator that asked; empty if Python did.
+    """
+
+    condition: Condition
+    line: SourceLine | None = None
+    operator: str = ""
+
+    def __str__(self) -> str:
+        return print_condition(self.condition)
+
+
+class ShapeEnv:
+    """The size symbols of one compilation and the guards recorded so far.
+
+    Attributes:
+        symbols: the symbols of sizes, in the order of the inputs.
+        guards: the conditions that were decided by hints, in the order of first need.
+        knowledge: the facts that decide conditions without hints.
+        implied: how many conditions on symbols needed no guard.
+        locate: tells the user's line that is running.
+        operator: the operator that is running; empty in Python.
+        frozen: guards are compiled already, so no new one may be recorded.
+        results: what operators gave for symbolic arguments; fake tensors keep it here.
+        checks: conditions on unbacked sizes that were stated and must be checked at run time.
+    """
+
+    def __init__(self, *, duck_shapes: bool = True) -> None:
+        self.symbols: dict[sympy.Symbol, SizeSymbol] = {}
+        self.hints: dict[sympy.Symbol, int | float] = {}
+        self.guards: list[ShapeGuard] = []
+        self.knowledge = Knowledge()
+        self.implied = 0
+        self.locate: Callable[[], SourceLine | None] = lambda: None
+        self.operator = ""
+        self.frozen = False
+        self.checks: list[Condition] = []
+        self.results: dict[Any, Any] = {}
+        self._duck_shapes = duck_shapes
+        self._by_hint: dict[int, SizeSymbol] = {}
+
+    # Symbols -------------------------------------------------------------------------------------
+
+    def new_symbol(self, name: str, hint: int, limits: Range = SIZES) -> sympy.Symbol:
+        """Make the symbol ``name`` whose value in the example is ``hint``."""
+        symbol = size_symbol(name)
+        self.symbols[symbol] = SizeSymbol(symbol, hint, limits=limits)
+        self.hints[symbol] = hint
+        self.knowledge.bound(symbol, limits)
+        return symbol
+
+    def new_size(self, name: str, hint: int) -> int | torch.SymInt:
+        """A symbolic size, or the plain int where ``hint`` is 0 or 1 (0/1 specialization)."""
+        if hint < SMALLEST_SYMBOLIC_SIZE:
+            return hint
+        return self.size_of(self.new_symbol(name, hint))
+
+    def input_size(
+        self,
+        source: Any,
+        hint: int,
+        *,
+        shared: bool = True,
+        marked: bool = False,
+        limits: Range = SIZES,
+    ) -> int | torch.SymInt:
+        """The size that ``source`` has: symbolic unless it is 0 or 1.
+
+        With ``shared``, equal hints share a symbol (*duck shaping*): inputs that have one size now
+        are expected to have one size later.
+        """
+        if hint < SMALLEST_SYMBOLIC_SIZE:
+            return hint
+        known = self._by_hint.get(hint) if shared else None
+        if known is not None:
+            if source not in known.sources:
+                known.sources.append(source)
+            return self.size_of(known.symbol)
+        symbol = self.new_symbol(f"s{len(self.symbols)}", hint, limits)
+        record = self.symbols[symbol]
+        record.sources.append(source)
+        record.marked = marked
+        if self._duck_shapes and shared:
+            self._by_hint[hint] = record
+        return self.size_of(symbol)
+
+    def input_float(self, source: Any, hint: float) -> torch.SymFloat:
+        """A float that ``source`` has and that may vary."""
+        symbol = sympy.Symbol(f"f{len(self.symbols)}", real=True)
+        self.symbols[symbol] = SizeSymbol(symbol, hint, [source], ANY)
+        self.hints[symbol] = hint
+        return torch.SymFloat(SymNode(self, symbol, float))  # type: ignore[no-untyped-call]
+
+    def unbacked_size(self, limits: Range = ANY) -> torch.SymInt:
+        """An integer that only data will tell: it has no hint, so no branch may ask for it."""
+        symbol = sympy.Symbol(f"u{len(self.symbols)}", integer=True)
+        self.symbols[symbol] = SizeSymbol(symbol, None, limits=limits, line=self.locate())
+        self.knowledge.bound(symbol, limits)
+        return torch.SymInt(SymNode(self, symbol, int))  # type: ignore[no-untyped-call]
+
+    def size_of(self, expr: Expr) -> int | torch.SymInt:
+        """The SymInt (or plain int) that carries ``expr``."""
+        if isinstance(expr, (int, sympy.Integer)):
+            return int(expr)
+        return torch.SymInt(SymNode(self, expr, int))  # type: ignore[no-untyped-call]
+
+    def number_of(self, expr: Any) -> Any:
+        """The SymInt or SymFloat (or plain number) that carries ``expr``."""
+        if isinstance(expr, sympy.Basic) and not expr.is_integer:
+            return torch.SymFloat(SymNode(self, expr, float))  # type: ignore[no-untyped-call]
+        return self.size_of(expr)
+
+    def simplify(self, expr: Any) -> Any:
+        """An expression after all that was learned."""
+        return self.knowledge.simplify(expr)
+
+    # Values in the example -----------------------------------------------------------------------
+
+    def hint(self, expr: Any) -> Any:
+        """The value of an expression under the example's sizes.
+
+        Raises:
+            UnsupportedError: it depends on a size that only data will tell.
+        """
+        if not isinstance(expr, sympy.Basic):
+            return expr
+        unknown = [s for s in expr.free_symbols if s not in self.hints]
+        for symbol in unknown:
+            self._learn_hint(symbol, expr)
+        if is_float_expression(expr) or isinstance(expr, sympy.Symbol):
+            return value_of(expr, self.hints)
+        return int(expr.xreplace(self.hints))
+
+    def has_hint(self, expr: Any) -> bool:
+        """Whether the example tells the value of an expression."""
+        if not isinstance(expr, sympy.Basic):
+            return True
+        multiples = self.knowledge.multiples
+        return all(
+            s in self.hints or (s in multiples and self.has_hint(multiples[s]))
+            for s in expr.free_symbols
+        )
+
+    def _learn_hint(self, symbol: sympy.Symbol, expr: sympy.Expr) -> None:
+        """The hint of a symbol that divisibility made."""
+        if symbol not in self.knowledge.multiples:
+            record = self.symbols.get(symbol)
+            raise UnsupportedError(
+                f"the program branches on a size that only data will tell: {symbol} in {expr}",
+                code="unbacked-size",
+                fix="state what is known of it with torch._check, for instance "
+                "torch._check(n <= x.shape[0])",
+                user_line=record.line if record else None,
+            )
+        self.hints[symbol] = self.hint(self.knowledge.multiples[symbol])
+
+    # Decisions -----------------------------------------------------------------------------------
+
+    def decide(self, condition: Condition) -> bool | None:
+        """True or False where every admissible size gives the same answer, else None."""
+        return self.knowledge.decide(condition)
+
+    def evaluate(self, condition: Condition) -> bool:
+        """Decide a condition for this compilation, with a guard unless it always holds (or never).
+
+        Raises:
+            UnsupportedError: it depends on a size that only data will tell.
+        """
+        if isinstance(condition, bool):
+            return condition
+        known = self.knowledge.decide(condition)
+        if known is not None:
+            self.implied += 1
+            return known
+        value = self._holds_now(condition)
+        self._guard(condition if value else opposite(condition))
+        return value
+
+    def _holds_now(self, condition: Condition) -> bool:
+        if isinstance(condition, Comparison):
+            left, right = self.hint(condition.left), self.hint(condition.right)
+            return bool(RELATIONS[condition.relation](left, right))
+        assert isinstance(condition, AllOf)
+        combine = any if isinstance(condition, AnyOf) else all
+        return combine([self._holds_now(p) for p in condition.parts if not isinstance(p, bool)])
+
+    def _guard(self, condition: Condition) -> None:
+        if self.frozen:
+            raise UnsupportedError(
+                f"a condition on sizes came up after guards were compiled: {condition}",
+                code="late-size-guard",
+            )
+        self.guards.append(
+            ShapeGuard(map_condition(condition, self.simplify), self.locate(), self.operator)
+        )
+        self.knowledge.learn(condition)
+
+    def can_decide(self, condition: Condition) -> bool:
+        """Whether facts or hints decide a condition."""
+        if self.knowledge.decide(condition) is not None:
+            return True
+        return not isinstance(condition, bool) and all(map(self.has_hint, condition.symbols))
+
+    def evaluate_size_oblivious(self, condition: Condition) -> bool:
+        """Decide a condition that only sets sizes 0 and 1 apart: unbacked sizes are neither.
+
+        Kernels ask so where broadcasting and empty tensors are the exceptions.
+        """
+        if self.can_decide(condition):
+            return self.evaluate(condition)
+        assert not isinstance(condition, bool)
+        unbacked = [s for s in condition.symbols if not self.has_hint(s)]
+        supposed = Knowledge()
+        for symbol in condition.symbols:
+            limits = self.knowledge.ranges.get(symbol, ANY)
+            supposed.bound(symbol, limits.meet(SIZES) if symbol in unbacked else limits)
+        known = supposed.decide(condition)
+        return self.evaluate(condition) if known is None else known
+
+    def expect(self, condition: Condition) -> bool:
+        """``torch._check(condition)``: decided if it can be, else learned and checked at run time.
+
+        What is learned of unbacked sizes is kept in `checks`.
+        """
+        if self.can_decide(condition):
+            return self.evaluate(condition)
+        self.checks.append(condition)
+        self.knowledge.learn(condition)
+        return True
+
+    def specialize(self, expr: Any) -> Any:
+        """The number that an expression is in the example, fixed by a guard."""
+        expr = self.simplify(expr)
+        value = self.hint(expr)
+        self.evaluate(compare("==", expr, value))
+        return value
+
+    def evaluate_sym_node(self, node: SymNode, *_: object, **__: object) -> Any:
+        """Decide a symbolic value: the name under which PyTorch's Python kernels ask for it."""
+        return node.bool_() if node.pytype is bool else node.int_()
+
+    @contextmanager
+    def running(self, operator: str) -> Iterator[None]:
+        """Guards recorded in the block are asked for by this operator."""
+        before, self.operator = self.operator, operator
+        try:
+            yield
+        finally:
+            self.operator = before
+
+
+def numbers_of(argument: Any, env: ShapeEnv) -> Any:
+    """An argument structure with each expression as the symbolic number that carries it."""
+    if isinstance(argument, sympy.Basic):
+        return env.number_of(argument)
+    if isinstance(argument, (tuple, list)):
+        return type(argument)(numbers_of(item, env) for item in argument)
+    if isinstance(argument, dict):
+        return {key: numbers_of(item, env) for key, item in argument.items()}
+    if isinstance(argument, slice):
+        parts = (argument.start, argument.stop, argument.step)
+        return slice(*(numbers_of(part, env) for part in parts))
+    return argument

@@ -1,0 +1,444 @@
+"""What a ``torch.SymInt`` holds: an expression, its Python type and its environment.
+
+``torch.SymInt(node)`` accepts any object that answers the method names below, so PyTorch's own meta
+kernels compute with our expressions. Each branch that such a kernel takes asks the node for a
+``bool``; that is where conditions are decided and guards recorded.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+
+from minitorch2.graph.symbols.conditions import (
+    Condition,
+    all_of,
+    any_of,
+    compare,
+    map_condition,
+    opposite,
+)
+from minitorch2.graph.symbols.division import floor_div, modular_indexing, to_expr
+from minitorch2.graph.symbols.floats import (
+    FLOAT_OPERATIONS,
+    RoundedDown,
+    RoundedUp,
+    SquareRoot,
+    ToFloat,
+    Truncated,
+)
+from minitorch2.graph.symbols.text import print_condition, print_expr
+from minitorch2.graph.symbols.timing import cached_algebra
+
+if TYPE_CHECKING:
+    from minitorch2.graph.symbols.shape_env import ShapeEnv
+
+
+class SymNode:
+    """A symbolic number. ``_expr`` is what it was made of; ``expr`` is what it is by now."""
+
+    __slots__ = ("shape_env", "pytype", "_expr", "_version")
+
+    def __init__(self, env: ShapeEnv, expr: Any, pytype: type) -> None:
+        self.shape_env = env
+        self.pytype = pytype
+        self._expr = expr
+        self._version = 0
+
+    @property
+    def expr(self) -> Any:
+        """An int, float, bool, expression or condition, after all that was learned so far."""
+        knowledge = self.shape_env.knowledge
+        if self._version != knowledge.version:
+            self._version = knowledge.version
+            change = knowledge.simplify
+            is_condition = self.pytype is bool
+            self._expr = (map_condition if is_condition else _apply)(self._expr, change)
+        return self._expr
+
+    def make(self, expr: Any, pytype: type) -> SymNode:
+        """A node of the same environment."""
+        return SymNode(self.shape_env, expr, pytype)
+
+    # What it is ----------------------------------------------------------------------------------
+
+    def is_int(self) -> bool:
+        return self.pytype is int
+
+    def is_float(self) -> bool:
+        return self.pytype is float
+
+    def is_bool(self) -> bool:
+        return self.pytype is bool
+
+    def is_constant(self) -> bool:
+        return False
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_nested_int(self) -> bool:
+        return False
+
+    def nested_int(self) -> None:
+        return None
+
+    def constant_int(self) -> None:
+        return None
+
+    def maybe_as_int(self) -> int | None:
+        return self.expr if type(self.expr) is int else None
+
+    def maybe_as_float(self) -> float | None:
+        return self.expr if type(self.expr) is float else None
+
+    def maybe_as_bool(self) -> bool | None:
+        return self.expr if type(self.expr) is bool else None
+
+    def has_hint(self) -> bool:
+        return self.pytype is bool or self.shape_env.has_hint(self.expr)
+
+    @property
+    def hint(self) -> Any:
+        """The value in the example."""
+        return self.pytype(self.shape_env.hint(self.expr))
+
+    _hint = hint
+
+    def require_hint(self, *_: object) -> Any:
+        return self.hint
+
+    def clone(self) -> SymNode:
+        return self
+
+    def wrap_int(self, value: int) -> SymNode:
+        return self.make(value, int)
+
+    def wrap_float(self, value: float) -> SymNode:
+        return self.make(value, float)
+
+    def wrap_bool(self, value: bool) -> SymNode:
+        return self.make(value, bool)
+
+    # Arithmetic of one operand -------------------------------------------------------------------
+
+    def neg(self) -> SymNode:
+        return self.make(arithmetic("mul", self.expr, -1, self.pytype), self.pytype)
+
+    def pos(self) -> SymNode:
+        return self
+
+    def abs(self) -> SymNode:
+        negative = self.shape_env.evaluate(compare("<", self.expr, 0))
+        return self.neg() if negative else self
+
+    def sym_not(self) -> SymNode:
+        return self.make(opposite(self.expr), bool)
+
+    def sym_float(self) -> SymNode:
+        return self if self.pytype is float else self._converted(ToFloat, float)
+
+    def sym_int(self) -> SymNode:
+        return self._converted(Truncated, int)
+
+    def trunc(self) -> SymNode:
+        return self._converted(Truncated, int)
+
+    def floor(self) -> SymNode:
+        return self._converted(RoundedDown, int)
+
+    def ceil(self) -> SymNode:
+        return self._converted(RoundedUp, int)
+
+    def sym_sqrt(self) -> SymNode:
+        return self.make(SquareRoot(self.expr), float)
+
+    def _converted(self, function: Callable[[Any], Any], pytype: type) -> SymNode:
+        if self.pytype is int and pytype is int:
+            return self
+        return self.make(function(self.expr), pytype)
+
+    def sym_sum(self, terms: Iterable[Any]) -> SymNode:
+        total = self.make(0, int)
+        for term in terms:
+            total = total.add(term if isinstance(term, SymNode) else self.make(term, int))  # type: ignore[attr-defined]
+        return total
+
+    def sym_ite(self, then: SymNode, other: SymNode) -> SymNode:
+        return then if self.bool_() else other
+
+    # Division and extremes need facts about their operands ---------------------------------------
+
+    def floordiv(self, other: SymNode) -> SymNode:
+        """``a // b``; the sign of b is decided, since the algebra takes it for positive."""
+        if float in (self.pytype, other.pytype):
+            return self._float("floordiv", other)
+        a, b = self.expr, other.expr
+        if self.shape_env.evaluate(compare("<", b, 0)):
+            a, b = arithmetic("mul", a, -1), arithmetic("mul", b, -1)
+        return self.make(arithmetic("floordiv", a, b), int)
+
+    int_floordiv = floordiv
+
+    def mod(self, other: SymNode) -> SymNode:
+        """``a % b``."""
+        if float in (self.pytype, other.pytype):
+            return self._float("mod", other)
+        a, b = self.expr, other.expr
+        if self.shape_env.evaluate(compare("<", b, 0)):
+            positive = arithmetic("mul", b, -1)
+            rest = arithmetic("mod", arithmetic("mul", a, -1), positive)
+            return self.make(arithmetic("mul", rest, -1), int)
+        return self.make(arithmetic("mod", a, b), int)
+
+    def pow(self, other: SymNode) -> SymNode:
+        """``a ** b``: a polynomial if b is a number; a symbolic exponent is specialised."""
+        if float in (self.pytype, other.pytype):
+            return self._float("pow", other)
+        exponent = self.shape_env.specialize(other.expr)
+        if exponent < 0:
+            return self._float("pow", self.make(exponent, int))
+        return self.make(arithmetic("pow", self.expr, exponent), int)
+
+    pow_by_natural = pow
+
+    def sym_max(self, other: SymNode) -> SymNode:
+        """The greater one, named by its expression where it is known which that is."""
+        return self._extreme(other, ">=", sympy.Max)
+
+    def sym_min(self, other: SymNode) -> SymNode:
+        """The lesser one."""
+        return self._extreme(other, "<=", sympy.Min)
+
+    def _extreme(self, other: SymNode, relation: str, function: Callable[..., Any]) -> SymNode:
+        if float in (self.pytype, other.pytype):
+            condition = compare(relation, self.expr, other.expr)
+            return self if self.shape_env.evaluate(condition) else other
+        known = self.shape_env.decide(compare(relation, self.expr, other.expr))
+        if known is not None:
+            return self if known else other
+        return self.make(to_expr(function(self.expr, other.expr)), int)
+
+    def _float(self, name: str, other: SymNode) -> SymNode:
+        return self.make(FLOAT_OPERATIONS[name](self.expr, other.expr), float)
+
+    # Decisions -----------------------------------------------------------------------------------
+
+    def condition(self) -> Condition:
+        """The truth of the value as a condition."""
+        if self.pytype is bool:
+            return self.expr  # type: ignore[no-any-return]
+        return compare("!=", self.expr, 0)
+
+    def guard_bool(self, file: str, line: int) -> bool:
+        return self.shape_env.evaluate(self.condition())
+
+    def bool_(self) -> bool:
+        return self.shape_env.evaluate(self.condition())
+
+    def guard_or_false(self, file: str, line: int) -> bool:
+        return self._or_default(False)
+
+    def guard_or_true(self, file: str, line: int) -> bool:
+        return self._or_default(True)
+
+    def _or_default(self, default: bool) -> bool:
+        condition = self.condition()
+        if isinstance(condition, bool) or self.shape_env.can_decide(condition):
+            return self.shape_env.evaluate(condition)
+        return default
+
+    def guard_size_oblivious(self, file: str, line: int) -> bool:
+        return self.shape_env.evaluate_size_oblivious(self.condition())
+
+    def expect_true(self, file: str = "", line: int = 0) -> bool:
+        return self.shape_env.expect(self.condition())
+
+    def expect_size(self, file: str, line: int) -> bool:
+        return self.shape_env.expect(compare(">=", self.expr, 0))
+
+    def guard_int(self, file: str, line: int) -> int:
+        return self.shape_env.specialize(self.expr)  # type: ignore[no-any-return]
+
+    def int_(self) -> int:
+        return self.shape_env.specialize(self.expr)  # type: ignore[no-any-return]
+
+    def guard_float(self, file: str, line: int) -> float:
+        return float(self.shape_env.specialize(self.expr))
+
+    def statically_known_true(self, file: str = "", line: int = 0) -> bool:
+        return self.shape_env.decide(self.condition()) is True
+
+    # Layouts: lazy properties of tensors, asked for only where they matter -----------------------
+
+    def is_contiguous(self, sizes: list[SymNode], strides: list[SymNode]) -> SymNode:
+        """Whether strides are those of a dense row-major tensor."""
+        return self.wrap_bool(_is_dense(sizes, strides, range(len(sizes) - 1, -1, -1)))
+
+    def is_channels_last_contiguous_2d(
+        self, sizes: list[SymNode], strides: list[SymNode]
+    ) -> SymNode:
+        """Whether strides are those of images whose channels are innermost."""
+        return self.wrap_bool(len(sizes) == 4 and _is_dense(sizes, strides, (1, 3, 2, 0)))
+
+    def is_channels_last_contiguous_3d(
+        self, sizes: list[SymNode], strides: list[SymNode]
+    ) -> SymNode:
+        """The same for volumes."""
+        return self.wrap_bool(len(sizes) == 5 and _is_dense(sizes, strides, (1, 4, 3, 2, 0)))
+
+    # Claiming less than is true is safe here: such strides are dense in practice.
+    is_channels_last_strides_2d = is_channels_last_contiguous_2d
+    is_channels_last_strides_3d = is_channels_last_contiguous_3d
+
+    def is_non_overlapping_and_dense(self, sizes: list[SymNode], strides: list[SymNode]) -> SymNode:
+        """Whether the elements fill a piece of memory without holes."""
+        return self.wrap_bool(_fills_memory(sizes, strides))
+
+    def is_non_overlapping_and_dense_indicator(
+        self, sizes: list[SymNode], strides: list[SymNode]
+    ) -> SymNode:
+        """The same as a number."""
+        return self.make(int(_fills_memory(sizes, strides)), int)
+
+    # Text ----------------------------------------------------------------------------------------
+
+    def _graph_repr(self) -> str:
+        return repr(self)
+
+    def __str__(self) -> str:
+        return (print_condition if self.pytype is bool else print_expr)(self.expr)
+
+    __repr__ = __str__
+
+    def str(self) -> Any:
+        """The name under which PyTorch asks for the text."""
+        return self.__str__()
+
+
+def _apply(expr: Any, change: Callable[[Any], Any]) -> Any:
+    return change(expr)
+
+
+def _is_dense(sizes: list[SymNode], strides: list[SymNode], order: Iterable[int]) -> bool:
+    """Whether dimensions, innermost first, follow each other without holes."""
+    expected: Any = 1
+    for d in order:
+        size, stride = sizes[d].expr, strides[d].expr
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected = arithmetic("mul", expected, size)
+    return True
+
+
+def _fills_memory(sizes: list[SymNode], strides: list[SymNode]) -> bool:
+    """Whether some order of the dimensions is dense: look for the next one by its stride."""
+    left = [(size.expr, stride.expr) for size, stride in zip(sizes, strides, strict=True)]
+    left = [(size, stride) for size, stride in left if size != 1]
+    expected: Any = 1
+    while left:
+        found = next((pair for pair in left if pair[1] == expected), None)
+        if found is None:
+            return False
+        left.remove(found)
+        expected = arithmetic("mul", expected, found[0])
+    return True
+
+
+# Binary operators ---------------------------------------------------------------------------------
+
+
+def arithmetic(name: str, a: Any, b: Any, pytype: type = int) -> Any:
+    """An operation on integers or expressions; sums of products stay sums of products."""
+    if not isinstance(a, sympy.Basic) and not isinstance(b, sympy.Basic):
+        return _PLAIN[name](a, b)
+    if pytype is float:
+        return FLOAT_OPERATIONS[name](a, b)
+    return _symbolic(name, a, b)
+
+
+@cached_algebra
+def _symbolic(name: str, a: Any, b: Any) -> Any:
+    result = _SYMBOLIC[name](a, b)
+    if name in ("mul", "pow") and isinstance(result, sympy.Basic):
+        result = sympy.expand(result)
+    return to_expr(result)
+
+
+_PLAIN: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+}
+_SYMBOLIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    **_PLAIN,
+    "floordiv": floor_div,
+    "mod": lambda a, b: modular_indexing(a, 1, b),
+}
+_CONDITIONS: Final[dict[str, str]] = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+}
+
+
+def _number_method(name: str) -> Callable[[SymNode, SymNode], SymNode]:
+    def method(self: SymNode, other: SymNode) -> SymNode:
+        pytype = float if self.pytype is float or other.pytype is float else int
+        return self.make(arithmetic(name, self.expr, other.expr, pytype), pytype)
+
+    return method
+
+
+def _float_method(name: str) -> Callable[[SymNode, SymNode], SymNode]:
+    def method(self: SymNode, other: SymNode) -> SymNode:
+        return self.make(FLOAT_OPERATIONS[name](self.expr, other.expr), float)
+
+    return method
+
+
+def _condition_method(relation: str) -> Callable[[SymNode, SymNode], SymNode]:
+    def method(self: SymNode, other: SymNode) -> SymNode:
+        return self.make(compare(relation, _number(self), _number(other)), bool)
+
+    return method
+
+
+def _number(node: SymNode) -> Any:
+    """The operand of a comparison; a truth value counts as 0 or 1."""
+    return int(node.bool_()) if node.pytype is bool else node.expr
+
+
+def _and(self: SymNode, other: SymNode) -> SymNode:
+    return self.make(all_of([self.condition(), other.condition()]), bool)
+
+
+def _or(self: SymNode, other: SymNode) -> SymNode:
+    return self.make(any_of([self.condition(), other.condition()]), bool)
+
+
+def _install() -> None:
+    for name in ("add", "sub", "mul"):
+        setattr(SymNode, name, _number_method(name))
+    for name in ("truediv", "int_truediv", "float_truediv", "float_pow"):
+        setattr(SymNode, name, _float_method(name))
+    for name, relation in _CONDITIONS.items():
+        setattr(SymNode, name, _condition_method(relation))
+    for name in ("and_", "sym_and"):
+        setattr(SymNode, name, _and)
+    for name in ("or_", "sym_or"):
+        setattr(SymNode, name, _or)
+
+
+_install()

@@ -1,0 +1,90 @@
+"""Size expressions and conditions as Python text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.str import StrPrinter
+
+from minitorch2.graph.symbols.conditions import AllOf, AnyOf, Comparison, Condition
+from minitorch2.graph.symbols.floats import FLOAT_OPERATIONS, FloatOperation
+
+
+class _ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
+    """SymPy's text in Python's integer arithmetic; symbols may stand for other text."""
+
+    def __init__(self, names: Mapping[sympy.Symbol, str] | None = None) -> None:
+        super().__init__()
+        self.names = names or {}
+
+    def _print_Symbol(self, expr: sympy.Symbol) -> str:
+        return self.names.get(expr, expr.name)
+
+    def _print_Float(self, expr: sympy.Float) -> str:
+        return repr(float(expr))
+
+    def _print_FloorDiv(self, expr: sympy.Expr) -> str:
+        a, b = self._factors(expr)
+        return f"({a} // {b})"
+
+    def _print_ModularIndexing(self, expr: sympy.Expr) -> str:
+        a, d, m = self._factors(expr)
+        return f"({a} % {m})" if expr.args[1] == 1 else f"({a} // {d} % {m})"
+
+    def _print_floor(self, expr: sympy.Expr) -> str:
+        numerator, denominator = expr.args[0].as_numer_denom()
+        return f"(({self._print(numerator)}) // ({self._print(denominator)}))"
+
+    def _print_Mod(self, expr: sympy.Expr) -> str:
+        return f"(({self._print(expr.args[0])}) % ({self._print(expr.args[1])}))"
+
+    def _print_Max(self, expr: sympy.Expr) -> str:
+        return f"max({', '.join(map(self._print, expr.args))})"
+
+    def _print_Min(self, expr: sympy.Expr) -> str:
+        return f"min({', '.join(map(self._print, expr.args))})"
+
+    def _print_Function(self, expr: sympy.Expr) -> str:
+        if isinstance(expr, FloatOperation):
+            return expr.TEXT.format(*map(self._print, expr.args))
+        return str(super()._print_Function(expr))
+
+    def _factors(self, expr: sympy.Expr) -> list[str]:
+        return [self.parenthesize(part, PRECEDENCE["Mul"], strict=True) for part in expr.args]
+
+
+for _operation in {*FLOAT_OPERATIONS.values()}:  # StrPrinter looks for a method per class
+    setattr(_ExprPrinter, f"_print_{_operation.__name__}", _ExprPrinter._print_Function)
+
+
+_PLAIN = _ExprPrinter()
+
+
+def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> str:
+    """A size expression as Python integer arithmetic: ``FloorDiv(s0, 2)`` -> ``(s0 // 2)``.
+
+    Args:
+        names: text that stands for a symbol; other symbols stand for themselves.
+    """
+    if not isinstance(expr, sympy.Basic):
+        return repr(expr)
+    return str((_ExprPrinter(names) if names else _PLAIN).doprint(expr))
+
+
+def print_condition(condition: Condition, names: Mapping[sympy.Symbol, str] | None = None) -> str:
+    """A condition on sizes as a Python expression.
+
+    >>> s = sympy.Symbol("s0", positive=True, integer=True)
+    >>> print_condition(Comparison(">", s + 1, 4))
+    's0 + 1 > 4'
+    """
+    if isinstance(condition, Comparison):
+        left, right = print_expr(condition.left, names), print_expr(condition.right, names)
+        return f"{left} {condition.relation} {right}"
+    if isinstance(condition, (AllOf, AnyOf)):
+        word = " and " if isinstance(condition, AllOf) else " or "
+        return word.join(f"({print_condition(part, names)})" for part in condition.parts)
+    return repr(condition)
