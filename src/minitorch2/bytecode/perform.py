@@ -241,6 +241,26 @@ def perform_get_iter(evaluator: Evaluator, residual: Residual, instruction: Inst
     push_result(evaluator, residual, f"{residual.reference(iter)}({iterable})", "iterator")
 
 
+# Contexts ----------------------------------------------------------------------------------------
+
+
+@performs("BEFORE_WITH")
+def perform_enter(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
+    """``manager.__exit__`` and ``manager.__enter__()``: the body of the ``with`` goes on later."""
+    manager = residual.operand(evaluator.pop())
+    push_result(evaluator, residual, f"{manager}.__exit__", "leave")
+    push_result(evaluator, residual, f"{manager}.__enter__()", "entered")
+
+
+@performs("WITH_EXCEPT_START")
+def perform_leave(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
+    """``exit(type, exception, traceback)`` of a body that raises."""
+    leave = residual.operand(evaluator.stack[-4])
+    error = residual.operand(evaluator.stack[-1])
+    kind = residual.reference(type)
+    push_result(evaluator, residual, f"{leave}({kind}({error}), {error}, {error}.__traceback__)")
+
+
 # Strings, names, imports, exceptions -------------------------------------------------------------
 
 _CONVERSIONS = {"s": str, "r": repr, "a": ascii}
