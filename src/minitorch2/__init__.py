@@ -5,9 +5,10 @@ Takes a PyTorch function or module, gives one with the same meaning that runs fa
 Read the packages in this order, each with its own docstring: `graph` (the language all layers
 share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward),
 `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`, which
-chains them. `errors`, `cautions`, `config`, `logs` and `stages` are the basement under all.
+chains them. `errors`, `cautions`, `config`, `controls`, `logs` and `stages` are the
+basement under all.
 
-Names of the public interface are looked up in `minitorch2.api` on first use, so that
+Names of the public interface are looked up on first use, so that
 `import minitorch2` costs a few milliseconds and a single layer can be used without the others.
 """
 
@@ -26,6 +27,17 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         register_backend,
         reset,
     )
+    from minitorch2.controls import (
+        allow_in_graph,
+        assume_constant_result,
+        disallow_in_graph,
+        error_on_graph_break,
+        forbid_in_graph,
+        graph_break,
+        is_compiling,
+        skip_frame,
+        substitute_in_graph,
+    )
 
 __version__ = "0.1.0"
 
@@ -39,28 +51,50 @@ _FROM_API = (
     "register_backend",
     "reset",
 )
+_FROM_CONTROLS = (
+    "allow_in_graph",
+    "assume_constant_result",
+    "disallow_in_graph",
+    "error_on_graph_break",
+    "forbid_in_graph",
+    "graph_break",
+    "is_compiling",
+    "skip_frame",
+    "substitute_in_graph",
+)
 _MODULES = ("config", "errors", "logs", "stages", "testing")
 
 __all__ = [
     "Explanation",
     "__version__",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "config",
     "disable",
+    "disallow_in_graph",
+    "error_on_graph_break",
     "errors",
     "explain",
+    "forbid_in_graph",
+    "graph_break",
+    "is_compiling",
     "list_backends",
     "logs",
     "lookup_backend",
     "register_backend",
     "reset",
+    "skip_frame",
     "stages",
+    "substitute_in_graph",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name in _FROM_API:
         return getattr(import_module("minitorch2.api"), name)
+    if name in _FROM_CONTROLS:
+        return getattr(import_module("minitorch2.controls"), name)
     if name in _MODULES:
         return import_module(f"minitorch2.{name}")
     raise AttributeError(f"module 'minitorch2' has no attribute {name!r}")

@@ -9,7 +9,7 @@ import difflib
 import functools
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -18,10 +18,10 @@ from minitorch2.backends import default_backend, list_backends, lookup_backend, 
 from minitorch2.bytecode.compile_frame import Backend
 from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of, reset_regions
 from minitorch2.bytecode.explain import Explanation, explanation_of
-from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
+from minitorch2.disabled import disable
 from minitorch2.errors import ConfigError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
@@ -39,8 +39,6 @@ __all__ = [
 
 _LOGGER = get_logger(__name__)
 
-P = ParamSpec("P")
-R = TypeVar("R")
 C = TypeVar("C", bound=Callable[..., Any])
 
 MODES: dict[str, dict[str, config.Value]] = {
@@ -200,17 +198,6 @@ def _compiled_object(model: Callable[..., Any], region: Region) -> Callable[...,
 def compile_function(function: FunctionType, region: Region) -> FunctionType:
     """A function with the same name and signature that dispatches to what the region compiled."""
     return Dispatcher(region, original_of(function)).as_function()
-
-
-def disable(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that always runs in Python with all that it calls: capture breaks at it."""
-
-    @functools.wraps(function)
-    def calling(*args: P.args, **kwargs: P.kwargs) -> R:
-        with frame_hook.disabled():
-            return function(*args, **kwargs)
-
-    return calling
 
 
 def reset() -> None:

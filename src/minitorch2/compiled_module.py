@@ -1,13 +1,15 @@
 """A compiled `torch.nn.Module`: of the same class, sharing everything with the original.
 
-The compiled module is an instance of a subclass made for it, whose `forward` is compiled and whose
-``__dict__`` *is* the original's. So parameters, buffers, hooks, submodules, `state_dict` keys,
-`train()`, attributes and `isinstance` are those of the original, both ways, without a word of
-delegation. Calling it is `torch.nn.Module.__call__`, which runs hooks around `forward`.
+A compiled module is the original's *twin*: an instance of a subclass made for it, whose `forward`
+is compiled and whose ``__dict__`` *is* the original's. So parameters, buffers, hooks, submodules,
+`state_dict` keys, `train()`, attributes and `isinstance` are those of the original, both ways,
+without a word of delegation. Calling it is `torch.nn.Module.__call__`, which runs hooks around
+`forward`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -18,8 +20,9 @@ from minitorch2.errors import ConfigError
 
 M = TypeVar("M", bound=torch.nn.Module)
 
-REGION = "_minitorch2_region"
-"""The class attribute that marks a compiled module's class and holds its region."""
+TWIN = "_minitorch2_twin"
+"""The class attribute that marks a twin's class and holds what makes it again from the original:
+a function and its arguments after the module."""
 
 
 def compile_module(module: M, region: Region) -> M:
@@ -34,13 +37,27 @@ def compile_module(module: M, region: Region) -> M:
     if not isinstance(function, FunctionType):
         cause = f"the forward of {cls.__name__} is no Python function: {forward!r}"
         raise ConfigError(cause, code="not-compilable")
+    compiled = Dispatcher(region, original_of(function)).as_function()
+    twin: M = twin_with_forward(module, compiled, (compile_module, region))
+    return twin
+
+
+def twin_with_forward(
+    module: M, forward: Callable[..., Any], again: tuple[Callable[..., Any], object]
+) -> M:
+    """A module of the same class that shares everything with the original but its `forward`.
+
+    Args:
+        again: a function and its second argument that make the twin of a copy of the module.
+    """
+    cls = uncompiled_class(type(module))
     members = {
-        "forward": Dispatcher(region, original_of(function)).as_function(),
+        "forward": forward,
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
         "__reduce_ex__": _reduce,
-        REGION: region,
+        TWIN: again,
     }
     metaclass: Any = type(cls)
     twin: M = object.__new__(metaclass(cls.__name__, (cls,), members))
@@ -49,12 +66,12 @@ def compile_module(module: M, region: Region) -> M:
 
 
 def uncompiled_class(cls: type[Any]) -> type[Any]:
-    """The user's class behind a compiled module's."""
-    return cls.__mro__[1] if REGION in cls.__dict__ else cls
+    """The user's class behind a twin's."""
+    return cls.__mro__[1] if TWIN in cls.__dict__ else cls
 
 
 def uncompiled(module: M) -> M:
-    """The original twin of a compiled module; other modules are their own."""
+    """The original of a twin; other modules are their own."""
     cls = uncompiled_class(type(module))
     if cls is type(module):
         return module
@@ -64,10 +81,6 @@ def uncompiled(module: M) -> M:
 
 
 def _reduce(self: torch.nn.Module, protocol: int) -> tuple[Any, ...]:
-    """Copies and pickles are the original's, compiled again by the same backend and options."""
-    region: Region = getattr(type(self), REGION)
-    return _compile_again, (uncompiled(self), region)
-
-
-def _compile_again(module: torch.nn.Module, region: Region) -> torch.nn.Module:
-    return compile_module(module, region)
+    """Copies and pickles are the original's; their twin is made again in the same way."""
+    function, argument = getattr(type(self), TWIN)
+    return function, (uncompiled(self), argument)

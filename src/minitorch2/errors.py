@@ -72,6 +72,18 @@ class GraphBreakError(MinitorchError):
     default_code = "graph-break"
 
 
+class ForbiddenError(MinitorchError):
+    """Captured code calls a function that `forbid_in_graph` forbids there."""
+
+    default_code = "forbidden"
+
+
+class RecompileError(MinitorchError):
+    """A call needs to be compiled, and the stance ``"fail_on_recompile"`` forbids that."""
+
+    default_code = "recompile"
+
+
 class BackendError(MinitorchError):
     """A backend is unknown, is not available here, or failed on a graph."""
 

@@ -8,7 +8,7 @@ PyTorch 2 paper, section 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.cell import CellVariable
 from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
+from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
 from minitorch2.graph.graph import Graph
@@ -54,11 +55,13 @@ class Frame:
         function: the function object: code, globals, closure.
         values: value of each parameter by name, ``*args`` as a tuple and ``**kwargs`` as a dict.
         varying: numbers and strings that change from call to call, so are not taken for constants.
+        constants: results of functions that are called while capturing, by function and arguments.
     """
 
     function: FunctionType
     values: Mapping[str, object]
     varying: frozenset[Source] = frozenset()
+    constants: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
 
     @property
     def code(self) -> CodeType:
@@ -96,6 +99,7 @@ class Capture:
         writes_tensors: whether an operation changes a tensor in place.
         autocasts: the regions of `torch.autocast` that the program is in: the node that entered
             each, and its real context manager.
+        errors_on_break: whether a graph break is an error, in each block that says so.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
     """
@@ -109,14 +113,15 @@ class Capture:
     evaluator: Evaluator | None = None
     writes_tensors: bool = False
     autocasts: list[tuple[Node, object]] = field(default_factory=list)
+    errors_on_break: list[bool] = field(default_factory=lambda: [errors_on_graph_break()])
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    entered: dict[int, CodeType] = field(default_factory=dict)
+    source_lines: dict[tuple[int, int], SourceLine] = field(default_factory=dict)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
     _inputs_by_id: dict[int, GraphInput] = field(default_factory=dict)
     _cells: dict[int, CellVariable] = field(default_factory=dict)
-    lines: set[tuple[str, int]] = field(default_factory=set)
-    entered: dict[int, CodeType] = field(default_factory=dict)
-    source_lines: dict[tuple[int, int], SourceLine] = field(default_factory=dict)
     _alive: list[object] = field(default_factory=list)
 
     # Guards and values ---------------------------------------------------------------------------

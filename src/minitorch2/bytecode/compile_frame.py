@@ -139,8 +139,10 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         return attempt
     except UnsupportedError as error:
         reason, step = error, attempt.evaluator.steps
-    if compiler.fullgraph:
+    if compiler.fullgraph or attempt.capture.errors_on_break[-1]:
         raise UserProgramError(reason) if reason.code in USER_ERRORS else graph_break_error(reason)
+    if reason.code == "skip-frame" and attempt.capture.evaluator is attempt.evaluator:
+        raise reason
     for earlier in range(step, max(step - EARLIER_TRIES, 0), -1):
         attempt = Attempt(frame, compiler, {earlier: reason})
         try:

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from minitorch2.graph.fake_tensor import run_fake
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import FakeTensor, run_fake
 
 ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
 EXIT_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._exit_autocast
@@ -30,6 +31,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.is_random = False
         self.writes_tensors = False
+        self.hides_parameter = False
 
     def __torch_dispatch__(
         self,
@@ -40,6 +42,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
         self.writes_tensors |= func._schema.is_mutable
+        self.hides_parameter |= any(_is_real_parameter(value) for value in args)
         return run_fake(func, args, kwargs or {})
 
 
@@ -61,10 +64,22 @@ class FakeCall:
                 value = getattr(self.args[0], self.target)(*self.args[1:], **self.kwargs)
             else:
                 value = self.target(*self.args, **self.kwargs)
+        if watch.hides_parameter and torch.is_grad_enabled():
+            raise UnsupportedError(
+                f"{describe_target(self.op, self.target)} uses a parameter that it is not given",
+                code="hidden-parameter",
+                fix="give it the parameter as an argument, so that its gradient is computed",
+            )
         self.writes_tensors = watch.writes_tensors
         state = self.target in STATE_CHANGES
         self.is_impure = watch.is_random or watch.writes_tensors or state
         return value
+
+
+def _is_real_parameter(value: object) -> bool:
+    """A tensor that an operation reads though it is no argument of it, and that needs gradients."""
+    is_real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+    return is_real and value.requires_grad  # type: ignore[attr-defined]
 
 
 def describe_target(op: str, target: str | Callable[..., Any]) -> str:

@@ -187,6 +187,21 @@ _REASONS = (
     Reason("import", "a module is imported for the first time", "import it at the top of the file"),
     Reason("exception", "an exception leaves the function", "catch it inside, or avoid it"),
     Reason("bare-raise", "`raise` of the exception that a caller handles", "`raise error`"),
+    # What the program itself asks for
+    Reason("graph-break", "the program calls `graph_break`", "take the call out"),
+    Reason("skip-frame", "the function calls `skip_frame`", "take the call out"),
+    Reason("disabled", "a function under `disable`", "take `disable` off, or call it outside"),
+    Reason("disallowed", "a function under `disallow_in_graph`", "allow it, or call it outside"),
+    Reason(
+        "constant-result-argument",
+        "a function under `assume_constant_result` is given a value that is not known yet",
+        "pass constants, or objects made outside the compiled function",
+    ),
+    Reason(
+        "hidden-parameter",
+        "a function under `allow_in_graph` uses a parameter that it is not given",
+        "give it the parameter as an argument, so that its gradient is computed",
+    ),
     # Whole functions that run in Python
     Reason("nothing-captured", "the break comes before the first operator", "remove what breaks"),
     Reason(

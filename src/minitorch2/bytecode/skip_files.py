@@ -23,6 +23,7 @@ SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["
 
 ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
 POLYFILLS = PACKAGE + "bytecode/polyfills.py"
+CONTROLS = PACKAGE + "controls.py"
 INLINED_TORCH = ("nn/modules/", "utils/_contextlib.py", "autograd/grad_mode.py", "backends/")
 INLINED_STANDARD = (
     "abc.py",
@@ -48,7 +49,7 @@ def is_skipped_file(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    if not is_skipped_file(file) or file in (POLYFILLS, ABSTRACT_COLLECTIONS):
+    if not is_skipped_file(file) or file in (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS):
         return None
     for folder, inlined in ((TORCH, INLINED_TORCH), (STANDARD_LIBRARY, INLINED_STANDARD)):
         if file.startswith(folder) and file.removeprefix(folder).startswith(inlined):

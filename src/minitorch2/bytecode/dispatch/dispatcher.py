@@ -19,8 +19,10 @@ from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.signature import generate_function, signature_of
 from minitorch2.bytecode.sources import LocalSource
+from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.cautions import caution
+from minitorch2.controls import Disabled
 from minitorch2.errors import GraphBreakError
 from minitorch2.logs import get_logger
 
@@ -128,6 +130,8 @@ class Dispatcher:
     def find_or_compile(self, values: tuple[object, ...]) -> Run | None:
         """An entry for these arguments, compiled if need be; None if the frame runs as it is."""
         if self.cache.as_is is not None or not is_worth_capturing(self.function, values):
+            return None
+        if isinstance(mark_of(self.function), Disabled):
             return None
         _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
         with COMPILING, frame_hook.disabled():

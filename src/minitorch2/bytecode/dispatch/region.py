@@ -28,6 +28,8 @@ from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.skip_files import is_skipped_file
 from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.trackers.control_rules import mark_of
+from minitorch2.controls import Disabled
 from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
@@ -142,6 +144,9 @@ class Region:
     def on_frame(self, function: FunctionType, values: tuple[object, ...]) -> Answer | None:
         """What the frame hook asks about each frame: None to run it as it is."""
         code = function.__code__
+        mark = mark_of(function)
+        if isinstance(mark, Disabled):
+            return self._left_to_python(function, values) if mark.recursive else None
         if is_skipped_file(code.co_filename):
             _LOGGER.debug("step 1 of 8: skip %s of %s", code.co_qualname, code.co_filename)
             frame_hook.skip(code)
@@ -153,6 +158,16 @@ class Region:
         def answer() -> object:
             with frame_hook.disabled():
                 return run(*values)
+
+        return answer
+
+    def _left_to_python(self, function: FunctionType, values: tuple[object, ...]) -> Answer:
+        """Run a disabled function, with all that it calls, as it is."""
+        call = Dispatcher(self, function).call_original
+
+        def answer() -> object:
+            with frame_hook.disabled():
+                return call(*values)
 
         return answer
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from minitorch2 import controls
 from minitorch2.bytecode.guards import (
     DictKeysMatch,
     Guard,
@@ -37,7 +38,13 @@ from minitorch2.bytecode.sources import (
     LocalSource,
     Source,
 )
-from minitorch2.bytecode.trackers import builtin_rules, constructors, context, library_rules
+from minitorch2.bytecode.trackers import (
+    builtin_rules,
+    constructors,
+    context,
+    control_rules,
+    library_rules,
+)
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import BUILTINS, PURE, BuiltinVariable
 from minitorch2.bytecode.trackers.classes import ClassVariable
@@ -83,7 +90,7 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import Node
 
 # Importing these files fills the tables of rules.
-RULES: Final = (builtin_rules, constructors, context, library_rules)
+RULES: Final = (builtin_rules, constructors, context, control_rules, library_rules)
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
 
@@ -95,7 +102,11 @@ def build(capture: Capture, value: object, source: Source) -> VariableTracker:
     if is_constant_value(value):
         return ConstantVariable(value, source=source, guards=_constant(capture, value, source))
     builder = _BY_TYPE.get(type(value)) or _by_class(value)
-    return builder(capture, value, source)
+    mark = control_rules.mark_of(value)
+    if mark is None:
+        return builder(capture, value, source)
+    _identity(capture, value, source)
+    return control_rules.MarkedVariable(value, mark, builder(capture, value, source))
 
 
 def _by_class(value: object) -> Builder:
@@ -316,8 +327,9 @@ def _function(capture: Capture, value: types.FunctionType, source: Source) -> Va
     if value in POLYFILLS:
         _identity(capture, value, source)
         return _polyfill(capture, value)
-    if value in BUILTINS:
-        return BuiltinVariable(value, source=source, guards=_identity(capture, value, source))
+    request = value if value in BUILTINS else control_rules.request_of(value)
+    if request is not None:
+        return BuiltinVariable(request, source=source, guards=_identity(capture, value, source))
     if is_torch_function(value):
         return TorchVariable(value, source=source, guards=_identity(capture, value, source))
     if isinstance(source.root(), LocalSource | CellSource):
@@ -430,6 +442,11 @@ def _object(capture: Capture, value: object, source: Source) -> VariableTracker:
     return ObjectVariable(cls, value, container, source=source, guards=guards)
 
 
+def _error_on_graph_break(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    guards = _identity(capture, value, source)
+    return control_rules.ErrorOnGraphBreakVariable(value.error, source=source, guards=guards)
+
+
 def _builtin_base(cls: type) -> type:
     return next(c for c in cls.__mro__ if c in (dict, OrderedDict, defaultdict))
 
@@ -456,4 +473,5 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.WrapperDescriptorType: _descriptor,
     functools._lru_cache_wrapper: _cached_function,
     type: _class,
+    controls.error_on_graph_break: _error_on_graph_break,
 }

@@ -1,0 +1,267 @@
+"""What capture does at functions that a program has marked, and at requests to capture.
+
+The marks are those of `minitorch2.controls`. PyTorch's own marks mean the same when a program
+written for `torch.compile` is captured: they are recognised by the attributes that the marked
+functions carry, and its requests by their names.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from minitorch2 import controls
+from minitorch2.bytecode.observed import raise_as_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.builtin import models
+from minitorch2.bytecode.trackers.classes import constructs
+from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
+from minitorch2.bytecode.trackers.descriptors import MISSING
+from minitorch2.bytecode.trackers.functions import FunctionVariable
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.errors import ForbiddenError
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+Arguments = Sequence[VariableTracker]
+Keywords = dict[str, VariableTracker]
+
+# Marks --------------------------------------------------------------------------------------------
+
+
+def mark_of(value: object) -> controls.Mark | None:
+    """The mark of a callable: ours, or what one of PyTorch's own marks means."""
+    found = controls.mark_of(value)
+    if found is None and isinstance(value, types.FunctionType) and value.__dict__:
+        return _mark_by_torch(value)
+    return found
+
+
+def _mark_by_torch(function: types.FunctionType) -> controls.Mark | None:
+    """A mark of `torch.compiler`; `functools.wraps` copies it to wrappers, which have none."""
+    marks = function.__dict__
+    copied_from = getattr(marks.get("__wrapped__"), "__dict__", {})
+    if marks.get("_torchdynamo_disable") and marks.get("_torchdynamo_wrapper_id") == id(function):
+        recursive = marks.get("_torchdynamo_disable_recursive", True)
+        return controls.Disabled(marks.get("_torchdynamo_disable_msg"), recursive)
+    for name, mark in _TORCH_MARKS.items():
+        if marks.get(name) and not copied_from.get(name):
+            return mark
+    return None
+
+
+_TORCH_MARKS: Final = {
+    "_dynamo_marked_constant": controls.ConstantResult(),
+    "_dynamo_forbidden": controls.Forbidden(),
+}
+
+
+class MarkedVariable(FunctionVariable):
+    """A marked function: as a value what it is without the mark, `plain`; a call obeys the mark."""
+
+    def __init__(self, value: Any, mark: controls.Mark, plain: VariableTracker) -> None:
+        super().__init__(source=plain.source, guards=plain.guards)
+        self.value, self.mark, self.plain = value, mark, plain
+
+    def __repr__(self) -> str:
+        return f"MarkedVariable({self.plain}, {self.mark})"
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def hash_key(self) -> Hashable:
+        return self.plain.hash_key()
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        return self.plain.get_attribute(evaluator, name)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return self.plain.reconstruct(residual)
+
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
+        return _CALLS[type(self.mark)](evaluator, self, args, kwargs)
+
+
+def _call_disabled(
+    evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
+) -> VariableTracker:
+    assert isinstance(function.mark, controls.Disabled)
+    name = controls.name_of(function.value)
+    reason = f": {function.mark.reason}" if function.mark.reason else ""
+    return unsupported(
+        "disabled",
+        f"capture of {name} is disabled{reason}",
+        "take minitorch2.disable off it, or call it outside the compiled function",
+    )
+
+
+def _call_disallowed(
+    evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
+) -> VariableTracker:
+    name = controls.name_of(function.value)
+    return unsupported(
+        "disallowed",
+        f"{name} is not allowed in graphs",
+        f"minitorch2.allow_in_graph({name}) allows it again",
+    )
+
+
+def _call_forbidden(
+    evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
+) -> VariableTracker:
+    raise ForbiddenError(
+        f"captured code calls {controls.name_of(function.value)}, which is forbidden in graphs",
+        fix="call it outside the compiled function, or mark it with minitorch2.disable",
+        user_line=evaluator.source_line(),
+    )
+
+
+def _call_allowed(
+    evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
+) -> VariableTracker:
+    capture = evaluator.capture
+    return capture.call_in_graph(evaluator, "call_function", function.value, args, kwargs)
+
+
+def _call_now(
+    evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
+) -> VariableTracker:
+    """Called once a frame, even where capture starts again behind a break point."""
+    values = [_real_value(evaluator, value) for value in args]
+    named = {name: _real_value(evaluator, value) for name, value in kwargs.items()}
+    parts = (function.value, *values, *named.values())
+    key = (*named, *map(_identity, parts))
+    known = evaluator.capture.frame.constants
+    if key not in known:
+        try:
+            known[key] = (function.value(*values, **named), parts)  # the key's ids stay theirs
+        except Exception as error:  # noqa: BLE001 (whatever the user's function raises)
+            raise_as_observed(error)
+    result = known[key][0]
+    return evaluator.capture.wrap(result, evaluator.capture.reference(result))
+
+
+def _identity(value: object) -> Hashable:
+    is_literal = value is None or isinstance(value, int | float | complex | str | bytes)
+    return (type(value), repr(value)) if is_literal else id(value)
+
+
+def _real_value(evaluator: Evaluator, tracker: VariableTracker) -> Any:
+    """A constant, or an object from outside that the captured code has not changed."""
+    if tracker.is_constant():
+        return tracker.as_constant()
+    value = getattr(tracker, "value", MISSING)
+    changed = evaluator.capture.side_effects.changed_objects()
+    if value is MISSING or any(owner is tracker for owner in changed):
+        unsupported(
+            "constant-result-argument",
+            f"a function with a constant result is given {tracker}",
+            "pass constants, or objects made outside the compiled function",
+        )
+    return value
+
+
+def _call_substitute(
+    evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
+) -> VariableTracker:
+    assert isinstance(function.mark, controls.Substituted)
+    operands = (*args, *kwargs.values())
+    if function.mark.folds and all(operand.is_constant() for operand in operands):
+        return fold(function.value, args, kwargs)
+    body = function.mark.body
+    tracker = evaluator.capture.wrap(body, evaluator.capture.reference(body))
+    return tracker.call(evaluator, args, kwargs)
+
+
+_CALLS: Final[dict[type[controls.Mark], Callable[..., VariableTracker]]] = {
+    controls.Disabled: _call_disabled,
+    controls.Disallowed: _call_disallowed,
+    controls.Forbidden: _call_forbidden,
+    controls.Allowed: _call_allowed,
+    controls.ConstantResult: _call_now,
+    controls.Substituted: _call_substitute,
+}
+
+# Requests -----------------------------------------------------------------------------------------
+
+
+def request_of(function: types.FunctionType) -> Callable[..., Any] | None:
+    """Our own request that one of `torch._dynamo`'s functions stands for, recognised by name."""
+    if not (function.__module__ or "").startswith("torch._dynamo."):
+        return None
+    return _REQUESTS.get(function.__name__)
+
+
+_REQUESTS: Final[dict[str, Callable[..., Any]]] = {
+    "is_compiling": controls.is_compiling,
+    "is_dynamo_compiling": controls.is_compiling,
+    "graph_break": controls.graph_break,
+    "skip_frame": controls.skip_frame,
+}
+
+
+@models(controls.is_compiling)
+def is_compiling(evaluator: Evaluator) -> VariableTracker:
+    """True: this code is being captured."""
+    return ConstantVariable(True)
+
+
+@models(controls.graph_break)
+def graph_break(
+    evaluator: Evaluator, msg: VariableTracker | None = None, **kwargs: VariableTracker
+) -> None:
+    """The graph ends here, for the user's own reason."""
+    text = _text(msg) or "the program asks for a graph break"
+    unsupported("graph-break", text, "take minitorch2.graph_break out of the compiled function")
+
+
+@models(controls.skip_frame)
+def skip_frame(evaluator: Evaluator, msg: VariableTracker | None = None) -> None:
+    """The function that asks is left to Python: see `compile_frame.capture_frame`."""
+    text = _text(msg) or f"{evaluator.code.co_qualname} asks to run in Python"
+    unsupported("skip-frame", text, "take minitorch2.skip_frame out of the compiled function")
+
+
+def _text(msg: VariableTracker | None) -> str:
+    return str(msg.as_constant()) if msg is not None and msg.is_constant() else ""
+
+
+class ErrorOnGraphBreakVariable(ModeledVariable):
+    """``error_on_graph_break(error)``."""
+
+    def __init__(self, error: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self.error = error
+        self.entered = 0
+
+    def python_type(self) -> type:
+        return controls.error_on_graph_break
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def py___enter__(self, evaluator: Evaluator) -> None:
+        self.entered += 1
+        evaluator.capture.errors_on_break.append(self.error)
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> None:
+        self.entered -= 1
+        evaluator.capture.errors_on_break.pop()
+
+    def reconstruct(self, residual: Residual) -> str:
+        cls = residual.reference(controls.error_on_graph_break)
+        made = residual.load(self.source) if self.source else f"{cls}({self.error})"
+        made = residual.bind(made, "mode")
+        with residual.writing(residual.effects):
+            for _ in range(self.entered):
+                residual.emit(f"{made}.__enter__()")
+        return made
+
+
+@constructs(controls.error_on_graph_break)
+def make_error_on_graph_break(evaluator: Evaluator, error: VariableTracker) -> VariableTracker:
+    """``error_on_graph_break(error)`` inside captured code."""
+    return ErrorOnGraphBreakVariable(error.truth(evaluator))

@@ -1,0 +1,106 @@
+"""`disable`: functions, methods, classes and modules that run in Python, not captured."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any, ParamSpec, TypeVar, overload
+
+import torch
+
+from minitorch2.bytecode.dispatch import original_of
+from minitorch2.compiled_module import twin_with_forward, uncompiled_class
+from minitorch2.controls import Disabled, mark
+from minitorch2.errors import ConfigError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+@overload
+def disable(fn: C, recursive: bool = ..., *, reason: str | None = ...) -> C: ...
+
+
+@overload
+def disable(
+    fn: None = ..., recursive: bool = ..., *, reason: str | None = ...
+) -> Callable[[C], C]: ...
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Make a function run in Python wherever it is called: capture breaks at it.
+
+    Use it as a function, or as a decorator with or without arguments. What is given stays as it
+    is; a disabled function of the same name, signature and type comes back.
+
+    Args:
+        fn: a function or method of any kind, or a callable object. Of a `torch.nn.Module` the
+            `forward` is disabled. A class comes back itself, with its `forward` or `__call__`
+            disabled.
+        recursive: what the function calls runs in Python, too. Otherwise it is captured on its own.
+        reason: why, in your words; reports of graph breaks show it.
+
+    Raises:
+        ConfigError: `fn` cannot be called, or has no Python code that could run alone in Python.
+    """
+    how = Disabled(reason, recursive)
+    return (lambda given: _disabled(given, how)) if fn is None else _disabled(fn, how)
+
+
+def _disabled(fn: Any, how: Disabled) -> Any:
+    if isinstance(fn, type):
+        name = "forward" if issubclass(fn, torch.nn.Module) else "__call__"
+        setattr(fn, name, _disabled(getattr(fn, name), how))
+        return fn
+    if isinstance(fn, torch.nn.Module):
+        forward = _disabled(uncompiled_class(type(fn)).forward, how)
+        return twin_with_forward(fn, forward, (_disabled, how))
+    if isinstance(fn, staticmethod | classmethod):
+        return type(fn)(_disabled(fn.__func__, how))
+    if not callable(fn):
+        raise ConfigError(
+            f"disable() takes a function, a module or a class, not {fn!r}",
+            code="not-callable",
+            fix="give it what is called",
+        )
+    return _wrapper(fn, how) if how.recursive else _copy(fn, how)
+
+
+def _wrapper(function: Callable[P, R], how: Disabled) -> Callable[P, R]:
+    """A function that calls the given one; it is the wrapper that is marked."""
+
+    @functools.wraps(function)
+    def calling(*args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs)
+
+    return mark(calling, how)
+
+
+def _copy(function: Any, how: Disabled) -> Any:
+    """A copy of a Python function, with code of its own: what guards see is another function."""
+    if isinstance(function, MethodType):
+        return MethodType(_copy(function.__func__, how), function.__self__)
+    original = _function_of(function)
+    copy = FunctionType(
+        original.__code__.replace(),
+        original.__globals__,
+        original.__name__,
+        original.__defaults__,
+        original.__closure__,
+    )
+    copy.__kwdefaults__ = original.__kwdefaults__
+    functools.update_wrapper(copy, original)
+    return mark(copy, how)
+
+
+def _function_of(function: Any) -> FunctionType:
+    found = original_of(function) if isinstance(function, FunctionType) else function
+    if not isinstance(found, FunctionType):
+        raise ConfigError(
+            f"recursive=False takes a Python function, not {function!r}",
+            code="not-callable",
+            fix="leave recursive=True, or disable the functions that it calls",
+        )
+    return found
