@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -63,6 +63,9 @@ class CompiledFrame:
         number: counts what its region compiled.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of the functions that were inlined into it.
+        compile_id: which compilation made it, such as ``"0/1"``: frame and entry.
+        guard_references: objects that guards refer to by private names.
+        forced_backend: the backend that a stance put in the place of the region's own.
     """
 
     guards: CompiledGuards
@@ -74,6 +77,9 @@ class CompiledFrame:
     number: int
     lines: frozenset[tuple[str, int]] = frozenset()
     entered: tuple[CodeType, ...] = ()
+    compile_id: str = ""
+    guard_references: Mapping[str, object] = field(default_factory=dict)
+    forced_backend: object = None
 
     def bind(self, function: FunctionType) -> BoundEntry:
         """The guard and the residual function with the globals and cells of a function object."""
@@ -84,7 +90,7 @@ class CompiledFrame:
             for name in self.residual.co_freevars
         )
         run = FunctionType(self.residual, function.__globals__, function.__name__, None, closure)
-        return BoundEntry(self.guards.bind(canonical(function)).check, run, self)
+        return BoundEntry(self.guards.bind(canonical(function)).fast_check, run, self)
 
 
 @dataclass(frozen=True, slots=True)

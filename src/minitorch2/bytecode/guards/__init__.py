@@ -35,6 +35,7 @@ from minitorch2.bytecode.guards.guard import (
     Guard,
     Name,
     SourceGuard,
+    Test,
 )
 from minitorch2.bytecode.guards.relations import (
     DistinctObjects,
@@ -89,6 +90,7 @@ __all__ = [
     "SourceGuard",
     "TensorMatch",
     "TensorMetadata",
+    "Test",
     "TypeMatch",
     "autocast_dtypes",
     "constant_match",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard
+from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
+from minitorch2.bytecode.machine.guard_machine import Op
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class LengthMatch(SourceGuard):
         actual = f"{name(len)}({path})"
         yield Check("length", f"{actual} == {self.length}", actual, str(self.length))
 
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.LENGTH, self.length),)
+
 
 @dataclass(frozen=True)
 class DictKeysMatch(SourceGuard):
@@ -31,6 +35,9 @@ class DictKeysMatch(SourceGuard):
         actual = f"[*{path}]"
         expected = list(self.keys)
         yield Check("keys", f"{actual} == {name(expected)}", actual, str(expected))
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.KEYS, list(self.keys)),)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,9 @@ class KeyAbsent(SourceGuard):
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         key = name(self.key)
         yield Check(f"no key {self.key!r}", f"{key} not in {path}", f"{key} in {path}", "absent")
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.CONTAINS, self.key, False),)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.sources import Source
 
 if TYPE_CHECKING:
@@ -31,6 +32,32 @@ class Check:
     condition: str
     actual: str
     expected: str
+
+
+@dataclass(frozen=True)
+class Address:
+    """An object that a guard recognizes without keeping it alive."""
+
+    identity: int
+
+
+@dataclass(frozen=True)
+class Test:
+    """One condition of a guard as an instruction of the guard machine.
+
+    Attributes:
+        op: a check.
+        operand: what it compares with, or an `Address`; numbers as they are.
+        second: for CONTAINS and STATE.
+        at: which of the guard's sources it looks at.
+    """
+
+    __test__ = False  # not a test of this project's own, whatever pytest thinks
+
+    op: Op
+    operand: object = None
+    second: object = None
+    at: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +88,10 @@ class Guard:
     def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
         """Its conditions, given an expression for each of its sources."""
         raise NotImplementedError
+
+    def tests(self) -> Sequence[Test] | None:
+        """The same conditions as instructions; None if only Python can check them."""
+        return None
 
     def watched(self) -> object | None:
         """An object known only by its `id`: when it dies, the compiled entry must be dropped."""

@@ -8,7 +8,9 @@
 The function is straight-line. It takes the parameters of the guarded function, reads that
 function's globals and cells, and loads each access path once: ``a.b.c`` and ``a.b.d`` share
 a temporary for ``a.b``, so guards along a chain of n objects cost O(n). A second function, made
-from the same checks, is slow and says which guard fails first and why.
+from the same checks, is slow and says which guard fails first and why. Both are for reading and
+explaining: what is asked before each call is the same program in another language, which
+`guard_program` writes.
 PyTorch 2 paper, section 3.3.
 """
 
@@ -19,17 +21,17 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import CellType, CodeType, FunctionType
 from typing import cast
 
 from minitorch2.bytecode.generated import keep_source, new_file
 from minitorch2.bytecode.guards.guard import Check, Guard
+from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
+from minitorch2.bytecode.machine.guard_machine import PATH_ERRORS
 from minitorch2.bytecode.sources import LocalSource, RootSource, Source, StepSource
 
 GuardFunction = Callable[..., bool]
-
-# What following a path may raise when the world has changed: that is a failed guard, not an error.
-_PATH_ERRORS = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,14 @@ class GuardFailure:
         what: the property that changed, such as ``"sizes"``.
         expected: the property while capturing.
         actual: the property now, or the error that reading it gave.
+        compile_id: which entry's guard it is, such as ``"0/1"``.
     """
 
     guard: Guard
     what: str
     expected: str
     actual: str
+    compile_id: str = ""
 
     def __str__(self) -> str:
         where = f" (needed by {self.guard.user_line})" if self.guard.user_line else ""
@@ -59,16 +63,32 @@ class CompiledGuards:
 
     Attributes:
         guards: the set, in the order in which they are checked.
-        check: takes the guarded function's arguments; true when the entry may be used.
         source: the text of `check`.
     """
 
     guards: tuple[Guard, ...]
-    check: GuardFunction
     source: str
     _explanation: str
     _make: Callable[[str], FunctionType]
     _checks: tuple[tuple[Guard, Check], ...]
+    _function: FunctionType
+    _references: Mapping[str, object]
+
+    @cached_property
+    def check(self) -> GuardFunction:
+        """In Python: takes the guarded function's arguments; true when the entry may be used."""
+        return cast(GuardFunction, self._make(self.source))
+
+    @cached_property
+    def program(self) -> GuardProgram:
+        """The same for the guard machine."""
+        return write_program(self.guards, self._function.__code__, self._references)
+
+    @cached_property
+    def fast_check(self) -> GuardFunction:
+        """Run by the guard machine: what is asked before each call, with the values of all
+        parameters."""
+        return self.program.bind(self._function) or self.check
 
     def explain(self, *args: object, **kwargs: object) -> GuardFailure | None:
         """The first guard that fails for these arguments; None if all hold."""
@@ -89,8 +109,9 @@ class CompiledGuards:
         def make(source: str) -> FunctionType:
             return _rebind(self._make(source), function)
 
-        check = _rebind(cast(FunctionType, self.check), function)
-        return replace(self, check=cast(GuardFunction, check), _make=make)
+        bound = replace(self, _make=make, _function=function)
+        bound.__dict__["program"] = self.program  # it is the same for all functions of one code
+        return bound
 
 
 def compile_guards(
@@ -113,7 +134,8 @@ def compile_guards(
     source = "\n".join([header, *body.fast_lines()])
     explanation = "\n".join([header, *body.explaining_lines()])
     make = _factory(function, body.constants)
-    return CompiledGuards(unique, make(source), source, explanation, make, tuple(body.checks))
+    checks = tuple(body.checks)
+    return CompiledGuards(unique, source, explanation, make, checks, function, references or {})
 
 
 class _Body:
@@ -188,7 +210,7 @@ class _Body:
 
     def _tried(self, lines: Sequence[str], failure: str, success: str) -> list[str]:
         body = [f"        {line}" for line in [*lines, success]]
-        errors = self.name(_PATH_ERRORS)
+        errors = self.name(PATH_ERRORS)
         return ["    try:", *body, f"    except {errors} as _error:", f"        {failure}"]
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
+from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.sources import Source
+
+MOST_PAIRED = 40
+"""More objects than this are not compared in pairs."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,9 @@ class SameObject(SourceGuard):
     def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
         condition = f"{paths[0]} is {paths[1]}"
         yield Check(f"is {self.other}", condition, condition, "True")
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.SAME),)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,9 @@ class DistinctObjects(Guard):
         if len(paths) == 2:
             actual = f"2 - ({paths[0]} is {paths[1]})"
         yield Check("distinct", f"{actual} == {len(paths)}", actual, str(len(paths)))
+
+    def tests(self) -> Sequence[Test] | None:
+        return (Test(Op.DISTINCT),) if len(self.members) <= MOST_PAIRED else None
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard
+from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
+from minitorch2.bytecode.guards.tensor_layout import tensor_layout
+from minitorch2.bytecode.machine.guard_machine import Op
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class TensorMetadata:
 class TensorMatch(SourceGuard):
     """A tensor like the one seen while capturing (slides: TENSOR_MATCH, eight checks).
 
-    The cheapest checks come first. Static sizes imply the number of dimensions, and the dispatch
-    keys of a CPU tensor imply its device, so neither costs anything there. A model has hundreds of
-    parameters, and their class and dtype leave the dispatch keys no choice but the device's.
+    The machine compares all but the class in place, as `tensor_layout` says; the dispatch keys tell
+    the type of device. Python asks the tensor, the cheapest checks first. Static sizes imply the
+    number of dimensions, and the dispatch keys of a CPU tensor its device.
     """
 
     KIND = "TENSOR_MATCH"
@@ -57,10 +59,16 @@ class TensorMatch(SourceGuard):
         yield _device_check(path, m.device, name)
         yield _requires_grad_check(path, m.requires_grad)
         yield from _size_checks(path, m, name)
-        if m.cls is not torch.nn.Parameter:
-            keys = f"{name(torch._C._dispatch_keys)}({path}).raw_repr()"
-            expected = f"{keys} == {m.dispatch_keys}"
-            yield Check("dispatch keys", expected, keys, str(m.dispatch_keys))
+        keys = f"{name(torch._C._dispatch_keys)}({path}).raw_repr()"
+        expected = f"{keys} == {m.dispatch_keys}"
+        yield Check("dispatch keys", expected, keys, str(m.dispatch_keys))
+
+    def tests(self) -> Sequence[Test] | None:
+        layout = tensor_layout()
+        table = None if layout is None else layout.table(self.metadata)
+        if table is None:
+            return None
+        return Test(Op.CLASS, self.metadata.cls), Test(Op.WORDS, table)
 
 
 def _device_check(path: str, device: torch.device, name: Name) -> Check:
@@ -82,15 +90,6 @@ def _size_checks(path: str, m: TensorMetadata, name: Name) -> Iterator[Check]:
                 yield Check(f"size of dimension {d}", f"{size} == {n}", size, str(n))
     else:
         yield Check("sizes", f"{path}.shape == {name(m.sizes)}", f"{path}.shape", str(m.sizes))
-    if m.cls is torch.nn.Parameter and _is_contiguous(m):
-        yield Check("strides", f"{path}.is_contiguous()", f"{path}.stride()", str(m.strides))
-    elif m.strides is not None:
+    if m.strides is not None:
         actual = f"{path}.stride()"
         yield Check("strides", f"{actual} == {name(m.strides)}", actual, str(m.strides))
-
-
-def _is_contiguous(m: TensorMetadata) -> bool:
-    """Whether `is_contiguous` tells these strides from others, but for dimensions of size one."""
-    if m.strides is None or None in m.sizes:
-        return False
-    return torch.empty_strided(m.sizes, m.strides, device="meta").is_contiguous()  # type: ignore[arg-type]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from minitorch2.bytecode.guards.guard import Check, Guard, Name
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.bytecode.machine.guard_machine import Op
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class GradMode(Guard):
         actual = f"{name(torch.is_grad_enabled)}()"
         condition = actual if self.enabled else f"not {actual}"
         yield Check("grad mode", condition, actual, str(self.enabled))
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.STATE, torch.is_grad_enabled, self.enabled),)
 
 
 STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
@@ -49,6 +53,10 @@ class GlobalState(Guard):
                 condition = f"{actual} == {name(value)}"
             yield Check(what, condition, actual, str(value))
 
+    def tests(self) -> Sequence[Test]:
+        pairs = zip(STATE_READERS, self.state, strict=True)
+        return [Test(Op.STATE, reader, value) for (_, reader), value in pairs]
+
 
 def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
     """The types of device for which autocast is on, and the dtype it casts to on each."""
@@ -72,6 +80,11 @@ class Autocasts(Guard):
         if not self.dtypes:
             condition = f"not {name(torch._C._is_any_autocast_enabled)}()"
         yield Check("autocast", condition, actual, str(self.dtypes))
+
+    def tests(self) -> Sequence[Test]:
+        if not self.dtypes:
+            return (Test(Op.STATE, torch._C._is_any_autocast_enabled, False),)
+        return (Test(Op.STATE, autocast_dtypes, self.dtypes),)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 import torch
 
-from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard
+from minitorch2.bytecode.guards.guard import Address, Check, Guard, Name, SourceGuard, Test
+from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.sources import Source
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ class IdMatch(SourceGuard):
         condition = f"{name(id)}({path}) == {self.identity}" if weak else f"{path} is {name(value)}"
         yield Check("identity", condition, path, _short(value))
 
+    def tests(self) -> Sequence[Test]:
+        weak = isinstance(self.held, weakref.ref)
+        return (Test(Op.IS, Address(self.identity) if weak else self.held()),)
+
     def watched(self) -> object | None:
         return self.held() if isinstance(self.held, weakref.ref) else None
 
@@ -74,6 +79,9 @@ class TypeMatch(SourceGuard):
         actual = f"{name(type)}({path})"
         yield Check("type", f"{actual} is {name(self.cls)}", actual, str(self.cls))
 
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.CLASS, self.cls),)
+
 
 @dataclass(frozen=True)
 class ConstantMatch(SourceGuard):
@@ -87,6 +95,11 @@ class ConstantMatch(SourceGuard):
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         yield Check("constant", _constant_condition(path, self.value, name), path, self.shown)
 
+    def tests(self) -> Sequence[Test] | None:
+        if _is_single(self.value):
+            return (Test(Op.IS, self.value),)
+        return (Test(Op.EQUAL, self.value),) if _is_plain(self.value) else None
+
 
 def constant_match(source: Source, value: object, user_line: SourceLine | None = None) -> Guard:
     """The guard that `source` still loads a value equal to this constant."""
@@ -96,17 +109,25 @@ def constant_match(source: Source, value: object, user_line: SourceLine | None =
 
 
 def _constant_condition(path: str, value: object, name: Name) -> str:
-    if isinstance(value, bool | torch.dtype | torch.layout) or value is Ellipsis:
+    if _is_single(value):
         return f"{path} is {name(value)}"
     same_type = f"{name(type)}({path}) is {name(type(value))}"
-    if isinstance(value, float | complex) and not _plain_float(value):
+    if not _is_plain(value):
         return f"{same_type} and {name(repr)}({path}) == {repr(value)!r}"
     return f"{same_type} and {path} == {name(value)}"
 
 
-def _plain_float(value: float | complex) -> bool:
-    """Whether ``==`` tells the number from all others: not so for zeros, NaN and complex parts."""
-    return isinstance(value, float) and value != 0 and not math.isnan(value)
+def _is_single(value: object) -> bool:
+    """Whether there is one object of this value."""
+    return isinstance(value, bool | torch.dtype | torch.layout) or value is Ellipsis
+
+
+def _is_plain(value: object) -> bool:
+    """Whether ``==`` tells the value from all others of its type: not so for zeros, NaN and complex
+    parts."""
+    if isinstance(value, float):
+        return value != 0 and not math.isnan(value)
+    return not isinstance(value, complex)
 
 
 @dataclass(frozen=True)
@@ -117,6 +138,9 @@ class NoneMatch(SourceGuard):
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         yield Check("None", f"{path} is None", path, "None")
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.IS, None),)
 
 
 def _short(value: object) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard
+from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard, Test
+from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -48,6 +49,9 @@ class NoHooks(SourceGuard):
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         hooks = " or ".join(f"{path}[{hook!r}]" for hook in HOOKS)
         yield Check("hooks", f"not ({hooks})", hooks, "none")
+
+    def tests(self) -> Sequence[Test]:
+        return [Test(Op.EMPTY, hook) for hook in HOOKS]
 
 
 class ModuleVariable(ObjectVariable):

@@ -1,4 +1,4 @@
-"""Guards: each check can fail, the function is one straight line, and failures are explained."""
+"""Guards: each check can fail, in Python and on the guard machine; failures are explained."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import math
 import types
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -49,16 +50,34 @@ def one(a: object) -> None: ...
 def two(a: object, b: object) -> None: ...
 
 
-def compiled(*guards: Guard, function: Callable[..., object] = one) -> CompiledGuards:
+class Both:
+    """Guards whose Python text, machine program and explanation always say the same."""
+
+    def __init__(self, guards: CompiledGuards) -> None:
+        self.both = guards
+
+    def check(self, *args: object) -> bool:
+        answer = self.both.check(*args)
+        assert self.both.fast_check(*args) is answer
+        assert (self.both.explain(*args) is None) is answer
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.both, name)
+
+
+def compiled(*guards: Guard, function: Callable[..., object] = one) -> Both:
     assert isinstance(function, types.FunctionType)
-    return compile_guards(guards, function)
+    made = Both(compile_guards(guards, function))
+    assert isinstance(made.fast_check, types.BuiltinFunctionType)
+    return made
 
 
 def tensor_match(tensor: torch.Tensor, source: Source = A) -> TensorMatch:
     return TensorMatch(source, TensorMetadata.of(tensor))
 
 
-def failure(guards: CompiledGuards, *args: object) -> str:
+def failure(guards: CompiledGuards | Both, *args: object) -> str:
     explained = guards.explain(*args)
     assert explained is not None
     return explained.what
@@ -109,7 +128,7 @@ def test_subclass_is_refused() -> None:
     assert failure(compiled(tensor_match(BASE)), BASE.as_subclass(Subclass)) == "class"
 
 
-def parameter_match(p: torch.Tensor) -> CompiledGuards:
+def parameter_match(p: torch.Tensor) -> Both:
     return compiled(TensorMatch(A, TensorMetadata.of(p)))
 
 
@@ -240,7 +259,9 @@ def test_default_dtype_and_determinism() -> None:
 
 
 def test_equal_guards_are_one() -> None:
-    guards = compiled(tensor_match(BASE), tensor_match(BASE.clone()), id_match(B, torch))
+    guards = compiled(
+        tensor_match(BASE), tensor_match(BASE.clone()), id_match(B, torch), function=two
+    )
     assert [str(g) for g in guards.guards] == ["TENSOR_MATCH a", "FUNCTION_MATCH b"]
 
 

@@ -1,0 +1,212 @@
+"""One program of the guard machine out of a set of guards.
+
+    {TENSOR_MATCH a, FUNCTION_MATCH torch}  -->  CLASS 0 Tensor; WORDS 0 table
+                                                 GLOBAL "torch"; IS 2 torch; HOLDS
+
+It does what the Python text of `guard_function` does, from the same guards in the same order, and
+loads each access path once. A guard that gives no `tests`, or a step that the machine does not
+know, becomes a call of a small Python function made of that text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType, FunctionType, GetSetDescriptorType
+from typing import Any, cast
+
+from minitorch2.bytecode.generated import GUARDS
+from minitorch2.bytecode.guards.guard import Address, Guard, Test
+from minitorch2.bytecode.guards.values import TypeMatch
+from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
+from minitorch2.bytecode.sources import (
+    AttributeSource,
+    CellSource,
+    ClosureSource,
+    GlobalSource,
+    ItemSource,
+    LocalSource,
+    ReferenceSource,
+    Source,
+    StepSource,
+    TypeSource,
+)
+
+
+@dataclass(frozen=True)
+class GuardProgram:
+    """A program, not yet bound to a function's globals and cells.
+
+    Attributes:
+        program: its words.
+        kept: what it holds by address.
+        cells: the free variables it reads, in order.
+    """
+
+    program: bytes
+    kept: tuple[object, ...]
+    cells: tuple[str, ...]
+
+    def bind(self, function: FunctionType) -> Callable[..., bool] | None:
+        """The check with a function object's globals and cells; None if they are unusual."""
+        namespace, builtins = function.__globals__, cast(Any, function).__builtins__
+        if type(namespace) is not dict or type(builtins) is not dict:
+            return None
+        names = function.__code__.co_freevars
+        cells = dict(zip(names, function.__closure__ or (), strict=True))
+        used = [cells[name] for name in self.cells]
+        return make_guard(self.program, self.kept, namespace, builtins, used)
+
+
+def write_program(
+    guards: Sequence[Guard], code: CodeType, references: Mapping[str, object]
+) -> GuardProgram:
+    """The program of guards.
+
+    Args:
+        guards: all different, a value's own before those of its parts.
+        code: of the guarded function. The program takes the values of all its parameters in the
+            order of its slots.
+        references: the objects behind the names of `ReferenceSource`.
+    """
+    writer = _Writer(code, references)
+    for guard in guards:
+        writer.add(guard)
+    return writer.finish()
+
+
+def parameters_of(code: CodeType) -> tuple[str, ...]:
+    """The names of all parameters in the order of slots: ``*args`` and ``**kwargs`` come last."""
+    flags = CO_VARARGS, CO_VARKEYWORDS
+    rest = sum(bool(code.co_flags & flag) for flag in flags)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + rest]
+
+
+@dataclass
+class _Writer:
+    code: CodeType
+    references: Mapping[str, object]
+    _plain: set[Source] = field(default_factory=set)
+    _values: dict[Source, int] = field(default_factory=dict)
+    _cells: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = parameters_of(self.code)
+        self._program = ProgramWriter(len(names))
+        self._parameters = {name: i for i, name in enumerate(names)}
+
+    def finish(self) -> GuardProgram:
+        words = self._program.finish()
+        return GuardProgram(words, tuple(self._program.kept), tuple(self._cells))
+
+    def add(self, guard: Guard) -> None:
+        values = [self.value(source) for source in guard.sources()]
+        tests = guard.tests()
+        if tests is None:
+            self._program.python(_condition(guard), values)
+            return
+        for test in tests:
+            self._check(test, values)
+        if isinstance(guard, TypeMatch) and _keeps_own_dict(guard.cls):
+            self._plain.add(guard.source)
+
+    def _check(self, test: Test, values: Sequence[int]) -> None:
+        program, x = self._program, values[test.at] if values else 0
+        match test.op:
+            case Op.SAME:
+                program.check(Op.SAME, x, values[1])
+            case Op.DISTINCT:
+                program.distinct(values)
+            case Op.WORDS:
+                program.words(x, cast("list[int]", test.operand))
+            case Op.LENGTH | Op.TRUTH:
+                program.check(test.op, x, cast(int, test.operand))
+            case Op.CONTAINS:
+                program.check(test.op, x, self._object(test.operand), int(bool(test.second)))
+            case Op.STATE:
+                program.check(test.op, 0, self._object(test.operand), self._object(test.second))
+            case _:
+                program.check(test.op, x, self._object(test.operand))
+
+    def _object(self, value: object) -> int:
+        return value.identity if isinstance(value, Address) else self._program.keep(value)
+
+    # Values --------------------------------------------------------------------------------------
+
+    def value(self, source: Source) -> int:
+        """The number of the value that a source loads."""
+        if isinstance(source, LocalSource):
+            return self._parameters[source.name]
+        if source not in self._values:
+            self._values[source] = self._load(source)
+        return self._values[source]
+
+    def _load(self, source: Source) -> int:
+        load, keep = self._program.load, self._program.keep
+        match source:
+            case GlobalSource(name):
+                return load(Op.GLOBAL, 0, keep(name))
+            case CellSource(name):
+                return load(Op.CELL, 0, self._cells.setdefault(name, len(self._cells)))
+            case ReferenceSource(name):
+                return load(Op.CONSTANT, 0, keep(self.references[name]))
+            case StepSource(base):
+                value = self.value(base)
+                if base in self._plain and source == AttributeSource(base, "__dict__"):
+                    return load(Op.DICT, value)
+                for op, operand in _steps(source):
+                    value = load(op, value, 0 if op is Op.TYPE else keep(operand))
+                return value
+            case _:
+                raise AssertionError(f"a source that is neither a root nor a step: {source}")
+
+
+def _keeps_own_dict(cls: type) -> bool:
+    """Whether ``__dict__`` of instances is what it is of most objects."""
+    own = next((vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)), None)
+    return (
+        isinstance(own, GetSetDescriptorType)
+        and not issubclass(cls, type)
+        and cls.__getattribute__ is object.__getattribute__
+    )
+
+
+def _steps(source: StepSource) -> Iterator[tuple[Op, object]]:
+    """The loads that lead from the base of a source to it."""
+    match source:
+        case AttributeSource(_, name):
+            yield Op.ATTRIBUTE, name
+        case ItemSource(_, key):
+            yield Op.ITEM, key
+        case TypeSource():
+            yield Op.TYPE, None
+        case ClosureSource(_, index):
+            yield Op.ATTRIBUTE, "__closure__"
+            yield Op.ITEM, index
+            yield Op.ATTRIBUTE, "cell_contents"
+        case _:
+            yield Op.CALL, _function(("base",), source.step("base"), {})
+
+
+def _condition(guard: Guard) -> Callable[..., object]:
+    """A Python function of the values of a guard's sources: whether it holds."""
+    constants: dict[str, object] = {}
+
+    def name(value: object) -> str:
+        known = next((n for n, other in constants.items() if other is value), None)
+        fresh = known or f"_constant_{len(constants)}"
+        constants[fresh] = value
+        return fresh
+
+    parameters = [f"value_{i}" for i, _ in enumerate(guard.sources())]
+    conditions = [f"({check.condition})" for check in guard.checks(parameters, name)]
+    return _function(parameters, " and ".join(conditions) or "True", constants)
+
+
+def _function(
+    parameters: Sequence[str], expression: str, constants: dict[str, object]
+) -> Callable[..., object]:
+    text = f"lambda {', '.join(parameters)}: {expression}"
+    made: Callable[..., object] = eval(compile(text, f"{GUARDS}condition>", "eval"), constants)
+    return made
