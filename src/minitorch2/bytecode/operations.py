@@ -16,7 +16,9 @@ from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
+from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.iterator import IteratorVariable, SequenceIterator
+from minitorch2.bytecode.trackers.rules import raise_real
 from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
 
 if TYPE_CHECKING:
@@ -80,8 +82,10 @@ def binary(
             return result
     result = _either(evaluator, left, right, f"__{name}__", f"__r{name}__")
     if result is None:
+        raise_real(inplace_function if inplace else function, [left, right])
         kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
-        raise_observed(TypeError, f"unsupported operand type(s) for {symbol}: {kinds}")
+        shown = "** or pow()" if symbol == "**" else symbol
+        raise_observed(TypeError, f"unsupported operand type(s) for {shown}: {kinds}")
     return result
 
 
@@ -98,6 +102,7 @@ def unary(evaluator: Evaluator, symbol: str, operand: VariableTracker) -> Variab
         return number
     result = special(evaluator, operand, name)
     if result is None:
+        raise_real(function, [operand])
         kind = operand.python_type().__name__
         raise_observed(TypeError, f"bad operand type for unary {symbol}: '{kind}'")
     return result
@@ -132,13 +137,11 @@ def is_same(left: VariableTracker, right: VariableTracker) -> bool:
     """``left is right``."""
     if left is right:
         return True
-    if left.is_constant() and right.is_constant():
-        a, b = left.as_constant(), right.as_constant()
-        if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-            return a is b or (type(a) is type(b) and a == b and isinstance(a, _INTERNED))
-        return False
-    value = getattr(left, "value", None)
-    return value is not None and value is getattr(right, "value", None)
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        a, b = left.value, right.value
+        return a is b or (type(a) is type(b) and a == b and isinstance(a, _INTERNED))
+    value = getattr(left, "value", MISSING)
+    return value is not MISSING and value is getattr(right, "value", MISSING)
 
 
 # Equal values of these types are one object wherever programs rely on it (small ints, names).
@@ -205,7 +208,7 @@ def get_iterator(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
     result = special(evaluator, value, "__iter__")
     if result is not None:
         return result
-    if hasattr(value.python_type(), "__getitem__"):
+    if hasattr(value.python_type(), "__getitem__") and not _is_class(value):
         by_index = evaluator.capture.wrap(iterate_by_index, None)
         return by_index.call(evaluator, [value], {})
     return raise_observed(TypeError, f"'{value.python_type().__name__}' object is not iterable")
@@ -277,6 +280,7 @@ def _required(
     evaluator: Evaluator, owner: VariableTracker, name: str, message: str, *args: VariableTracker
 ) -> VariableTracker:
     if not hasattr(owner.python_type(), name):
+        raise_real(getattr(operator, name), [owner, *args])
         raise_observed(TypeError, f"'{owner.python_type().__name__}' {message}")
     return owner.call_method(evaluator, name, args, {})
 
@@ -284,7 +288,9 @@ def _required(
 def _graph_operands(left: VariableTracker, right: VariableTracker) -> bool:
     """Whether both operands can be arguments of a node, rather than one having its own operator."""
     return all(
-        side.in_graph or isinstance(side, SymbolicNumberVariable) or side.is_constant()
+        side.in_graph
+        or isinstance(side, SymbolicNumberVariable)
+        or (side.is_constant() and side.python_type() not in (str, bytes))
         for side in (left, right)
     )
 

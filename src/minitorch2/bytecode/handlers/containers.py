@@ -117,7 +117,7 @@ def list_to_tuple(evaluator: Evaluator, instruction: Instruction) -> None:
 @handles("UNPACK_SEQUENCE")
 def unpack_sequence(evaluator: Evaluator, instruction: Instruction) -> None:
     """``sequence -> item_n ... item_1``"""
-    items, count = operations.iterate(evaluator, evaluator.pop()), instruction.argval
+    items, count = _unpacked(evaluator), instruction.argval
     if len(items) < count:
         message = f"not enough values to unpack (expected {count}, got {len(items)})"
         raise_observed(ValueError, message)
@@ -126,10 +126,18 @@ def unpack_sequence(evaluator: Evaluator, instruction: Instruction) -> None:
     evaluator.stack.extend(reversed(items))
 
 
+def _unpacked(evaluator: Evaluator) -> list[VariableTracker]:
+    sequence = evaluator.pop()
+    cls = sequence.python_type()
+    if not hasattr(cls, "__iter__") and not hasattr(cls, "__getitem__"):
+        raise_observed(TypeError, f"cannot unpack non-iterable {cls.__name__} object")
+    return operations.iterate(evaluator, sequence)
+
+
 @handles("UNPACK_EX")
 def unpack_ex(evaluator: Evaluator, instruction: Instruction) -> None:
     """``sequence -> after... [middle] before...``"""
-    items = operations.iterate(evaluator, evaluator.pop())
+    items = _unpacked(evaluator)
     before, after = instruction.argval
     if len(items) < before + after:
         message = (

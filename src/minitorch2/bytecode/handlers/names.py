@@ -105,7 +105,7 @@ def global_value(evaluator: Evaluator, name: str) -> VariableTracker:
 
 
 def _global_source(evaluator: Evaluator, name: str) -> Source:
-    if evaluator.namespace is evaluator.capture.frame.globals:
+    if evaluator.namespace is evaluator.capture.frame.globals and name.isidentifier():
         return GlobalSource(name)
     references = evaluator.capture.references
     references.globals_name(evaluator.namespace)

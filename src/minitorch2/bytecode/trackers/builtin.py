@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import fold, literal
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.rules import Rule, apply_rule
 from minitorch2.bytecode.trackers.symbolic import compute
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
-
-Rule = Callable[..., VariableTracker | None]
 
 BUILTINS: Final[dict[Any, Rule]] = {}
 """Built-in functions that have a rule: (evaluator, *args, **kwargs) -> outcome, None for None."""
@@ -99,7 +98,7 @@ class BuiltinVariable(KnownObjectVariable):
         if rule is None:
             module = getattr(self.value, "__module__", None) or "builtins"
             unsupported("c-function", f"{module}.{self.name} is written in C and cannot be inlined")
-        result = rule(evaluator, *args, **kwargs)
+        result = apply_rule(rule, self.value, evaluator, args, kwargs)
         return literal(None) if result is None else result
 
     def _compute(self, args: Sequence[VariableTracker]) -> VariableTracker | None:

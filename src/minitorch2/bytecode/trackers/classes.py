@@ -34,6 +34,7 @@ from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.mapping import DictVariable
 from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
+from minitorch2.bytecode.trackers.rules import apply_rule
 from minitorch2.bytecode.trackers.sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -197,7 +198,9 @@ class ClassVariable(KnownObjectVariable):
     ) -> VariableTracker:
         cls = self.value
         if cls in CONSTRUCTORS:
-            return CONSTRUCTORS[cls](evaluator, *args, **kwargs)
+            made = apply_rule(CONSTRUCTORS[cls], cls, evaluator, args, kwargs)
+            assert made is not None, "a constructor makes something"
+            return made
         if issubclass(cls, enum.Enum):
             return fold(cls, args, kwargs)
         if issubclass(cls, BaseException):

@@ -7,7 +7,15 @@ in place, after the graph. PyTorch 2 paper, section 3.5 (*ConstDictVariable*).
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    MutableMapping,
+    Sequence,
+)
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +47,11 @@ class DictVariable(ModeledVariable):
 
     def __init__(self, entries: Iterable[Entry] = (), cls: type = dict, **options: Any) -> None:
         super().__init__(**options)
-        self.entries: dict[Hashable, Entry] = {key.hash_key(): (key, v) for key, v in entries}
+        self.entries: MutableMapping[Hashable, Entry] = {}
+        for key, value in entries:
+            hash_key = key.hash_key()
+            known = self.entries.get(hash_key)
+            self.entries[hash_key] = (known[0] if known else key, value)
         self.cls = cls
         self.changes = 0
 
@@ -70,7 +82,7 @@ class DictVariable(ModeledVariable):
 
     def pairs(self) -> list[Entry]:
         """All entries, none lazy."""
-        for hash_key, (key, value) in self.entries.items():
+        for hash_key, (key, value) in list(self.entries.items()):
             self.entries[hash_key] = (key, realize(value))
         return list(self.entries.values())
 
@@ -103,9 +115,9 @@ class DictVariable(ModeledVariable):
         known = self.entries.get(hash_key)
         self.entries[hash_key] = (known[0] if known else key, value)
 
-    def changed(self, evaluator: Evaluator) -> dict[Hashable, Entry]:
+    def changed(self, evaluator: Evaluator) -> MutableMapping[Hashable, Entry]:
         """The entries, about to change."""
-        evaluator.capture.side_effects.mutated(self)
+        self.record_change(evaluator)
         self.changes += 1
         return self.entries
 

@@ -7,19 +7,26 @@ tracker's source lists exactly what it can do, and everything else is a graph br
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import NONE, literal
+from minitorch2.bytecode.trackers.constant import NONE, fold, literal
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.rules import apply_rule
+from minitorch2.bytecode.trackers.tensor_names import words
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
 
 Model = Callable[..., VariableTracker | None]
+
+READING: Final = words(
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __repr__ __str__ __format__ __sizeof__"
+    " __len__ __contains__ __getitem__ count index"
+)
+"""Methods that change nothing: without a model, they fold on constants."""
 
 
 class ModeledVariable(VariableTracker):
@@ -48,13 +55,16 @@ class ModeledVariable(VariableTracker):
         model = self.model(name)
         if model is None:
             return self.call_unmodeled(evaluator, name, args, kwargs)
-        try:
-            result = model(evaluator, *args, **kwargs)
-        except TypeError as error:
-            if _accepts(model, evaluator, args, kwargs):
-                raise
-            raise_observed(TypeError, str(error).replace("py_", ""))
+        real: Any = getattr(self.python_type(), name, model)
+        result = apply_rule(model, real, evaluator, args, kwargs, [self])
         return NONE if result is None else result
+
+    whole: VariableTracker | None = None
+    """The instance of a derived class that this container is a part of."""
+
+    def record_change(self, evaluator: Evaluator) -> None:
+        """Say that the contents change; they are written where the container came from."""
+        evaluator.capture.side_effects.mutated(self.whole or self)
 
     def model(self, name: str) -> Model | None:
         """The model of a method, if there is one."""
@@ -69,19 +79,9 @@ class ModeledVariable(VariableTracker):
     ) -> VariableTracker:
         """A method without a model."""
         type_name = self.python_type().__name__
+        if name in READING and all(v.is_constant() for v in (self, *args, *kwargs.values())):
+            return fold(getattr(self.python_type(), name), [self, *args], kwargs)
         if not hasattr(self.python_type(), name):
             raise_observed(AttributeError, f"{type_name!r} object has no attribute {name!r}")
         return unsupported("method", f"method {name!r} of a {type_name}")
 
-
-def _accepts(
-    model: Model,
-    evaluator: Evaluator,
-    args: Sequence[VariableTracker],
-    kwargs: dict[str, VariableTracker],
-) -> bool:
-    try:
-        inspect.signature(model).bind(evaluator, *args, **kwargs)
-    except TypeError:
-        return False
-    return True

@@ -323,7 +323,7 @@ class ListVariable(SequenceVariable):
 
     def changed(self, evaluator: Evaluator) -> list[VariableTracker]:
         """The elements, about to change."""
-        evaluator.capture.side_effects.mutated(self)
+        self.record_change(evaluator)
         return self.elements
 
     def py_append(self, evaluator: Evaluator, item: VariableTracker) -> None:

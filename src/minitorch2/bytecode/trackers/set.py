@@ -65,7 +65,7 @@ class SetVariable(ModeledVariable):
 
     def changed(self, evaluator: Evaluator) -> Members:
         """The members, about to change."""
-        evaluator.capture.side_effects.mutated(self)
+        self.record_change(evaluator)
         return self.members
 
     def py___len__(self, evaluator: Evaluator) -> VariableTracker:

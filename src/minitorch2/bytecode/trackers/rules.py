@@ -1,0 +1,74 @@
+"""Application of a rule: a Python function that says what some real function does on trackers.
+
+Rules raise the user's error with a plain message. Where all operands are constants, CPython is
+asked for its own: the real function is called on copies, and what it raises is raised.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode.observed import ObservedError, raise_as_observed, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+Rule = Callable[..., VariableTracker | None]
+
+
+def apply_rule(
+    rule: Rule,
+    real: Callable[..., object],
+    evaluator: Evaluator,
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+    owner: Sequence[VariableTracker] = (),
+) -> VariableTracker | None:
+    """``rule(evaluator, *args, **kwargs)``, with the errors of ``real(*owner, *args, **kwargs)``.
+
+    Raises:
+        ObservedError: what the real function raises, also when the arguments do not fit the rule.
+    """
+    try:
+        return rule(evaluator, *args, **kwargs)
+    except ObservedError as error:
+        if error.exception is None:
+            raise_real(real, [*owner, *args], kwargs)
+        raise
+    except TypeError as error:
+        if _accepts(rule, evaluator, args, kwargs):
+            raise
+        raise_real(real, [*owner, *args], kwargs)
+        raise_observed(TypeError, str(error))
+
+
+def raise_real(
+    real: Callable[..., object],
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker] | None = None,
+) -> None:
+    """Raise what the real function raises; nothing happens if an operand is not constant."""
+    named = dict(kwargs or {})
+    if not all(operand.is_constant() for operand in (*args, *named.values())):
+        return
+    constants = [arg.as_constant() for arg in args]
+    try:
+        real(*constants, **{name: value.as_constant() for name, value in named.items()})
+    except Exception as error:  # noqa: BLE001 (whatever the real function raises)
+        raise_as_observed(error)
+
+
+def _accepts(
+    rule: Rule,
+    evaluator: Evaluator,
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+) -> bool:
+    try:
+        inspect.signature(rule).bind(evaluator, *args, **kwargs)
+    except TypeError:
+        return False
+    return True
