@@ -22,7 +22,7 @@ from typing import Annotated, get_args, get_type_hints
 
 from minitorch2.errors import ConfigError
 from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
-from minitorch2.logs import get_logger
+from minitorch2.logs import OUT_VARIABLE, get_logger
 
 PREFIX = "MINITORCH2_"
 _LOGGER = get_logger(__name__)
@@ -142,7 +142,7 @@ def from_environment(environment: Mapping[str, str]) -> Config:
     changes: dict[str, Value] = {}
     for variable, text in environment.items():
         name = variable.removeprefix(PREFIX).lower()
-        if not variable.startswith(PREFIX) or variable == LOGS_VARIABLE:
+        if not variable.startswith(PREFIX) or variable in (LOGS_VARIABLE, OUT_VARIABLE):
             continue
         if name in _TYPES:
             changes[name] = _parse(name, text)

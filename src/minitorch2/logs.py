@@ -3,23 +3,76 @@
 The library never prints. It logs to `get_logger(__name__)`; an application configures those
 loggers as any others, or asks for output with one line or one environment variable:
 
-    minitorch2.logs.set_logs("+bytecode,loopir,-codegen")     # or MINITORCH2_LOGS=+bytecode,loopir
+    minitorch2.logs.set_logs("+bytecode,graph_breaks,-codegen")     # or MINITORCH2_LOGS=...
 
-Grammar of the text: a comma-separated list of package names; `+name` shows everything, `name`
-shows what happens, `-name` shows errors only; `all` is the whole library.
+Grammar of the text:
+
+    logs ::= item ("," item)*  |  "help"
+    item ::= ["+" | "-"] name
+    name ::= a package or module of minitorch2  |  an artifact  |  "all"
+
+`+name` shows everything that a package logs, `name` shows what happens, `-name` shows errors only.
+An artifact is a stage of the compilation (`minitorch2.stages`), shown when it is made; `-` hides it
+again. `bytecode` names both. `MINITORCH2_LOGS_OUT=file` sends all of it to a file. While a frame is
+compiled, messages begin with its number and the number of its entry: `[0/1]`.
 """
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from minitorch2.errors import ConfigError
 
 ROOT = "minitorch2"
 ENVIRONMENT_VARIABLE = "MINITORCH2_LOGS"
+OUT_VARIABLE = "MINITORCH2_LOGS_OUT"
 _LEVEL_OF_PREFIX = {"+": logging.DEBUG, "-": logging.ERROR}
-_FORMAT = "%(levelname).1s %(name)s: %(message)s"
+_FORMAT = "%(levelname).1s %(name)s: %(compile_id)s%(message)s"
+_PACKAGE = Path(__file__).parent
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What a compilation makes that can be shown by name: some of its stages."""
+
+    name: str
+    stages: tuple[str, ...]
+    meaning: str
+
+
+ARTIFACTS = (
+    Artifact("source", ("source.py",), "the user's function"),
+    Artifact("bytecode", ("bytecode_in.txt", "bytecode_out.txt"), "its bytecode and what replaces"),
+    Artifact("graph", ("captured_graph",), "captured graphs as tables"),
+    Artifact("graph_code", ("captured_graph.py",), "captured graphs as Python"),
+    Artifact("graph_breaks", ("graph_break",), "where and why graphs end early"),
+    Artifact("guards", ("guards.py",), "guard functions"),
+    Artifact("recompiles", ("recompile",), "a line for each recompilation: what failed, a fix"),
+    Artifact("residual_code", ("residual.py",), "the Python that takes a frame's place"),
+    Artifact(
+        "aot_graphs",
+        ("aten graph.py", "forward graph.py", "backward graph.py"),
+        "graphs after autograd",
+    ),
+    Artifact("joint_graph", ("joint graph.py",), "forward and backward in one graph"),
+    Artifact("ir", ("loopir.py",), "loop nests before fusion"),
+    Artifact("schedule", ("schedule.txt",), "what was fused, and why the rest was not"),
+    Artifact("kernel_code", ("kernel.py",), "generated kernels"),
+    Artifact("output_code", ("wrapper.py",), "the generated module with kernels and their calls"),
+)
+"""Everything that can be shown by name, in the order in which it is made."""
+
+_ARTIFACT_OF_STAGE = {stage: artifact for artifact in ARTIFACTS for stage in artifact.stages}
+_COMPILE_ID: ContextVar[str] = ContextVar("compile_id", default="")
 
 
 def get_logger(name: str) -> logging.Logger:
@@ -27,26 +80,169 @@ def get_logger(name: str) -> logging.Logger:
     return logging.getLogger(name if name.split(".")[0] == ROOT else f"{ROOT}.{name}")
 
 
-def set_logs(wanted: str) -> None:
+def artifact_logger(name: str) -> logging.Logger:
+    """The logger that shows an artifact, at the level DEBUG."""
+    return get_logger(f"{ROOT}.artifacts.{name}")
+
+
+def shows(stage: str) -> bool:
+    """Whether a stage of this name is logged."""
+    artifact = _ARTIFACT_OF_STAGE.get(stage)
+    return artifact is not None and artifact_logger(artifact.name).isEnabledFor(logging.DEBUG)
+
+
+def show(stage: str, text: str) -> None:
+    """Log a stage under the name of its artifact, if somebody asked for that."""
+    if shows(stage):
+        title = f"{stage}\n" if "\n" in text.strip() else ""
+        artifact_logger(_ARTIFACT_OF_STAGE[stage].name).debug("%s%s", title, text.rstrip("\n"))
+
+
+# Which compilation this is ------------------------------------------------------------------------
+
+
+def compile_id() -> str:
+    """What is compiled now, such as ``"0/1"``: number of the frame, number of the entry; or ""."""
+    return _COMPILE_ID.get()
+
+
+@contextmanager
+def compiling(identity: str) -> Iterator[None]:
+    """Messages inside the block belong to this compilation."""
+    token = _COMPILE_ID.set(identity)
+    try:
+        yield
+    finally:
+        _COMPILE_ID.reset(token)
+
+
+class _CompileId(logging.Filter):
+    """Gives each record the text that says which compilation it belongs to."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        current = compile_id()
+        record.compile_id = f"[{current}] " if current else ""
+        return True
+
+
+# What is shown ------------------------------------------------------------------------------------
+
+
+def set_logs(wanted: str, *, out: str | Path | None = None) -> None:
     """Show log records on standard error, as the grammar above says.
 
     Each named logger gets a level, and the library's root one handler; the application's own
     root logger is left alone.
+
+    Args:
+        wanted: what to show; ``"help"`` lists what there is.
+        out: a file to append to, instead of standard error.
+
+    Raises:
+        ConfigError: a name is unknown; the message names the nearest one. Nothing is changed.
     """
-    for item in filter(None, (part.strip() for part in wanted.split(","))):
-        name = item.lstrip("+-")
-        level = _LEVEL_OF_PREFIX.get(item[0], logging.INFO)
-        get_logger(ROOT if name == "all" else name).setLevel(level)
-    _show()
+    items = [part.strip() for part in wanted.split(",") if part.strip()]
+    for item in items:
+        _check(item.lstrip("+-"))
+    _show_on(out)
+    for item in items:
+        _set_levels(item.lstrip("+-"), item[0])
 
 
-def _show() -> None:
+def help_text() -> str:
+    """What `set_logs` understands."""
+    width = max(len(artifact.name) for artifact in ARTIFACTS)
+    return "\n".join(
+        [
+            f"{ENVIRONMENT_VARIABLE}: names, separated by commas; +name shows more, -name less",
+            "artifacts, shown when they are made:",
+            *(f"  {artifact.name:{width}}  {artifact.meaning}" for artifact in ARTIFACTS),
+            "packages and modules (also theirs, such as bytecode.dispatch), and all:",
+            f"  {' '.join(_components())}",
+            f"{OUT_VARIABLE}: a file instead of standard error",
+        ]
+    )
+
+
+def _set_levels(name: str, prefix: str) -> None:
+    level = _LEVEL_OF_PREFIX.get(prefix, logging.INFO)
+    if name == "help":
+        logger = get_logger(__name__)
+        logger.setLevel(logging.INFO)
+        logger.info(help_text())
+    elif name == "all":
+        get_logger(ROOT).setLevel(level)
+    elif _is_component(name):
+        get_logger(name).setLevel(level)
+    if name in _artifact_names():
+        artifact_logger(name).setLevel(logging.ERROR if prefix == "-" else logging.DEBUG)
+
+
+def _check(name: str) -> None:
+    if name in ("all", "help") or name in _artifact_names() or _is_component(name):
+        return
+    near = difflib.get_close_matches(name, [*_artifact_names(), *_components()], n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(
+        f"there is no log {name!r}{hint}", code="unknown-log", fix=f"{ENVIRONMENT_VARIABLE}=help"
+    )
+
+
+def _artifact_names() -> list[str]:
+    return [artifact.name for artifact in ARTIFACTS]
+
+
+def _components() -> list[str]:
+    """The packages and modules of the library."""
+    names = {path.stem for path in _PACKAGE.iterdir() if path.suffix in ("", ".py")}
+    return sorted(name for name in names if _is_component(name))
+
+
+def _is_component(name: str) -> bool:
+    """Whether a dotted name is a package or a module of the library."""
+    path = _PACKAGE.joinpath(*name.split("."))
+    is_module = path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+    return is_module and not path.name.startswith("__")
+
+
+def _show_on(out: str | Path | None) -> None:
+    """Give the root logger one handler that is ours: for this file, or for standard error."""
     root = logging.getLogger(ROOT)
-    if not any(type(handler) is logging.StreamHandler for handler in root.handlers):
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter(_FORMAT))
-        root.addHandler(handler)
+    ours = [handler for handler in root.handlers if isinstance(handler, _Ours)]
+    if ours and out is None:
+        return
+    for handler in ours:
+        root.removeHandler(handler)
+        handler.close()
+    made = _ToStandardError() if out is None else _ToFile(out, encoding="utf-8")
+    made.setFormatter(logging.Formatter(_FORMAT))
+    made.addFilter(_CompileId())
+    root.addHandler(made)
+
+
+class _Ours:
+    """Marks the handler that `set_logs` made."""
+
+
+class _ToStandardError(logging.StreamHandler, _Ours):  # type: ignore[type-arg]
+    """To standard error."""
+
+
+class _ToFile(logging.FileHandler, _Ours):
+    """To a file."""
+
+
+def _from_environment() -> None:
+    """Obey the environment; a name that is unknown there is a warning, not an error."""
+    out = os.environ.get(OUT_VARIABLE) or None
+    for item in os.environ.get(ENVIRONMENT_VARIABLE, "").split(","):
+        try:
+            set_logs(item, out=out)
+        except ConfigError as error:
+            _show_on(out)
+            get_logger(__name__).warning("%s: %s", ENVIRONMENT_VARIABLE, error)
+        out = None  # the file stays
 
 
 if ENVIRONMENT_VARIABLE in os.environ:
-    set_logs(os.environ[ENVIRONMENT_VARIABLE])
+    _from_environment()

@@ -1,14 +1,16 @@
 """What happened while a program was compiled: the text of each stage, seconds, counts.
 
 Every layer reports here and knows nothing of who reads it. `collect` opens a log; inside it
-`record`, `phase` and `count` write to that log (and to the logs around it); outside they cost one
-lookup and do nothing. So `explain`, the demo, the tests that count kernels and the command
-`python -m minitorch2 demo --stages DIR` all read the same report.
+`record`, `phase` and `count` write to that log (and to the logs around it). So `explain`, the demo,
+the tests that count kernels and the command `python -m minitorch2 demo --stages DIR` all read the
+same report. Besides, `record` shows what `minitorch2.logs` was asked to show, and `counters` are
+the counts of the whole process.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+
+from minitorch2 import logs
 
 
 @dataclass(frozen=True)
@@ -93,16 +97,46 @@ def open_logs() -> tuple[StageLog, ...]:
     return _OPEN_LOGS.get()
 
 
+def wanted(name: str) -> bool:
+    """Whether somebody reads stages of this name: ask before printing what is costly to print."""
+    return bool(_OPEN_LOGS.get()) or logs.shows(name)
+
+
 def record(name: str, text: str) -> None:
-    """Add one stage to the open logs. Guard costly printing with `if stages.open_logs():`."""
+    """Add one stage to the open logs, and show it if its artifact is wanted."""
     for log in _OPEN_LOGS.get():
         log.stages.append(Stage(name, text))
+    logs.show(name, text)
+
+
+_TOTALS: Counter[str] = Counter()
+_TOTALS_LOCK = threading.Lock()
 
 
 def count(name: str, number: int = 1) -> None:
-    """Add `number` to the counter `name` of the open logs."""
+    """Add `number` to the counter `name` of the open logs and of the process."""
     for log in _OPEN_LOGS.get():
         log.counts[name] += number
+    with _TOTALS_LOCK:
+        _TOTALS[name] += number
+
+
+def counters() -> dict[str, int]:
+    """What was counted in this process so far, by name.
+
+    Capture: `frames`, `frames_as_is`, `graphs`, `graph_breaks`, `cache_misses` (calls that no
+    entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `bytes` (that
+    kernels read and write, once for each compilation), `fallbacks`. Kernels: `kernels_compiled`,
+    `kernels_loaded` (from the cache on disk), `kernels_shared`.
+    """
+    with _TOTALS_LOCK:
+        return dict(_TOTALS)
+
+
+def reset_counters() -> None:
+    """Start to count from zero."""
+    with _TOTALS_LOCK:
+        _TOTALS.clear()
 
 
 @contextmanager

@@ -1,12 +1,15 @@
-"""Logging: silent unless asked, and never through the root logger."""
+"""Logging: silent unless asked, by package and by artifact, and never through the root logger."""
 
 import logging
 import subprocess
 import sys
 
 import pytest
+import torch
 
-from minitorch2 import logs
+import minitorch2
+from minitorch2 import logs, stages
+from minitorch2.errors import ConfigError
 
 
 @pytest.fixture
@@ -15,8 +18,10 @@ def clean_loggers():
     handlers = list(root.handlers)
     yield root
     root.handlers[:] = handlers
-    for name in (logs.ROOT, "minitorch2.loopir", "minitorch2.codegen", "minitorch2.graph"):
-        logging.getLogger(name).setLevel(logging.NOTSET)
+    names = ["", ".loopir", ".codegen", ".graph", ".logs", ".bytecode"]
+    names += [f".artifacts.{artifact.name}" for artifact in logs.ARTIFACTS]
+    for name in names:
+        logging.getLogger(logs.ROOT + name).setLevel(logging.NOTSET)
 
 
 def test_logger_names():
@@ -27,7 +32,8 @@ def test_logger_names():
 def test_set_logs_levels(clean_loggers):
     logs.set_logs("+loopir, codegen,-graph")
     levels = [logging.getLogger(f"minitorch2.{n}").level for n in ("loopir", "codegen", "graph")]
-    assert levels == [logging.DEBUG, logging.INFO, logging.ERROR]
+    assert levels[:2] == [logging.DEBUG, logging.INFO]
+    assert levels[2] == logging.ERROR
 
 
 def test_set_logs_twice_adds_one_handler(clean_loggers):
@@ -38,18 +44,143 @@ def test_set_logs_twice_adds_one_handler(clean_loggers):
     assert clean_loggers.level == logging.DEBUG
 
 
+def test_unknown_names_are_errors_that_name_the_nearest(clean_loggers):
+    before = list(clean_loggers.handlers)
+    with pytest.raises(ConfigError, match="'graph_brakes'; did you mean 'graph_breaks'"):
+        logs.set_logs("+bytecode,graph_brakes")
+    assert clean_loggers.handlers == before
+    assert logging.getLogger("minitorch2.bytecode").level == logging.NOTSET
+    with pytest.raises(ConfigError, match="did you mean 'bytecode'"):
+        logs.set_logs("bytcode")
+
+
+def test_help_names_every_artifact_and_package():
+    text = logs.help_text()
+    assert all(artifact.name in text and artifact.meaning in text for artifact in logs.ARTIFACTS)
+    assert {"bytecode", "autograd", "loopir", "codegen", "stages"} <= set(text.split())
+
+
+# Artifacts are stages ------------------------------------------------------------------------------
+
+
+def test_stages_are_wanted_by_artifact(clean_loggers):
+    assert not stages.wanted("guards.py")
+    logs.set_logs("guards")
+    assert stages.wanted("guards.py") and not stages.wanted("loopir.py")
+    logs.set_logs("-guards")
+    assert not stages.wanted("guards.py")
+
+
+def test_every_stage_of_a_compilation_belongs_to_an_artifact():
+    def f(x, flag):
+        y = x.sin()
+        if y.sum() > 0:
+            y = y + 1
+        return y
+
+    x = torch.ones(3, requires_grad=True)
+    with stages.collect() as log:
+        fast = minitorch2.compile(f, backend="numba")
+        fast(x, "a").sum().backward()
+        fast(x.double(), "a")
+    made = {stage.name for stage in log.stages}
+    shown = {stage for artifact in logs.ARTIFACTS for stage in artifact.stages}
+    assert made - shown == set()
+    assert shown - made == set()
+
+
+def shown_by(wanted: str, function, *calls) -> list[str]:
+    """The messages that compiled calls log, with the name of each logger."""
+    records: list[str] = []
+
+    class Keeping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(f"{record.name.removeprefix('minitorch2.')}: {record.getMessage()}")
+
+    logs.set_logs(wanted)
+    handler = Keeping()
+    logging.getLogger(logs.ROOT).addHandler(handler)
+    for args in calls:
+        function(*args)
+    logging.getLogger(logs.ROOT).removeHandler(handler)
+    return records
+
+
+def test_artifacts_show_what_was_asked_for(clean_loggers, capsys):
+    fast = minitorch2.compile(lambda x: x.sin() + 1, backend="eager")
+    records = shown_by("graph_code,guards", fast, (torch.ones(3),))
+    assert [record.splitlines()[0] for record in records] == [
+        "artifacts.graph_code: captured_graph.py",
+        "artifacts.guards: guards.py",
+    ]
+    assert "torch.sin" in records[0] or ".sin()" in records[0]
+
+
+def test_recompiles_are_one_line_each(clean_loggers):
+    fast = minitorch2.compile(lambda x: x.sin() + 1, backend="eager")
+    one, two = torch.ones(3), torch.ones(3, dtype=torch.float64)
+    records = shown_by("recompiles", fast, (one,), (two,), (one,), (two,))
+    assert len(records) == 1
+    assert "\n" not in records[0]
+    assert "dtype was torch.float32, now torch.float64" in records[0] and "Fix:" in records[0]
+
+
+def test_the_eight_steps_in_order(clean_loggers):
+    fast = minitorch2.compile(lambda x: x.sin() + 1, backend="eager")
+    records = shown_by("+bytecode", fast, (torch.ones(3),))
+    steps = [record.split("step ")[1][0] for record in records if "step " in record]
+    assert steps == list("12345678")
+
+
+# In a process of its own --------------------------------------------------------------------------
+
+
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
 
 
+LOG = "from minitorch2.logs import get_logger; get_logger('minitorch2.graph.x')."
+
+
 def test_library_is_silent_by_default():
-    code = "from minitorch2.logs import get_logger; get_logger('minitorch2.x').error('boom')"
-    done = run(code)
+    done = run(LOG + "error('boom')")
     assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_environment_variable_shows_records():
-    code = "from minitorch2.logs import get_logger; get_logger('minitorch2.x').debug('boom')"
-    assert run(code, MINITORCH2_LOGS="+x").stderr == "D minitorch2.x: boom\n"
+    assert run(LOG + "debug('boom')", MINITORCH2_LOGS="+graph").stderr == (
+        "D minitorch2.graph.x: boom\n"
+    )
+
+
+def test_unknown_names_in_the_environment_are_warnings():
+    done = run(LOG + "debug('boom')", MINITORCH2_LOGS="+grahp,+graph")
+    first, *_, last = done.stderr.splitlines()
+    assert "did you mean 'graph'" in first and last.endswith("boom")
+
+
+def test_environment_can_ask_for_help():
+    done = run(LOG + "debug('boom')", MINITORCH2_LOGS="help")
+    assert "graph_breaks" in done.stderr and done.stdout == ""
+
+
+def test_environment_can_name_a_file(tmp_path):
+    file = tmp_path / "out.log"
+    code = LOG + "debug('boom'); import minitorch2.config"
+    done = run(code, MINITORCH2_LOGS="+graph", MINITORCH2_LOGS_OUT=str(file))
+    assert (done.stdout, done.stderr) == ("", "")
+    assert file.read_text() == "D minitorch2.graph.x: boom\n"
+
+
+def test_messages_begin_with_the_compilation():
+    code = (
+        "from minitorch2.logs import compiling, get_logger\n"
+        "with compiling('0/1'): get_logger('minitorch2.graph').warning('boom')\n"
+        "get_logger('minitorch2.graph').warning('boom')\n"
+    )
+    assert run(code, MINITORCH2_LOGS="graph").stderr.splitlines() == [
+        "W minitorch2.graph: [0/1] boom",
+        "W minitorch2.graph: boom",
+    ]

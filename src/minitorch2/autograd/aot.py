@@ -179,7 +179,7 @@ def _example_values(module: GraphModule) -> list[Any]:
 def _record(name: str, module: GraphModule) -> None:
     if config.current().verify:
         verify(module)
-    if stages.open_logs():
+    if stages.wanted(f"{name}.py"):
         stages.record(f"{name}.py", module.code)
 
 

@@ -33,7 +33,7 @@ from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
-from minitorch2.logs import get_logger
+from minitorch2.logs import compile_id, get_logger
 
 _LOGGER = get_logger(__name__)
 
@@ -122,6 +122,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         attempt.number,
         frozenset(capture.lines),
         tuple(capture.entered.values()),
+        compile_id(),
     )
     report_compiled(compiled)
     return compiled

@@ -1,7 +1,7 @@
 """What a frame tells `stages` while it is compiled, each thing when it happens.
 
-First `source.py`, `bytecode_in.txt`, `captured_graph` and perhaps `graph_break`; then the backend
-reports its own stages; then `guards.py`, `residual.py` and `bytecode_out.txt`.
+First `source.py`, `bytecode_in.txt`, `captured_graph` (also as Python) and perhaps `graph_break`;
+then the backend reports its own stages; then `guards.py`, `residual.py` and `bytecode_out.txt`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from minitorch2.graph.graph_module import GraphModule
 
 def report_frame(code: CodeType) -> None:
     """The frame that is about to be captured: the user's text and its bytecode."""
-    if stages.open_logs():
+    if stages.wanted("source.py"):
         stages.record("source.py", source_text(code))
+    if stages.wanted("bytecode_in.txt"):
         stages.record("bytecode_in.txt", bytecode_text(code))
 
 
 def report_capture(module: GraphModule | None, graph_break: GraphBreak | None) -> None:
     """What capture gave: a graph, unless there was nothing to compute, and why it ended early."""
-    if module is not None and stages.open_logs():
+    if module is not None and stages.wanted("captured_graph"):
         stages.record("captured_graph", module.graph.tabular())
+    if module is not None and stages.wanted("captured_graph.py"):
+        stages.record("captured_graph.py", module.code)
     if graph_break is not None:
         stages.record("graph_break", str(graph_break))
 
@@ -38,8 +41,8 @@ def report_compiled(compiled: CompiledFrame) -> None:
     stages.count("frames")
     stages.count("graphs", compiled.graph is not None)
     stages.count("graph_breaks", compiled.graph_break is not None)
-    if stages.open_logs():
-        stages.record("residual.py", compiled.source)
+    stages.record("residual.py", compiled.source)
+    if stages.wanted("bytecode_out.txt"):
         stages.record("bytecode_out.txt", bytecode_text(compiled.residual))
 
 

@@ -58,7 +58,7 @@ def compile_graph(
         BackendError: Triton kernels cannot run here.
     """
     lowered = lower_graph(gm, example_inputs)
-    if stages.open_logs():
+    if stages.wanted("loopir.py"):
         stages.record("loopir.py", lowered.print())
     return compile_lowered(lowered, capabilities, target)
 
@@ -68,7 +68,7 @@ def compile_lowered(
 ) -> BoxedCall:
     """Compile a lowered graph: schedule, kernels, wrapper."""
     plan = schedule(lowered, capabilities or _capabilities(target))
-    if stages.open_logs():
+    if stages.wanted("schedule.txt"):
         stages.record("schedule.txt", describe(plan))
     with stages.phase("codegen"):
         module = print_module(lowered, plan, target)

@@ -93,7 +93,9 @@ class Scheduler:
                 settle_loops(node)
         outputs = {o.name for o in self.lowered.outputs if isinstance(o, BufferView)}
         result = plan_memory(Schedule(nodes, log=self.log), outputs, self.capabilities)
-        stages.count("kernels", len(result.kernels()))
+        kernels = len(result.kernels())
+        stages.count("kernels", kernels)
+        stages.count("fusions", before - kernels)
         return result
 
     # -- the graph of nodes ---------------------------------------------------------------------

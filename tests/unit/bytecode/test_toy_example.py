@@ -95,7 +95,7 @@ def test_stages_are_reported_in_the_order_in_which_they_happen():
     with stages.collect() as log:
         minitorch2.compile(program, backend="numba")(torch.randn(3, 4), w).backward()
     assert [stage.name for stage in log.stages] == [
-        "source.py", "bytecode_in.txt", "captured_graph",
+        "source.py", "bytecode_in.txt", "captured_graph", "captured_graph.py",
         "joint graph.py", "forward graph.py", "backward graph.py",
         "loopir.py", "schedule.txt", "kernel.py", "wrapper.py",
         "guards.py", "residual.py", "bytecode_out.txt",

@@ -96,6 +96,7 @@ def _entry(source: KernelSource) -> int:
     key = kernel_key(source)
     if key in _ENTRIES:
         STATISTICS.shared += 1
+        stages.count("kernels_shared")
         return _ENTRIES[key]
     symbol = f"kernel_{key}"
     object_code = disk.load(key)
@@ -104,6 +105,7 @@ def _entry(source: KernelSource) -> int:
         disk.store(key, object_code)
     else:
         STATISTICS.loaded += 1
+        stages.count("kernels_loaded")
     _ENTRIES[key] = machine_code.load(object_code, symbol)
     return _ENTRIES[key]
 
