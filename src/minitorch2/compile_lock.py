@@ -1,9 +1,9 @@
 """The one lock of the compiler: held while anything is compiled or forgotten, never while it runs.
 
 Compiling changes what all threads share: caches of entries, of expressions and of kernels. A second
-thread that meets something new waits for the first. The lock is let go while code of the user's
-runs in the middle of a compilation (a backend of his own), since that code may start threads that
-compile, and wait for them.
+thread that meets something new waits for the first. Capture lets the lock go while the backend
+runs, since a user's backend may start threads that compile, and wait for them; what is shared in
+our own backends takes the lock again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ def released() -> Iterator[None]:
         yield
     finally:
         COMPILING._acquire_restore(held)  # type: ignore[attr-defined]
+
+
+def is_held() -> bool:
+    """Whether this thread is compiling."""
+    return COMPILING._is_owned()  # type: ignore[attr-defined, no-any-return]
 
 
 # A child process has only the thread that forked: no other one will give the lock back.

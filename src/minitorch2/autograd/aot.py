@@ -27,6 +27,7 @@ from minitorch2.autograd.runtime import (
     without_grad,
 )
 from minitorch2.autograd.trace import Decompositions
+from minitorch2.compile_lock import COMPILING
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.verify import verify
@@ -67,13 +68,16 @@ def aot_autograd(
     lifted, attributes = lift_attributes(module)
     examples = [*example_inputs, *attributes]
     differentiate = torch.is_grad_enabled() and any(_requires_grad(value) for value in examples)
-    with stages.phase("joint"):
-        table = {**REQUIRED_DECOMPOSITIONS, **decompositions}
-        program = trace_program(lifted, examples, table, differentiate=differentiate)
-    if program.has_backward:
-        run = _training(program, partition, forward_compiler, backward_compiler or forward_compiler)
-    else:
-        run = _inference(program, inference_compiler or forward_compiler, detached=differentiate)
+    table = {**REQUIRED_DECOMPOSITIONS, **decompositions}
+    with COMPILING:
+        with stages.phase("joint"):
+            program = trace_program(lifted, examples, table, differentiate=differentiate)
+        if program.has_backward:
+            backward = backward_compiler or forward_compiler
+            run = _training(program, partition, forward_compiler, backward)
+        else:
+            compiler = inference_compiler or forward_compiler
+            run = _inference(program, compiler, detached=differentiate)
     run = _with_same_duplicates(run, examples, bool(program.epilogue.mutations))
     return _called_as_before(run, program, attributes)
 
@@ -156,20 +160,23 @@ def _stride(value: torch.Tensor) -> tuple[Any, ...] | None:
 
 class LazilyCompiled:
     """A backward graph that is compiled when it first runs: inference after training mode never
-    pays for it.
+    pays for it. The options are those with which forward was compiled.
     """
 
     def __init__(self, compiler: Compiler, module: GraphModule) -> None:
         self.compiler = compiler
         self.module = module
         self.call: BoxedCall | None = None
+        self._config = config.current()
         self._logs = stages.open_logs()
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
-        if self.call is None:
-            with stages.collect_into(self._logs):
-                self.call = self.compiler(self.module, _example_values(self.module))
-        return self.call(arguments)
+        return (self.call or self._compile())(arguments)
+
+    def _compile(self) -> BoxedCall:
+        with COMPILING, config.use(self._config), stages.collect_into(self._logs):
+            self.call = self.call or self.compiler(self.module, _example_values(self.module))
+        return self.call
 
 
 def _example_values(module: GraphModule) -> list[Any]:

@@ -24,6 +24,7 @@ from minitorch2.bytecode.arguments import bind_arguments
 from minitorch2.bytecode.callee import Callee
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.observed import ObservedError
 from minitorch2.bytecode.skip_files import refuses_inlining
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -63,7 +64,6 @@ def handles(*opnames: str) -> Callable[[Handler], Handler]:
 class Program:
     """The instructions of a code object, and where each stands."""
 
-    code: CodeType
     instructions: Sequence[Instruction]
 
     @cached_property
@@ -71,16 +71,11 @@ class Program:
         """Index of each instruction, by its identity."""
         return {id(instruction): i for i, instruction in enumerate(self.instructions)}
 
-    @staticmethod
-    def of(code: CodeType) -> Program:
-        """The program of a code object; disassembled once."""
-        program = _PROGRAMS.get(code)
-        if program is None:
-            program = _PROGRAMS[code] = Program(code, disassemble(code))
-        return program
 
-
-_PROGRAMS: dict[CodeType, Program] = {}
+@once_per_code
+def program_of(code: CodeType) -> Program:
+    """The program of a code object; disassembled once."""
+    return Program(disassemble(code))
 
 
 class Evaluator:
@@ -112,7 +107,7 @@ class Evaluator:
         self.parent = parent
         self.stack: list[VariableTracker] = []
         self.handled: list[VariableTracker] = []
-        self.program = Program.of(code)
+        self.program = program_of(code)
         self.position = 0
         self.line = code.co_firstlineno
         capture.lines.add((code.co_filename, self.line))
@@ -154,13 +149,14 @@ class Evaluator:
 
     def catch(self, error: ObservedError, instruction: Instruction) -> None:
         """Go to the handler of the user's ``try`` or ``with``; without one, leave this frame."""
+        exception = exception_of(self, error)
         handler = instruction.handler
         if handler is None:
             raise error
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(NullVariable())
-        self.push(exception_of(error))
+        self.push(exception)
         self.jump(handler.target)
 
     def jump(self, target: Instruction | None) -> None:

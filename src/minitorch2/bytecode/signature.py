@@ -9,11 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from types import CodeType, FunctionType
 
+from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.names import identifier
-
 
 DISPATCH_FILE = "<minitorch2 dispatch, left out by warnings as importlib._bootstrap is>"
 """The file of generated functions. `warnings.warn(stacklevel=)` does not count frames of files with
@@ -35,7 +34,7 @@ class Signature:
     call: str
 
 
-@cache
+@once_per_code
 def signature_of(code: CodeType) -> Signature:
     """The signature of a function's code."""
     star, double = (

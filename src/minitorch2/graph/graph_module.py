@@ -6,6 +6,7 @@ PyTorch's counterpart is ``torch.fx.GraphModule``; ours is no ``nn.Module``.
 from __future__ import annotations
 
 import linecache
+import weakref
 from collections.abc import Callable
 from itertools import count
 from types import MethodType
@@ -94,4 +95,5 @@ class GraphModule:
         namespace = dict(printed.names)
         exec(compile(printed.text, file, "exec"), namespace)
         forward: Callable[..., Any] = namespace["forward"]
+        weakref.finalize(forward, linecache.cache.pop, file, None).atexit = False
         return forward

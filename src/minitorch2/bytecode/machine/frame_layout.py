@@ -117,13 +117,16 @@ def _copy_frame(
     words: ctypes.Array[ctypes.c_uint64],
     probe: int,
 ) -> list[int]:
-    interpreter = get_interpreter()
+    """The first words of the victim's frame; a tracer's frames would come after it."""
+    interpreter, thread = get_interpreter(), get_thread_state()
     previous = get_frame_evaluator(interpreter)
+    enter_tracing(thread)
     set_frame_evaluator(interpreter, probe)
     try:
         victim(*marks)
     finally:
         set_frame_evaluator(interpreter, previous)
+        leave_tracing(thread)
     return list(words)
 
 

@@ -13,8 +13,14 @@ READS = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 ENDS_LIFE = frozenset({"STORE_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 USES_CELL = frozenset({"LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE"})
 """Storing uses a cell too: another function may have captured it before."""
-READS_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
-"""Functions that can see all variables of their caller: builtins, and those of `sys`, `inspect`."""
+READS_FRAME = frozenset(
+    {
+        *("locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"),
+        *("breakpoint", "set_trace"),
+    }
+)
+"""Functions that can see all variables of their caller: builtins, those of `sys`, `inspect`, and
+debuggers."""
 
 LOADS_BY_NAME = frozenset({"LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"})
 

@@ -20,11 +20,13 @@ CPython calls a METH_FASTCALL function:
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
+import torch
 from llvmlite import ir
 
 from minitorch2.codegen import cache as disk
@@ -63,6 +65,26 @@ class _MethodDef(ctypes.Structure):
 
 
 _KEPT: list[object] = []  # what launchers point to lives as long as the process, as their code does
+_KERNELS: list[ctypes.Array[ctypes.c_int64]] = []
+_forked = False
+
+
+def run_serially() -> None:
+    """Let all kernels, and torch's operators, run on one thread from now on.
+
+    A child of `os.fork` has none of the threads of its parent's OpenMP pool, and would wait for
+    them forever, in a kernel as in any operator of torch.
+    """
+    global _forked
+    _forked = True
+    torch.set_num_threads(1)
+    for kernel in _KERNELS:
+        kernel[3] = 1
+
+
+@cache
+def _survive_forks() -> None:
+    os.register_at_fork(after_in_child=run_serially)
 
 
 def make_launcher(
@@ -79,9 +101,11 @@ def make_launcher(
     The launcher raises TypeError for a wrong number of arguments, and IndexError for an index that
     the kernel has found out of range.
     """
-    kernel = (ctypes.c_int64 * 4)(entry, max(1, grain), arguments, threads)
+    kernel = (ctypes.c_int64 * 4)(entry, max(1, grain), arguments, 1 if _forked else threads)
     method = _MethodDef(name.encode(), _body(), _METH_FASTCALL, None)
-    _KEPT.extend((kernel, method))
+    _KEPT.append(method)
+    _KERNELS.append(kernel)
+    _survive_forks()
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
