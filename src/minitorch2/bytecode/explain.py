@@ -39,6 +39,8 @@ class Explanation:
         breaks: why graphs ended early; `as_is` are functions that ran in Python altogether.
         costs: each line that broke graphs with what that costs, dearest first.
         guards: of all entries, without repeats and without PyTorch's global settings.
+        guard_microseconds: what asking each entry's guards costs, in the order of their making;
+            the settings of PyTorch are asked, too.
         seconds: compile time by phase.
         counts: counters of the layers below: kernels, fallbacks, ...
         stages: the text of every stage.
@@ -59,6 +61,7 @@ class Explanation:
     source: Listing = field(default=Listing(()), repr=False)
     uncaptured: int = 0
     failures: list[str] = field(default_factory=list)
+    guard_microseconds: list[float] = field(default_factory=list)
 
     @property
     def graph_count(self) -> int:
@@ -124,7 +127,8 @@ class Explanation:
         if self.as_is:
             yield f"functions that run in Python: {len(self.as_is)}"
             yield from _numbered(str(cost) for cost in self.costs if not cost.graphs)
-        yield f"guards: {len(self.guards)}"
+        cost = sum(self.guard_microseconds)
+        yield f"guards: {len(self.guards)}, {cost:.1f} microseconds when all entries are asked"
         yield from (f"  {guard}" for guard in self.guards)
         yield "seconds: " + ", ".join(f"{name} {s:.3f}" for name, s in self.seconds.items())
         yield "counts: " + ", ".join(f"{name} {n}" for name, n in sorted(self.counts.items()))
@@ -154,6 +158,7 @@ def explanation_of(region: ExplainedRegion, log: StageLog) -> Explanation:
         source=listing_of(frames, as_is),
         uncaptured=region.outside[None],
         failures=list(region.failures),
+        guard_microseconds=[frame.guards.microseconds for frame in frames],
     )
 
 

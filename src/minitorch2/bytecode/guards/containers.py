@@ -67,6 +67,21 @@ class KeyAbsent(SourceGuard):
 
 
 @dataclass(frozen=True)
+class KeyPresent(SourceGuard):
+    """A dict with this key."""
+
+    KIND = "DICT_CONTAINS"
+    key: Hashable
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        condition = f"{name(self.key)} in {path}"
+        yield Check(f"key {self.key!r}", condition, condition, "present")
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.CONTAINS, self.key, True),)
+
+
+@dataclass(frozen=True)
 class AttributeGuard(SourceGuard):
     """Whether an object has an attribute."""
 

@@ -62,6 +62,7 @@ from minitorch2.bytecode.trackers.functions import (
     UserFunctionVariable,
 )
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.key_guards import KeyGuards
 from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.bytecode.trackers.mapping import (
     DefaultDictVariable,
@@ -279,19 +280,29 @@ def _key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list
     return [LengthMatch(source, len(keys), user_line=capture.line)]
 
 
+def _lazy_key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> KeyGuards | None:
+    """Guards on keys as they are read; None for a dict whose entries are found by position."""
+    keys = tuple(value)
+    return KeyGuards(capture, source, keys) if all(map(_has_literal, keys)) else None
+
+
 def _dict(capture: Capture, value: dict[Any, Any], source: Source) -> VariableTracker:
-    keys = _key_guards(capture, value, source)
-    guards = _guarded(capture, *_type(capture, value, source), *keys)
+    guards = _guarded(capture, *_type(capture, value, source))
+    keys = _lazy_key_guards(capture, value, source)
+    if keys is None:
+        guards |= _guarded(capture, *_key_guards(capture, value, source))
     entries = _entries(capture, value, source)
-    return DictVariable(entries, type(value), source=source, guards=guards)
+    return DictVariable(entries, type(value), keys, source=source, guards=guards)
 
 
 def _default_dict(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    keys = _key_guards(capture, value, source)
-    guards = _guarded(capture, *_type(capture, value, source), *keys)
+    guards = _guarded(capture, *_type(capture, value, source))
+    keys = _lazy_key_guards(capture, value, source)
+    if keys is None:
+        guards |= _guarded(capture, *_key_guards(capture, value, source))
     factory = capture.wrap(value.default_factory, AttributeSource(source, "default_factory"))
     entries = _entries(capture, value, source)
-    return DefaultDictVariable(entries, factory, source=source, guards=guards)
+    return DefaultDictVariable(entries, factory, key_guards=keys, source=source, guards=guards)
 
 
 def _mapping_proxy(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -37,26 +37,60 @@ from minitorch2.bytecode.trackers.sequence import TupleVariable
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.trackers.key_guards import KeyGuards
     from minitorch2.graph.node import Argument
 
 Entry = tuple[VariableTracker, VariableTracker]
 
 
 class DictVariable(ModeledVariable):
-    """A dict of exactly the class `cls`; `entries` maps hash keys to (key, value)."""
+    """A dict of exactly the class `cls`; `entries` maps hash keys to (key, value).
 
-    def __init__(self, entries: Iterable[Entry] = (), cls: type = dict, **options: Any) -> None:
+    Attributes:
+        key_guards: makes guards on what is found out of the keys of a dict from outside; None if
+            nothing is left to find out.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry] = (),
+        cls: type = dict,
+        key_guards: KeyGuards | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
-        self.entries: MutableMapping[Hashable, Entry] = {}
+        self._entries: MutableMapping[Hashable, Entry] = {}
         for key, value in entries:
             hash_key = key.hash_key()
-            known = self.entries.get(hash_key)
-            self.entries[hash_key] = (known[0] if known else key, value)
+            known = self._entries.get(hash_key)
+            self._entries[hash_key] = (known[0] if known else key, value)
         self.cls = cls
+        self.key_guards = key_guards
         self.changes = 0
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(length={len(self.entries)}, source={self.source})"
+        return f"{type(self).__name__}(length={len(self._entries)}, source={self.source})"
+
+    @property
+    def entries(self) -> MutableMapping[Hashable, Entry]:
+        """All entries. Whoever asks relies on all keys."""
+        if self.key_guards is not None:
+            self.guards |= {self.key_guards.rely_on_all()}
+            self.key_guards = None
+        return self._entries
+
+    @entries.setter
+    def entries(self, entries: MutableMapping[Hashable, Entry]) -> None:
+        self._entries = entries
+
+    def has_key(self, key: VariableTracker) -> bool:
+        """Whether there is such a key. The program relies on that, but not on the other keys."""
+        hash_key = key.hash_key()
+        if self.key_guards is None or not isinstance(key, ConstantVariable):
+            return hash_key in self.entries
+        present = hash_key in self._entries
+        self.guards |= {self.key_guards.rely_on(key.value, present)}
+        return present
 
     def python_type(self) -> type:
         return self.cls
@@ -97,11 +131,12 @@ class DictVariable(ModeledVariable):
     def lookup(self, key: VariableTracker) -> VariableTracker | None:
         """The value of a key, no longer lazy; None if there is no such key."""
         hash_key = key.hash_key()
-        entry = self.entries.get(hash_key)
+        entry = self._entries.get(hash_key)
         if entry is None:
+            self.has_key(key)
             return None
-        value = realize(entry[1])
-        self.entries[hash_key] = (entry[0], value)
+        value = realize(entry[1])  # is guarded by the path that leads through the key
+        self._entries[hash_key] = (entry[0], value)
         return value
 
     def lookup_name(self, name: str) -> VariableTracker | None:
@@ -130,7 +165,7 @@ class DictVariable(ModeledVariable):
         return ConstantVariable(len(self.entries))
 
     def py___contains__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
-        return ConstantVariable(key.hash_key() in self.entries)
+        return ConstantVariable(self.has_key(key))
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
         return DictIterator(self, "keys", iter)
