@@ -72,6 +72,9 @@ class Config:
     cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""
     # Checking
     verify: Annotated[bool, "check the graph before and after each pass"] = False
+    step_residual_code: Annotated[
+        bool, "debuggers and tracebacks show residual code, not the user's lines it stands for"
+    ] = False
 
 
 _TYPES = get_type_hints(Config)

@@ -13,6 +13,7 @@ PyTorch 2 paper, section 3.8.
 from __future__ import annotations
 
 import inspect
+import pdb
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +28,10 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 
-FRAME_READERS = (locals, vars, dir, eval, exec, sys._getframe, inspect.currentframe, super)
+FRAME_READERS = (
+    *(locals, vars, dir, eval, exec, sys._getframe, inspect.currentframe, super),
+    *(breakpoint, pdb.set_trace),
+)
 """Functions that residual code must not call for the user, as they would see residual code."""
 
 Bind = Callable[[Continuation], str]

@@ -30,7 +30,9 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from minitorch2 import config
 from minitorch2.bytecode.compiled_source import compile_function
+from minitorch2.bytecode.generated import keep_source, new_file
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.shared_paths import share_paths
 from minitorch2.bytecode.sources import GlobalSource
@@ -270,7 +272,18 @@ class Residual:
         """
         self._bind_shadowed_builtins()
         free = [*self.code.co_freevars, *self.references.values]
+        if config.current().step_residual_code:
+            return self._compile_as_its_own_file(free)
         return compile_function(self._lines(), free, self.code)
+
+    def _compile_as_its_own_file(self, free: Sequence[str]) -> CodeType:
+        """The same with its own text's lines, which debuggers find in `linecache`."""
+        file = new_file("residual", self.code.co_qualname)
+        stands_for = self.code.replace(co_filename=file, co_firstlineno=1)
+        lines = [(text, number) for number, (text, _) in enumerate(self._lines(), 1)]
+        code = compile_function(lines, free, stands_for)
+        keep_source(code, self.source())
+        return code
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
