@@ -1,4 +1,4 @@
-"""The front door: `compile`, `explain`, `disable`, `reset` and the registry of backends.
+"""The front door: `compile`, `explain`, `reset`, and the options and backends to compile with.
 
 PyTorch 2 paper, section 3.1.
 """
@@ -21,20 +21,27 @@ from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
+from minitorch2.config import list_options
 from minitorch2.disabled import disable
 from minitorch2.errors import ConfigError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
+from minitorch2.stances import set_stance
 
 __all__ = [
     "Explanation",
     "compile",
     "disable",
     "explain",
+    "get_default_backend",
     "list_backends",
+    "list_mode_options",
+    "list_options",
     "lookup_backend",
     "register_backend",
     "reset",
+    "set_default_backend",
+    "set_stance",
 ]
 
 _LOGGER = get_logger(__name__)
@@ -66,6 +73,9 @@ def compile(
     mode: str | None = ...,
     options: Options | None = ...,
     disable: bool = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+    name: str | None = ...,
 ) -> C: ...
 
 
@@ -79,6 +89,9 @@ def compile(
     mode: str | None = ...,
     options: Options | None = ...,
     disable: bool = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+    name: str | None = ...,
 ) -> Callable[[C], C]: ...
 
 
@@ -91,6 +104,9 @@ def compile(
     mode: str | None = None,
     options: Options | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Make a function or module that means the same and runs faster.
 
@@ -102,46 +118,107 @@ def compile(
             same class that shares its parameters, buffers, hooks and submodules.
         fullgraph: a graph break is an error.
         dynamic: sizes are static: each new size is compiled, whatever is given here; True warns.
-        backend: name of a backend, or ``backend(graph_module, example_inputs) -> callable``.
+        backend: name of a backend, or ``backend(graph_module, example_inputs) -> callable``;
+            without it the one of `set_default_backend`.
         mode: a name from `MODES` for a set of options; not together with `options`. So far all
             modes compile alike, and those that ask for more than ``"default"`` warn of it.
         options: options of `minitorch2.config` for this function only.
         disable: return `model` as it is.
+        recompile_limit: how many entries one function may have, see the option of this name.
+        isolate_recompiles: used as a decorator, each function that it decorates has entries of its
+            own and counts them alone. Otherwise those made from one ``def`` share them. Different
+            calls of `compile` never do.
+        name: stands before the function's name in warnings, errors and logs.
 
     Raises:
         ConfigError: an unknown mode or option (the message names the nearest), or both given.
         BackendError: an unknown backend.
-        GraphBreakError: at a call, if `fullgraph` and the function cannot be one graph.
+        GraphBreakError: at a call, if `fullgraph` and the function cannot be one graph, or has
+            reached `recompile_limit`.
     """
-    chosen = _options(mode, options, fullgraph, dynamic)
+    chosen = _options(mode, options, fullgraph, dynamic, recompile_limit)
     if disable or config.current().disable:
         return (lambda given: given) if model is None else model
     _caution_of(chosen)
-    region = Region(_backend(backend), fullgraph=bool(chosen["fullgraph"]), options=chosen)
-    if model is None:
-        return lambda given: _compiled(given, region)
-    return _compiled(model, region)
+    with config.patch(**chosen):
+        to_use = _backend(backend)
+
+    def region() -> Region:
+        return Region(to_use, bool(chosen["fullgraph"]), chosen, name or "")
+
+    if model is not None:
+        return _compiled(model, region())
+    shared = region()
+    return lambda given: _compiled(given, region() if isolate_recompiles else shared)
+
+
+_default: BackendChoice = None
+
+
+def set_default_backend(backend: BackendChoice) -> None:
+    """Set the backend that `compile` uses where it is given none; acts on the whole process.
+
+    Args:
+        backend: a name or a callable; None for the option ``backend``, which the environment
+            variable `MINITORCH2_BACKEND` sets, or else for the one that fits the tensors.
+
+    Raises:
+        BackendError: an unknown backend.
+    """
+    global _default
+    if backend is not None:
+        lookup_backend(backend)
+    _default = backend
+
+
+def get_default_backend() -> BackendChoice:
+    """The backend that `compile` uses where it is given none; None for ``"triton"`` where tensors
+    are on a GPU and ``"numba"`` elsewhere.
+    """
+    return _default or config.current().backend or None
 
 
 def _backend(chosen: BackendChoice) -> Backend:
     """The backend to use; without a choice, the one that fits the inputs of each graph."""
-    return _default_backend if chosen is None else lookup_backend(chosen)
+    chosen = chosen or get_default_backend()
+    return _fitting_backend if chosen is None else lookup_backend(chosen)
 
 
-def _default_backend(module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+def _fitting_backend(module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     return lookup_backend(default_backend(inputs))(module, inputs)
 
 
+def list_mode_options(mode: str | None = None) -> dict[str, Any]:
+    """The options that a mode stands for; without an argument those of all modes, by mode.
+
+    Raises:
+        ConfigError: there is no such mode (the message names the nearest).
+    """
+    if mode is None:
+        return {name: dict(options) for name, options in MODES.items()}
+    return dict(MODES[_known_mode(mode)])
+
+
 def _options(
-    mode: str | None, options: Options | None, fullgraph: bool, dynamic: bool | None
+    mode: str | None,
+    options: Options | None,
+    fullgraph: bool,
+    dynamic: bool | None,
+    recompile_limit: int | None = None,
 ) -> dict[str, config.Value]:
     """The options in force while compiling."""
     if mode is not None and options is not None:
-        raise ConfigError("mode and options exclude each other", code="mode-and-options")
+        raise ConfigError(
+            "mode and options exclude each other",
+            code="mode-and-options",
+            fix=f"add the options of the mode to yours: {dict(MODES[_known_mode(mode)])}",
+        )
     chosen = dict(MODES[_known_mode(mode or "default")] if options is None else options)
     current = config.current()
     chosen["fullgraph"] = fullgraph or current.fullgraph
     chosen["dynamic"] = current.dynamic if dynamic is None else dynamic
+    if recompile_limit is not None:
+        chosen["recompile_limit"] = recompile_limit
     with config.patch(**chosen):
         return chosen
 

@@ -22,10 +22,14 @@ def caution(logger: logging.Logger, message: str) -> None:
 
 
 def _stacklevel_of_user() -> int:
-    """How many frames above `caution` the nearest line is that is not ours or PyTorch's."""
+    """How many frames above `caution` the nearest line is that is not ours or PyTorch's.
+
+    Frames of dispatching functions do not count: `warnings` leaves them out itself.
+    """
     level, frame = 1, sys._getframe(1)
     while _is_inside(frame) and frame.f_back is not None:
-        level, frame = level + 1, frame.f_back
+        frame = frame.f_back
+        level += "importlib" not in frame.f_code.co_filename
     return level
 
 

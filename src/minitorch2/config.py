@@ -45,7 +45,13 @@ class Config:
     dynamic: Annotated[
         bool | None, "sizes are static: each new size is compiled; True only warns of that"
     ] = None
+    backend: Annotated[
+        str, "backend where compile() is given none; empty = triton on a GPU, numba elsewhere"
+    ] = ""
     recompile_limit: Annotated[int, "compiled entries per function; then it runs eagerly"] = 8
+    accumulated_recompile_limit: Annotated[
+        int, "entries behind the first of their function, of all functions that one compile() met"
+    ] = 256
     suppress_errors: Annotated[
         bool, "an internal error while capturing is logged and the function runs in Python"
     ] = True

@@ -123,6 +123,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         frozenset(capture.lines),
         tuple(capture.entered.values()),
         compile_id(),
+        values,
     )
     report_compiled(compiled)
     return compiled

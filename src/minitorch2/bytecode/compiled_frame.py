@@ -81,6 +81,12 @@ class CompiledFrame:
     guard_references: Mapping[str, object] = field(default_factory=dict)
     forced_backend: object = None
 
+    @property
+    def operators(self) -> int:
+        """How many operations its graph holds."""
+        nodes = () if self.graph is None else self.graph.graph.nodes
+        return sum(node.op.startswith("call") for node in nodes)
+
     def bind(self, function: FunctionType) -> BoundEntry:
         """The guard and the residual function with the globals and cells of a function object."""
         code = function.__code__

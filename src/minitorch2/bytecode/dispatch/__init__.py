@@ -14,6 +14,7 @@ One lock for compiling, none for running. PyTorch 2 paper, section 3.2.
 from __future__ import annotations
 
 from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, original_of
-from minitorch2.bytecode.dispatch.region import Region, reset_regions
+from minitorch2.bytecode.dispatch.region import Region, reset_regions, take_stance
+from minitorch2.bytecode.dispatch.stance import Stance
 
-__all__ = ["Dispatcher", "Region", "original_of", "reset_regions"]
+__all__ = ["Dispatcher", "Region", "Stance", "original_of", "reset_regions", "take_stance"]

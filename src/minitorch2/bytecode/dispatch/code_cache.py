@@ -23,6 +23,7 @@ class CodeCache:
         compiled: its entries, in the order in which they are tried.
         as_is: why its frames run in Python as they are; None while they are captured.
         varying: its parameters that change too often to be constants.
+        was_called: whether a call has needed to be compiled before, for some stances.
     """
 
     def __init__(self, code: CodeType) -> None:
@@ -30,6 +31,7 @@ class CodeCache:
         self.compiled: list[CompiledFrame] = []
         self.as_is: GraphBreak | None = None
         self.varying: set[Source] = set()
+        self.was_called = False
         self.shared: dict[int, Dispatcher] = {}
         self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from minitorch2 import config
-from minitorch2.bytecode.compile_frame import UserProgramError, graph_break_error
+from minitorch2.bytecode.compile_frame import Backend, UserProgramError, graph_break_error
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
+from minitorch2.bytecode.dispatch import stance
 from minitorch2.bytecode.dispatch.code_cache import first_line
+from minitorch2.bytecode.dispatch.stance import shown_entries
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.machine import frame_hook
@@ -23,7 +24,7 @@ from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.cautions import caution
 from minitorch2.controls import Disabled
-from minitorch2.errors import GraphBreakError
+from minitorch2.errors import GraphBreakError, RecompileError
 from minitorch2.logs import get_logger
 
 if TYPE_CHECKING:
@@ -62,22 +63,25 @@ class Dispatcher:
         self.function = function
         self.cache = region.cache_of(function.__code__)
         self.entries: list[Entry] = []
-        self._bound: dict[int, Entry] = {}
         with COMPILING:
-            for compiled in self.cache.compiled:
-                self.add(compiled)
+            self._bound = {id(entry): entry.bind(function) for entry in self.cache.compiled}
+            self.show_entries()
             self.cache.dispatchers.add(self)
 
     def add(self, compiled: CompiledFrame) -> None:
         """Try one more entry."""
-        bound = compiled.bind(self.function)
-        self._bound[id(compiled)] = (bound.check, bound.run)
-        self.entries.append(self._bound[id(compiled)])
+        self._bound[id(compiled)] = compiled.bind(self.function)
+        self.show_entries()
 
     def drop(self, compiled: CompiledFrame) -> None:
         """Forget an entry."""
-        entry = self._bound.pop(id(compiled), None)
-        self.entries[:] = [other for other in self.entries if other is not entry]
+        self._bound.pop(id(compiled), None)
+        self.show_entries()
+
+    def show_entries(self) -> None:
+        """Let calls try the entries that the stance of the process allows."""
+        bound = self._bound.values()
+        self.entries[:] = shown_entries(bound, self.function, lambda: self.call_original)
 
     def find(self, values: tuple[object, ...]) -> Run | None:
         """The residual function of the first entry whose guards hold."""
@@ -89,8 +93,9 @@ class Dispatcher:
 
     @property
     def name(self) -> str:
-        """The function's qualified name."""
-        return self.function.__qualname__
+        """The function's qualified name, behind the name of its region if it has one."""
+        prefix = f"{self.region.name}: " if self.region.name else ""
+        return prefix + self.function.__qualname__
 
     def __call__(self, *values: object) -> object:
         """Call with the values of all parameters, positionally; follow tail calls to their end."""
@@ -138,15 +143,41 @@ class Dispatcher:
             return self.find(values) or self._compile(values)
 
     def _compile(self, values: tuple[object, ...]) -> Run | None:
-        if len(self.cache.compiled) >= config.current().recompile_limit:
-            self._reach_limit(values)
+        now, is_first = stance.current(), not self.cache.was_called
+        self.cache.was_called = True
+        if now.name == "eager_on_recompile":
+            return None
+        if now.name == "fail_on_recompile":
+            raise self._recompile_error(values)
+        if is_first and now.name in stance.FIRST_CALL_DIFFERS:
+            return self._first_run(values, now.first_backend)
+        limit = self.region.exceeded_limit(self.cache)
+        if limit is not None:
+            self._reach_limit(values, limit)
             return None
         self._note_varying(values)
         compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
         if compiled is None:
             return None
+        compiled = replace(compiled, forced_backend=now.backend)
         self.cache.add(compiled)
-        return self._bound[id(compiled)][1]
+        return self._bound[id(compiled)].run
+
+    def _recompile_error(self, values: tuple[object, ...]) -> RecompileError:
+        failures = [f"entry {i}: {failure}" for i, failure in enumerate(self.failures(values))]
+        return RecompileError(
+            "\n".join([f"a call of {self.name} needs to be compiled", *failures]),
+            fix="compile it with the default stance before, or make the guard hold",
+            user_line=first_line(self.cache.code),
+        )
+
+    def _first_run(self, values: tuple[object, ...], backend: Backend | None) -> Run | None:
+        """An entry for this call only, by another backend; without one it runs in Python."""
+        if backend is None:
+            return self.call_uncaptured
+        with stance.compiling_with(backend):
+            compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
+        return None if compiled is None else compiled.bind(self.function).run
 
     def _note_varying(self, values: tuple[object, ...]) -> None:
         """Stop taking a number or string for a constant whose guard fails.
@@ -154,7 +185,7 @@ class Dispatcher:
         Floats are rarely the same again; integers and strings get a few tries, as they are often
         sizes or modes, for which separate graphs are better.
         """
-        patience = config.current().recompile_limit // 2
+        patience = self.region.settings().recompile_limit // 2
         for failure in self.failures(values):
             guard = failure.guard
             if not isinstance(guard, ConstantMatch) or not isinstance(guard.source, LocalSource):
@@ -162,17 +193,27 @@ class Dispatcher:
             if guard.cls is float or len(self.cache.compiled) >= patience:
                 self.cache.varying.add(guard.source)
 
-    def _reach_limit(self, values: tuple[object, ...]) -> None:
-        """Stop compiling the function; say so once."""
+    def _reach_limit(self, values: tuple[object, ...], limit: str) -> None:
+        """Stop compiling the function; say so once, with what that costs."""
         failures = self.failures(values)
         reason = str(failures[-1]) if failures else "unknown"
         times = len(self.cache.compiled)
         cause = f"{self.name} was compiled {times} times; the last guard that failed: {reason}"
-        fix = "make that value stay the same, pass it as a tensor, or raise recompile_limit"
+        fix = f"make that value stay the same, pass it as a tensor, or raise {limit}"
         if self.region.fullgraph:
-            raise GraphBreakError(cause, code="recompile-limit", fix=fix)
+            where = first_line(self.cache.code)
+            raise GraphBreakError(cause, code="recompile-limit", fix=fix, user_line=where)
         self.cache.as_is = GraphBreak("recompile-limit", cause, fix, first_line(self.cache.code))
-        caution(_LOGGER, f"{cause}. From now on it runs without compilation. Fix: {fix}")
+        caution(_LOGGER, f"{cause}. {self._cost_of_limit()} Fix: {fix}")
+
+    def _cost_of_limit(self) -> str:
+        """What it costs that no more entries are compiled."""
+        counts = [entry.operators for entry in self.cache.compiled]
+        most = max(counts, default=0)
+        return (
+            f"A call that none of the {len(counts)} versions serves runs in Python from now on: "
+            f"{most} operators one by one, after {len(counts)} guards have failed."
+        )
 
     def failures(self, values: tuple[object, ...]) -> list[GuardFailure]:
         """For each entry, the first guard that fails for these arguments."""
@@ -187,6 +228,11 @@ class Dispatcher:
         names = ", ".join(signature.names)
         text = f"def call({names}): return _minitorch2_function({signature.call})"
         return generate_function(text, {"_minitorch2_function": self.function})
+
+    def call_uncaptured(self, *values: object) -> object:
+        """Call the user's function as it is, with all that it calls."""
+        with frame_hook.disabled():
+            return self.call_original(*values)
 
     def as_function(self) -> FunctionType:
         """A function with the parameters and defaults of the user's that dispatches its calls."""

@@ -24,6 +24,7 @@ from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
 from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.dispatch.code_cache import CodeCache, first_line
 from minitorch2.bytecode.dispatch.dispatcher import COMPILING, Dispatcher, Run
+from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_current
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.skip_files import is_skipped_file
@@ -67,8 +68,10 @@ class Region:
         backend: Backend,
         fullgraph: bool = False,
         options: Mapping[str, config.Value] | None = None,
+        name: str = "",
     ) -> None:
         self.backend = backend
+        self.name = name
         self.fullgraph = fullgraph
         self.options = dict(options or {})
         self.caches: dict[int, CodeCache] = {}
@@ -82,7 +85,7 @@ class Region:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Region, (self.backend, self.fullgraph, self.options)
+        return Region, (self.backend, self.fullgraph, self.options, self.name)
 
     def reset(self) -> None:
         """Forget all entries; functions that ran as they are get another try."""
@@ -90,6 +93,29 @@ class Region:
             for compiled in cache.compiled:
                 cache.drop(compiled)
             cache.as_is = None
+            cache.varying.clear()
+            cache.was_called = False
+
+    def settings(self) -> config.Config:
+        """The options in force here for what this region compiles."""
+        with config.patch(**self.options) as options:
+            return options
+
+    def exceeded_limit(self, cache: CodeCache) -> str | None:
+        """The option that forbids one more entry for a code object."""
+        options = self.settings()
+        if len(cache.compiled) >= options.recompile_limit:
+            return "recompile_limit"
+        recompiled = sum(max(len(each.compiled) - 1, 0) for each in list(self.caches.values()))
+        if cache.compiled and recompiled >= options.accumulated_recompile_limit:
+            return "accumulated_recompile_limit"
+        return None
+
+    def show_entries(self) -> None:
+        """Let all dispatchers show what the stance of the process allows."""
+        for cache in list(self.caches.values()):
+            for dispatcher in list(cache.dispatchers):
+                dispatcher.show_entries()
 
     # What residual code needs --------------------------------------------------------------------
 
@@ -103,8 +129,9 @@ class Region:
         Raises:
             BackendError: the backend failed.
         """
+        backend = forced_backend() or self.backend
         try:
-            return self.backend(module, inputs)
+            return backend(module, inputs)
         except MinitorchError:
             raise
         except Exception as error:
@@ -163,13 +190,8 @@ class Region:
 
     def _left_to_python(self, function: FunctionType, values: tuple[object, ...]) -> Answer:
         """Run a disabled function, with all that it calls, as it is."""
-        call = Dispatcher(self, function).call_original
-
-        def answer() -> object:
-            with frame_hook.disabled():
-                return call(*values)
-
-        return answer
+        call = Dispatcher(self, function).call_uncaptured
+        return lambda: call(*values)
 
     def _dispatcher_of(self, function: FunctionType) -> Dispatcher:
         """One dispatcher for all functions of one code and module; a new one for each closure."""
@@ -226,3 +248,12 @@ def reset_regions() -> None:
     with COMPILING:
         for region in list(_REGIONS):
             region.reset()
+
+
+def take_stance(stance: Stance) -> Stance:
+    """Let all compiled functions of the process take a stance; the one before."""
+    with COMPILING:
+        previous = replace_current(stance)
+        for region in list(_REGIONS):
+            region.show_entries()
+    return previous

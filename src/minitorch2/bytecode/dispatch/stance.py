@@ -1,0 +1,129 @@
+"""What compiled functions do when they are called, changed for the whole process at once.
+
+    stance ::= default
+            |  force_eager             every call runs the user's function
+            |  eager_on_recompile      a call that no entry serves runs the user's function
+            |  fail_on_recompile       such a call is an error
+            |  eager_then_compile      the first call of a function runs in Python
+            |  aot_eager_then_compile  the first call runs operators one by one, as backward does
+
+A dispatcher walks a list of entries. A stance is what that list shows and what happens behind its
+end: the default one costs a call nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode.compiled_frame import BoundEntry, canonical
+from minitorch2.bytecode.guards.guard_function import compile_guards
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.compile_frame import Backend
+
+NAMES = (
+    "default",
+    "force_eager",
+    "eager_on_recompile",
+    "fail_on_recompile",
+    "eager_then_compile",
+    "aot_eager_then_compile",
+)
+
+FIRST_CALL_DIFFERS = ("eager_then_compile", "aot_eager_then_compile")
+"""Stances in which the first call of a function is not compiled for good."""
+
+
+@dataclass(frozen=True)
+class Stance:
+    """A stance and its refinements.
+
+    Attributes:
+        name: one of `NAMES`.
+        skip_guards: look only at guards in which entries differ.
+        backend: compiles in place of every region's own backend; only its entries are used.
+        first_backend: compiles for the first call only; without it that call runs in Python.
+    """
+
+    name: str = "default"
+    skip_guards: bool = False
+    backend: Backend | None = None
+    first_backend: Backend | None = None
+
+
+_current = Stance()
+
+
+def current() -> Stance:
+    """The stance of the process."""
+    return _current
+
+
+def replace_current(stance: Stance) -> Stance:
+    """Take another stance; the previous one. Dispatchers must show their entries anew."""
+    global _current
+    previous, _current = _current, stance
+    return previous
+
+
+_BACKEND: ContextVar[Backend | None] = ContextVar("backend", default=None)
+
+
+@contextmanager
+def compiling_with(backend: Backend | None) -> Iterator[None]:
+    """Compile with this backend inside the block."""
+    token = _BACKEND.set(backend)
+    try:
+        yield
+    finally:
+        _BACKEND.reset(token)
+
+
+def forced_backend() -> Backend | None:
+    """The backend that compiles here in place of a region's own; None for that one."""
+    return _BACKEND.get() or _current.backend
+
+
+# What a dispatcher shows --------------------------------------------------------------------------
+
+Run = Callable[..., Any]
+Entry = tuple[Callable[..., bool], Run]
+
+
+def shown_entries(
+    bound: Collection[BoundEntry], function: FunctionType, call_original: Callable[[], Run]
+) -> list[Entry]:
+    """The entries that calls of a function try now.
+
+    Args:
+        bound: all that there are.
+        function: the user's function.
+        call_original: gives what calls it with all its parameters positionally.
+    """
+    if _current.name == "force_eager":
+        return [(_always, call_original())]
+    entries = [entry for entry in bound if entry.compiled.forced_backend is _current.backend]
+    if _current.skip_guards:
+        return _differing(entries, function)
+    return [(entry.check, entry.run) for entry in entries]
+
+
+def _always(*values: object) -> bool:
+    return True
+
+
+def _differing(entries: list[BoundEntry], function: FunctionType) -> list[Entry]:
+    """Entries that check nothing but the guards which not all of them have."""
+    sets = [set(entry.compiled.guards.guards) for entry in entries]
+    common = set.intersection(*sets) if sets else set()
+    shown: list[Entry] = []
+    for entry in entries:
+        guards = [guard for guard in entry.compiled.guards.guards if guard not in common]
+        checks = compile_guards(guards, canonical(function), entry.compiled.guard_references)
+        shown.append((checks.check, entry.run))
+    return shown
