@@ -104,8 +104,8 @@ MUTANTS = (
     ),
     Mutant(
         "guards",
-        "floats are compared by ==, so 0.0 and -0.0 are one",
-        Edit(values._is_plain, "return value != 0 and not math.isnan(value)", "return True"),
+        "the values of numbers and strings are not guarded",
+        Edit(values.ConstantMatch.tests, "(Test(Op.EQUAL, self.value),)", "()"),
         test_guards.test_calls_in_changing_worlds_match_python,
     ),
     Mutant(

@@ -18,6 +18,8 @@ from typing import Any, cast
 
 from minitorch2.bytecode.generated import GUARDS
 from minitorch2.bytecode.guards.guard import Address, Guard, Test
+from minitorch2.bytecode.guards.relations import DistinctStorages
+from minitorch2.bytecode.guards.tensors import TensorMatch
 from minitorch2.bytecode.guards.values import TypeMatch
 from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
 from minitorch2.bytecode.sources import (
@@ -87,6 +89,7 @@ def parameters_of(code: CodeType) -> tuple[str, ...]:
 class _Writer:
     code: CodeType
     references: Mapping[str, object]
+    _tensors: set[Source] = field(default_factory=set)
     _plain: set[Source] = field(default_factory=set)
     _values: dict[Source, int] = field(default_factory=dict)
     _cells: dict[str, int] = field(default_factory=dict)
@@ -103,11 +106,15 @@ class _Writer:
     def add(self, guard: Guard) -> None:
         values = [self.value(source) for source in guard.sources()]
         tests = guard.tests()
+        if isinstance(guard, DistinctStorages) and not self._tensors.issuperset(guard.members):
+            tests = None  # the machine would take whatever is there for a tensor
         if tests is None:
             self._program.python(_condition(guard), values)
             return
         for test in tests:
             self._check(test, values)
+        if isinstance(guard, TensorMatch):
+            self._tensors.add(guard.source)
         if isinstance(guard, TypeMatch) and _keeps_own_dict(guard.cls):
             self._plain.add(guard.source)
 
@@ -117,7 +124,7 @@ class _Writer:
             case Op.SAME:
                 program.check(Op.SAME, x, values[1])
             case Op.DISTINCT:
-                program.distinct(values)
+                program.distinct(values, cast("tuple[int, int]", test.operand))
             case Op.WORDS:
                 program.words(x, cast("list[int]", test.operand))
             case Op.LENGTH | Op.TRUTH:

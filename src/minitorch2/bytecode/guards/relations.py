@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
+from minitorch2.bytecode.guards.tensor_layout import tensor_layout
 from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.sources import Source
 
-MOST_PAIRED = 40
+MOST_PAIRED = 200
 """More objects than this are not compared in pairs."""
 
 
@@ -49,7 +50,7 @@ class DistinctObjects(Guard):
         yield Check("distinct", f"{actual} == {len(paths)}", actual, str(len(paths)))
 
     def tests(self) -> Sequence[Test] | None:
-        return (Test(Op.DISTINCT),) if len(self.members) <= MOST_PAIRED else None
+        return (Test(Op.DISTINCT, (0, 0)),) if len(self.members) <= MOST_PAIRED else None
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,12 @@ class DistinctStorages(Guard):
         pointers = ", ".join(f"{path}.untyped_storage()._cdata" for path in paths)
         actual = f"{name(len)}({{{pointers}}})"
         yield Check("distinct storages", f"{actual} == {len(paths)}", actual, str(len(paths)))
+
+    def tests(self) -> Sequence[Test] | None:
+        layout = tensor_layout()
+        if layout is None or len(self.members) > MOST_PAIRED:
+            return None
+        return (Test(Op.DISTINCT, (layout.tensor, layout.storage)),)
 
 
 @dataclass(frozen=True)

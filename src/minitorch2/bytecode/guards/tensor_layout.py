@@ -63,6 +63,7 @@ class TensorLayout:
     Attributes:
         tensor: of the pointer to the C++ tensor, in the Python object.
         ndim, sizes, strides, keys: of words in the C++ tensor.
+        storage: of the pointer to the memory's owner, in the C++ tensor.
         dtype: of the word that holds the dtype, and `dtype_shift` its lowest bit; 16 bits. The
             next 16 bits are the type and the index of the device.
         autograd: of the pointer to the autograd data, in the C++ tensor.
@@ -76,6 +77,7 @@ class TensorLayout:
     sizes: int
     strides: int
     keys: int
+    storage: int
     dtype: int
     dtype_shift: int
     autograd: int
@@ -133,6 +135,7 @@ class TensorLayout:
             == self.dtypes[tensor.dtype]
             and (found[self.dtype // _WORD] >> self.dtype_shift + 16 & 0xFF == 0) == tensor.is_cpu
             and wants == tensor.requires_grad
+            and found[self.storage // _WORD] == tensor.untyped_storage()._cdata
         )
 
 
@@ -208,6 +211,7 @@ def _probe() -> TensorLayout:
         sizes=first,
         strides=_place(words, strides, "strides"),
         keys=_place(words, [torch._C._dispatch_keys(marked).raw_repr()], "dispatch keys"),
+        storage=_place(words, [marked.untyped_storage()._cdata], "storage"),
         dtype=dtype,
         dtype_shift=shift,
         dtypes=dtypes,

@@ -65,7 +65,7 @@ class Op(IntEnum):
     TRUTH = 15  # bool(x) is bool(b)
     STATE = 16  # b() == c
     WORDS = 17  # the words behind x are those of the table at place b of the program
-    DISTINCT = 18  # the c values whose numbers lie at place b are different objects
+    DISTINCT = 18  # c values are different objects, or hold different words; their table is at b
     PYTHON = 19  # b(*values), whose count and numbers lie at place c
     DICT = 20  # load the dict of x's own attributes
     EMPTY = 21  # not x[b]
@@ -383,33 +383,50 @@ flag_answer:
   %flag_is = phi i1 [ false, %flag ], [ %either, %flag_look ]
   %flag_right = icmp eq i1 %flag_is, %wants_flag
   br i1 %flag_right, label %next, label %fail
-op_distinct:
-  %numbers = getelementptr i64, ptr %program, i64 %b
+op_distinct:                            ; table: offset of a pointer or 0, offset, then the numbers
+  %distinct_p = getelementptr i64, ptr %program, i64 %b
+  %holder_offset = load i64, ptr %distinct_p
+  %held_offset_p = getelementptr i64, ptr %distinct_p, i64 1
+  %held_offset = load i64, ptr %held_offset_p
+  %numbers = getelementptr i64, ptr %distinct_p, i64 2
+  %of_objects = icmp eq i64 %holder_offset, 0
   br label %distinct_i
 distinct_i:
   %i = phi i64 [ 0, %op_distinct ], [ %i_next, %distinct_j ]
   %i_more = icmp ult i64 %i, %c
   br i1 %i_more, label %distinct_one, label %next
 distinct_one:
+  %i_next = add i64 %i, 1
   %i_number_p = getelementptr i64, ptr %numbers, i64 %i
   %i_number = load i64, ptr %i_number_p
   %i_value_p = getelementptr ptr, ptr %values, i64 %i_number
   %i_value = load ptr, ptr %i_value_p
-  %i_next = add i64 %i, 1
+  br i1 %of_objects, label %distinct_have, label %distinct_held
+distinct_held:
+  %holder_p = getelementptr i8, ptr %i_value, i64 %holder_offset
+  %holder = load ptr, ptr %holder_p
+  %has_holder = icmp ne ptr %holder, null
+  br i1 %has_holder, label %distinct_read, label %fail
+distinct_read:
+  %held_p = getelementptr i8, ptr %holder, i64 %held_offset
+  %held = load ptr, ptr %held_p
+  br label %distinct_have
+distinct_have:
+  %mine = phi ptr [ %i_value, %distinct_one ], [ %held, %distinct_read ]
+  %mine_p = getelementptr ptr, ptr %operands, i64 %i
+  store ptr %mine, ptr %mine_p
   br label %distinct_j
 distinct_j:
-  %j = phi i64 [ 0, %distinct_one ], [ %j_next, %distinct_other ]
+  %j = phi i64 [ 0, %distinct_have ], [ %j_next, %distinct_other ]
   %j_more = icmp ult i64 %j, %i
   br i1 %j_more, label %distinct_two, label %distinct_i
 distinct_two:
-  %j_number_p = getelementptr i64, ptr %numbers, i64 %j
-  %j_number = load i64, ptr %j_number_p
-  %j_value_p = getelementptr ptr, ptr %values, i64 %j_number
-  %j_value = load ptr, ptr %j_value_p
-  %alike = icmp eq ptr %i_value, %j_value
+  %other_one_p = getelementptr ptr, ptr %operands, i64 %j
+  %other_one = load ptr, ptr %other_one_p
+  %j_next = add i64 %j, 1
+  %alike = icmp eq ptr %mine, %other_one
   br i1 %alike, label %fail, label %distinct_other
 distinct_other:
-  %j_next = add i64 %j, 1
   br label %distinct_j
 op_python:
   %list = getelementptr i64, ptr %program, i64 %c
@@ -582,10 +599,15 @@ class ProgramWriter:
         self._instructions.append([Op.WORDS, a, 0, 0])
         self._refer(2, table)
 
-    def distinct(self, values: Sequence[int]) -> None:
-        """Write a check that values are different objects."""
+    def distinct(self, values: Sequence[int], offsets: tuple[int, int] = (0, 0)) -> None:
+        """Write a check that values are different objects.
+
+        With offsets, the words must differ that lie at the second offset behind the pointer that
+        lies at the first offset of each object.
+        """
         self._instructions.append([Op.DISTINCT, 0, 0, len(values)])
-        self._refer(2, values)
+        self._widest = max(self._widest, len(values))
+        self._refer(2, (*offsets, *values))
 
     def python(self, function: Callable[..., object], values: Sequence[int]) -> None:
         """Write a check by a Python function of some values."""
