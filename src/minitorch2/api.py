@@ -117,7 +117,9 @@ def compile(
             function gives a function of the same name and signature; a module gives a module of the
             same class that shares its parameters, buffers, hooks and submodules.
         fullgraph: a graph break is an error.
-        dynamic: sizes are static: each new size is compiled, whatever is given here; True warns.
+        dynamic: whether one compilation serves many sizes. True: all sizes of inputs are symbols
+            from the start; False: each size is compiled; None: the sizes that change become
+            symbols when they do.
         backend: name of a backend, or ``backend(graph_module, example_inputs) -> callable``;
             without it the one of `set_default_backend`.
         mode: a name from `MODES` for a set of options; not together with `options`. So far all
@@ -225,8 +227,6 @@ def _options(
 
 def _caution_of(chosen: dict[str, config.Value]) -> None:
     """Say which of the options that were asked for are not heeded."""
-    if chosen["dynamic"]:
-        caution(_LOGGER, "dynamic=True: sizes are static all the same; each new size is compiled")
     with config.patch(**chosen) as options:
         idle = [name for name in WITHOUT_EFFECT if getattr(options, name)]
     if idle:

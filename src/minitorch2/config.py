@@ -43,11 +43,12 @@ class Config:
     disable: Annotated[bool, "compile() returns its argument unchanged"] = False
     fullgraph: Annotated[bool, "a graph break is an error"] = False
     dynamic: Annotated[
-        bool | None, "sizes are static: each new size is compiled; True only warns of that"
+        bool | None, "sizes are symbols: True all, False none, None those that have changed"
     ] = None
     backend: Annotated[
         str, "backend where compile() is given none; empty = triton on a GPU, numba elsewhere"
     ] = ""
+    duck_shapes: Annotated[bool, "sizes that are equal while compiling share a symbol"] = True
     recompile_limit: Annotated[int, "compiled entries per function; then it runs eagerly"] = 8
     accumulated_recompile_limit: Annotated[
         int, "entries behind the first of their function, of all functions that one compile() met"

@@ -66,6 +66,12 @@ class UnsupportedError(MinitorchError):
     user_stack: tuple[object, ...] = ()
 
 
+class DynamicSizeError(MinitorchError):
+    """A size that the user marked as dynamic was specialised; the cause tells the chain."""
+
+    default_code = "specialised-size"
+
+
 class GraphBreakError(MinitorchError):
     """A graph break happened although `fullgraph=True` asked for one graph."""
 

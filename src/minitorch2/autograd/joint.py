@@ -48,6 +48,7 @@ from minitorch2.graph.passes import (
     simplify_views,
 )
 from minitorch2.graph.symbols import ShapeEnv, free_symbols, numbers_of
+from minitorch2.graph.symbols.expression import SYMBOLIC
 
 aten = torch.ops.aten
 
@@ -328,7 +329,7 @@ class _ProgramTracer:
 def _fake_input(converter: FakeConverter, node: Node, example: Any) -> Any:
     """The fake of an example input: the capture's own where that has symbolic sizes."""
     captured = node.meta.get("val")
-    if isinstance(captured, torch.SymInt) or _is_symbolic(captured):
+    if isinstance(captured, SYMBOLIC) or _is_symbolic(captured):
         return fake_like(captured) if isinstance(captured, FakeTensor) else captured
     if isinstance(example, FakeTensor):
         return fake_like(example)

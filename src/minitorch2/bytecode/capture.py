@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+import sympy
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 
 from minitorch2.bytecode.fake_call import (
     ENTER_AUTOCAST,
@@ -31,17 +33,21 @@ from minitorch2.bytecode.guards import (
 from minitorch2.bytecode.names import identifier
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.side_effects import SideEffects
+from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
 from minitorch2.bytecode.sources import AttributeSource, LocalSource, ReferenceSource, Source
 from minitorch2.bytecode.trackers import build
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.cell import CellVariable
 from minitorch2.bytecode.trackers.constant import ConstantVariable
+from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
+from minitorch2.bytecode.trackers.symbolic import from_number
 from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
 from minitorch2.graph.graph import Graph
-from minitorch2.graph.node import Node, SourceLine, map_nodes
+from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
+from minitorch2.graph.symbols import numbers_of
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -56,12 +62,14 @@ class Frame:
         values: value of each parameter by name, ``*args`` as a tuple and ``**kwargs`` as a dict.
         varying: numbers and strings that change from call to call, so are not taken for constants.
         constants: results of functions that are called while capturing, by function and arguments.
+        sizes: the sizes and numbers with which the code was compiled before.
     """
 
     function: FunctionType
     values: Mapping[str, object]
     varying: frozenset[Source] = frozenset()
     constants: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
+    sizes: SizeHistory = field(default_factory=SizeHistory)
 
     @property
     def code(self) -> CodeType:
@@ -76,10 +84,10 @@ class Frame:
 
 @dataclass
 class GraphInput:
-    """A placeholder, the real tensor seen while capturing, and where to load it from."""
+    """A placeholder, the real tensor (or number) seen while capturing, and where to load it."""
 
     node: Node
-    value: torch.Tensor
+    value: Any
     source: Source
     tracker: VariableTracker
 
@@ -90,7 +98,8 @@ class Capture:
 
     Attributes:
         frame: the captured call.
-        graph: the tensor operations.
+        graph: the tensor operations; while a part is recorded apart, those of that part.
+        root: the graph of the whole.
         inputs: the tensors the graph takes, one entry for each tensor object.
         guards: what the captured code relies on, in order of discovery and without repeats.
         references: objects with private names, shared by guards and residual code.
@@ -100,6 +109,7 @@ class Capture:
         autocasts: the regions of `torch.autocast` that the program is in: the node that entered
             each, and its real context manager.
         errors_on_break: whether a graph break is an error, in each block that says so.
+        sizes: the sizes that are symbols, and the guards on them.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
     """
@@ -117,12 +127,18 @@ class Capture:
     lines: set[tuple[str, int]] = field(default_factory=set)
     entered: dict[int, CodeType] = field(default_factory=dict)
     source_lines: dict[tuple[int, int], SourceLine] = field(default_factory=dict)
+    sizes: Sizes = field(init=False)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
     _inputs_by_id: dict[int, GraphInput] = field(default_factory=dict)
     _cells: dict[int, CellVariable] = field(default_factory=dict)
     _alive: list[object] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.root = self.graph
+        self.sizes = Sizes(self.frame.sizes)
+        self.sizes.env.locate = lambda: self.line
 
     # Guards and values ---------------------------------------------------------------------------
 
@@ -176,6 +192,11 @@ class Capture:
             self._by_identity[id(value)] = tracker
         self._alive.append(value)
         return tracker
+
+    def is_in_module(self, source: Source) -> bool:
+        """Whether a value was reached through an `nn.Module`: it belongs to the model."""
+        steps = (self._by_source.get(step) for step in source.path())
+        return any(isinstance(step, ModuleVariable) for step in steps)
 
     def guard_distinct(self, *trackers: VariableTracker) -> None:
         """Rely on it that values from outside are different objects."""
@@ -236,25 +257,34 @@ class Capture:
         value: torch.Tensor,
         source: Source,
         make: Callable[[Node, FakeTensor], VariableTracker],
+        layout: SymbolicLayout | None = None,
     ) -> VariableTracker:
         """Make a tensor an input of the graph; `make` wraps its node and fake value.
 
-        The same tensor reached twice is one input.
+        The same tensor reached twice is one input. With a `layout`, its sizes are symbols.
         """
         known = self._inputs_by_id.get(id(value))
         if known is not None:
             return known.tracker
-        with self.graph.inserting_before(self._successor(source)):
-            node = self.graph.placeholder(_input_name(source))
-        fake = self._fakes.convert(value)
+        with self.root.inserting_before(self._successor(source)):
+            node = self.root.placeholder(_input_name(source))
+        if layout is None:
+            fake = self._fakes.convert(value)
+        else:
+            fake = self._fakes.convert(value, layout.sizes, layout.strides)
         node.meta["val"] = fake
         tracker = make(node, fake)
         entry = GraphInput(node, value, source, tracker)
         self.inputs.append(entry)
-        positions = {node: i for i, node in enumerate(self.graph.placeholders)}
+        positions = {node: i for i, node in enumerate(self.root.placeholders)}
         self.inputs.sort(key=lambda known: positions[known.node])
         self._inputs_by_id[id(value)] = entry
         return tracker
+
+    def input_value(self, tracker: VariableTracker) -> torch.Tensor | None:
+        """The real tensor that an input of the graph was when it was captured."""
+        found = (entry.value for entry in self.inputs if entry.tracker is tracker)
+        return next(found, None)
 
     def _successor(self, source: Source) -> Node | None:
         """The node that a new placeholder precedes: parameters come first, in their own order."""
@@ -265,7 +295,7 @@ class Capture:
         for entry in self.inputs:
             if order.get(entry.source, len(order)) > place:
                 return entry.node
-        return next((node for node in self.graph.nodes if node.op != "placeholder"), None)
+        return next((node for node in self.root.nodes if node.op != "placeholder"), None)
 
     def call_in_graph(
         self,
@@ -287,9 +317,12 @@ class Capture:
         kwargs = kwargs or {}
         node_args = tuple(arg.as_argument() for arg in args)
         node_kwargs = {key: value.as_argument() for key, value in kwargs.items()}
-        call = FakeCall(op, target, _values(node_args), _values(node_kwargs))
+        if any(node.meta.get("inside") for node in nodes_in((*node_args, *node_kwargs.values()))):
+            cause = "a tensor made inside a checkpoint or a custom function is used outside"
+            raise UnsupportedError(cause, code="side-effect-inside")
+        call = FakeCall(op, target, self._values(node_args), self._values(node_kwargs))
         try:
-            value = call.run()
+            value = self._run(call)
         except UnsupportedError:
             raise
         except Exception as error:
@@ -306,6 +339,32 @@ class Capture:
             self.autocasts.pop()
         return self._outcome(node, value, [*args, *kwargs.values()])
 
+    def _values(self, argument: Any) -> Any:
+        values = map_nodes(argument, lambda node: node.meta["val"])
+        return numbers_of(values, self.sizes.env) if self.sizes.env.symbols else values
+
+    def _run(self, call: FakeCall) -> Any:
+        if not self.sizes.env.symbols:
+            return call.run()
+        # Composite operators run in their Python form: their C++ form may ask for plain integers.
+        target = describe_target(call.op, call.target)
+        with self.sizes.env.running(target), enable_python_dispatcher():
+            return call.run()
+
+    def size_inputs(self, wanted: Iterable[sympy.Symbol]) -> None:
+        """Make symbols that no tensor input carries inputs of their own, before the tensors."""
+        first = next(iter(self.graph.nodes), None)
+        for symbol, source in self.sizes.names().items():
+            if symbol not in wanted:
+                continue
+            with self.graph.inserting_before(first):
+                node = self.graph.placeholder(str(symbol))
+            number = node.meta["val"] = self.sizes.env.number_of(symbol)
+            tracker = from_number(number)
+            self.inputs.insert(0, GraphInput(node, self.sizes.env.hint(symbol), source, tracker))
+        positions = {node: i for i, node in enumerate(self.root.placeholders)}
+        self.inputs.sort(key=lambda entry: positions.get(entry.node, -1))
+
     def _outcome(
         self, node: Node, value: object, inputs: Iterable[VariableTracker]
     ) -> VariableTracker:
@@ -318,10 +377,6 @@ class Capture:
         result = build.from_graph(self, node, value)
         result.guards |= guards
         return result
-
-
-def _values(argument: Any) -> Any:
-    return map_nodes(argument, lambda node: node.meta["val"])
 
 
 def _input_name(source: Source) -> str:

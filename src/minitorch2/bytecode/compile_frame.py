@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import sympy
 import torch
 
 from minitorch2 import stages
@@ -33,6 +34,8 @@ from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
+from minitorch2.graph.printer import symbol_sizes
+from minitorch2.graph.symbols import bindings, free_symbols, simplified
 from minitorch2.logs import compile_id, get_logger
 
 _LOGGER = get_logger(__name__)
@@ -105,7 +108,8 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     capture, residual = attempt.evaluator.capture, attempt.residual
     with stages.phase("guards"):
         _LOGGER.debug("step 5 of 8: one guard function for %s", name)
-        guards = [*capture.guards, *global_state_guards()]
+        guards = [*capture.guards, *capture.sizes.all_guards(), *global_state_guards()]
+        capture.sizes.env.frozen = True
         values = capture.references.values
         compiled_guards = compile_guards(guards, canonical(frame.function), values)
         stages.record("guards.py", compiled_guards.source)
@@ -238,9 +242,25 @@ class Attempt:
         for node in reversed(graph.nodes):
             if node.op != "output" and not node.users and not node.meta.get("impure"):
                 graph.erase(node)
+        if self.capture.sizes.env.symbols:
+            self._bind_sizes()
         if all(node.op in ("placeholder", "output") for node in graph.nodes):
             return None, []
         return GraphModule(graph), outputs
+
+    def _bind_sizes(self) -> None:
+        """Sizes in the graph's arguments in their simplest form, and inputs for those that no
+        tensor input carries."""
+        graph, env = self.capture.graph, self.capture.sizes.env
+        wanted: set[sympy.Symbol] = set()
+        for node in graph.nodes:
+            if env.knowledge.version:
+                node.update_args(*simplified((node.args, dict(node.kwargs)), env))
+            wanted |= free_symbols((node.args, dict(node.kwargs)))
+        if wanted:
+            sizes = [pair for node in graph.placeholders for pair in symbol_sizes(node)]
+            carried = {symbol for symbol, _ in bindings(sizes)}
+            self.capture.size_inputs(wanted - carried)
 
     def call_graph(self, name: str, module: GraphModule, outputs: list[Node]) -> None:
         """Compile the graph with the backend and call the result first of all."""

@@ -5,7 +5,7 @@ Grammar::
     source ::= Local(name) | Global(name) | Cell(name)          roots of the captured frame
              | Reference(name)                                  an object held by compiled code
              | Attribute(source, name) | Item(source, key)      one step further
-             | TypeOf(source) | Closure(source, index)
+             | TypeOf(source) | Stride(source, dim) | Closure(source, index)
              | DictKey(source, index) | DictValue(source, index)
 
 One notion serves both users of a source: a guard evaluates the expression before the compiled code
@@ -160,6 +160,16 @@ class ItemSource(StepSource):
 
     def step(self, base: str) -> str:
         return f"{base}[{self.key!r}]"
+
+
+@dataclass(frozen=True, eq=False)
+class StrideSource(StepSource):
+    """``base.stride(dim)``."""
+
+    dim: int
+
+    def step(self, base: str) -> str:
+        return f"{base}.stride({self.dim})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,7 +80,7 @@ def test_break_inside_a_loop_goes_on_in_the_loop():
             print(i)
         return x
 
-    check(f, X, graphs=4, breaks=5)
+    check(f, X, graphs=3, breaks=4)
 
 
 def test_break_inside_nested_loops_and_comprehension():
@@ -103,7 +103,7 @@ def test_while_on_data():
             steps += 1
         return x, steps
 
-    check(f, X, breaks=5)
+    check(f, X, breaks=4)
 
 
 def test_loop_that_breaks_a_thousand_times_neither_nests_nor_compiles_anew():

@@ -8,6 +8,7 @@ from types import CodeType
 from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.bytecode.sizes import SizeHistory
 from minitorch2.bytecode.sources import Source
 from minitorch2.graph.node import SourceLine
 
@@ -24,6 +25,7 @@ class CodeCache:
         as_is: why its frames run in Python as they are; None while they are captured.
         varying: its parameters that change too often to be constants.
         was_called: whether a call has needed to be compiled before, for some stances.
+        sizes: the sizes and numbers with which it was compiled.
     """
 
     def __init__(self, code: CodeType) -> None:
@@ -32,6 +34,7 @@ class CodeCache:
         self.as_is: GraphBreak | None = None
         self.varying: set[Source] = set()
         self.was_called = False
+        self.sizes = SizeHistory()
         self.shared: dict[int, Dispatcher] = {}
         self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
 

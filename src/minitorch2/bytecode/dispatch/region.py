@@ -95,6 +95,7 @@ class Region:
             cache.as_is = None
             cache.varying.clear()
             cache.was_called = False
+            cache.sizes.clear()
 
     def settings(self) -> config.Config:
         """The options in force here for what this region compiles."""
@@ -208,7 +209,8 @@ class Region:
     ) -> CompiledFrame | None:
         """Compile a frame; None (and a note in its cache) if it runs in Python as it is."""
         code = function.__code__
-        frame = Frame(function, dict(zip(code.co_varnames, values, strict=False)), varying)
+        named = dict(zip(code.co_varnames, values, strict=False))
+        frame = Frame(function, named, varying, sizes=self.cache_of(code).sizes)
         try:
             with config.patch(**self.options), stages.phase("other"):
                 return compile_frame(frame, self)

@@ -11,7 +11,8 @@ Grammar::
             | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
             | AttributeGuard(source, name, present) | KeyAbsent(source, key)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
-            | ShapeCondition(expression, symbols)
+            | ShapeCondition(condition, symbols)   a relation between sizes
+            | Contiguous(source)                   the layout of a tensor of varying sizes
             | GradMode(enabled) | GlobalState(state)
             | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
 
@@ -41,8 +42,8 @@ from minitorch2.bytecode.guards.relations import (
     DistinctObjects,
     DistinctStorages,
     SameObject,
-    ShapeCondition,
 )
+from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.guards.tensors import (
     TensorMatch,
     TensorMetadata,
@@ -71,6 +72,7 @@ __all__ = [
     "AutocastDtype",
     "Autocasts",
     "Check",
+    "Contiguous",
     "ConstantMatch",
     "DictKeysMatch",
     "DistinctObjects",

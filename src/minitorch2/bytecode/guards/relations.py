@@ -1,4 +1,4 @@
-"""Guards between values: the same object, distinct objects or memory, conditions on sizes."""
+"""Guards between values: the same object, distinct objects or memory."""
 
 from __future__ import annotations
 
@@ -73,20 +73,3 @@ class DistinctStorages(Guard):
         if layout is None or len(self.members) > MOST_PAIRED:
             return None
         return (Test(Op.DISTINCT, (layout.tensor, layout.storage)),)
-
-
-@dataclass(frozen=True)
-class ShapeCondition(Guard):
-    """A relation between sizes, as Python text over symbols that stand for sources."""
-
-    KIND = "SHAPE_ENV"
-    expression: str
-    symbols: tuple[tuple[str, Source], ...]
-
-    def sources(self) -> tuple[Source, ...]:
-        return tuple(source for _, source in self.symbols)
-
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        bound = ", ".join(symbol for symbol, _ in self.symbols)
-        condition = f"(lambda {bound}: {self.expression})({', '.join(paths)})"
-        yield Check("shape", condition, f"({', '.join(paths)},)", self.expression)

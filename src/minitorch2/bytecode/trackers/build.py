@@ -81,7 +81,7 @@ from minitorch2.bytecode.trackers.sequence import (
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.set import SetVariable
-from minitorch2.bytecode.trackers.symbolic import from_number
+from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_function import TorchVariable, is_torch_function
 
@@ -101,6 +101,8 @@ TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 def build(capture: Capture, value: object, source: Source) -> VariableTracker:
     """The tracker of a value that `source` loads, with the guards it relies on."""
     if is_constant_value(value):
+        if type(value) is int and (number := _symbolic_int(capture, value, source)) is not None:
+            return number
         return ConstantVariable(value, source=source, guards=_constant(capture, value, source))
     builder = _BY_TYPE.get(type(value)) or _by_class(value)
     mark = control_rules.mark_of(value)
@@ -163,14 +165,27 @@ def _tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTr
         unsupported("tensor-subclass", f"the tensor subclass {type(value).__name__}")
     if value.layout is not torch.strided or value.is_quantized:
         unsupported("tensor-layout", f"a tensor of layout {value.layout}")
-    metadata = TensorMetadata.of(value)
+    is_weight = type(value) is not torch.Tensor or capture.is_in_module(source)
+    layout = capture.sizes.of_tensor(value, source, is_weight=is_weight)
+    metadata = TensorMetadata.of(value, frozenset() if layout is None else layout.dynamic)
     guards = _guarded(capture, TensorMatch(source, metadata, user_line=capture.line))
 
     def make(node: Node, fake: FakeTensor) -> VariableTracker:
         own = frozenset(value.__dict__)
         return TensorVariable(node, fake, type(value), own, source=source, guards=guards)
 
-    return capture.tensor_input(value, source, make)
+    return capture.tensor_input(value, source, make, layout)
+
+
+def _symbolic_int(capture: Capture, value: int, source: Source) -> VariableTracker | None:
+    """An int that changes from call to call, as a symbol; None if it is a constant."""
+    if source.is_fixed or capture.is_in_module(source):
+        return None
+    number = capture.sizes.of_number(value, source)
+    if number is None:
+        return None
+    guards = _guarded(capture, TypeMatch(source, int, user_line=capture.line))
+    return SymbolicNumberVariable(number, source=source, guards=guards)
 
 
 def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import sympy
 import torch
 
+from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.constant import NOT_IMPLEMENTED, literal
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-from minitorch2.graph.symbols import expr_of
+from minitorch2.graph.symbols import expr_of, print_condition, print_expr
+from minitorch2.graph.symbols.conditions import AllOf, Comparison
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.node import Argument
 
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
@@ -29,6 +33,11 @@ PYTHON_TYPES: Final[dict[type, type]] = {
     torch.SymFloat: float,
     torch.SymBool: bool,
 }
+
+_SPECIALIZING: Final = frozenset(
+    {"__index__", "__hash__", "__str__", "__repr__", "__format__", "bit_length", "is_integer"}
+)
+"""Methods whose answer Python needs at once: the number is fixed by a guard."""
 
 _METHODS: Final[dict[str, Any]] = {
     "__abs__": abs,
@@ -48,7 +57,11 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
     values = [_operand(operand) for operand in operands]
     if any(value is NotImplemented for value in values):
         return None
-    return from_number(function(*values))
+    try:
+        result = function(*values)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise_as_observed(error)
+    return from_number(result)
 
 
 def from_number(value: object) -> VariableTracker:
@@ -59,14 +72,11 @@ def from_number(value: object) -> VariableTracker:
 
 
 def _is_known(value: Symbolic) -> bool:
-    return value.node.is_constant() if hasattr(value.node, "is_constant") else False
+    return not isinstance(value.node.expr, sympy.Basic | Comparison | AllOf)
 
 
 def _plain(value: object) -> object:
-    for symbolic, plain in PYTHON_TYPES.items():
-        if isinstance(value, symbolic):
-            return plain(value)
-    return value
+    return value.node.expr if isinstance(value, Symbolic) else value
 
 
 class SymbolicNumberVariable(VariableTracker):
@@ -85,8 +95,15 @@ class SymbolicNumberVariable(VariableTracker):
     def as_argument(self) -> Argument:
         return expr_of(self.number)
 
+    def as_constant(self) -> Any:
+        """The number in the example, fixed by a guard: Python needs to know it."""
+        return self.python_type()(self.number)
+
+    def hash_key(self) -> Hashable:
+        return ("constant", self.as_constant())
+
     def truth(self, evaluator: Evaluator) -> bool:
-        return bool(self.number != 0 if isinstance(self.number, torch.SymInt) else self.number)
+        return bool(self.number.node.bool_())
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         return GetAttrVariable(self, name)
@@ -98,12 +115,29 @@ class SymbolicNumberVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if name in ("__index__", "__hash__", "bit_length"):
-            return literal(getattr(int(self.number), name)())
+        if name in _SPECIALIZING and all(arg.is_constant() for arg in args):
+            real = [arg.as_constant() for arg in args]
+            return literal(getattr(self.as_constant(), name)(*real))
         function = _METHODS.get(name)
         if function is None or args:
             return NOT_IMPLEMENTED
         return from_number(function(self.number))
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        env = self.number.node.shape_env
+        names = {
+            symbol: residual.load(record.sources[0])
+            for symbol, record in env.symbols.items()
+            if record.sources
+        }
+        multiples = env.knowledge.multiples.items()
+        names |= {symbol: print_expr(whole, names) for symbol, whole in multiples}
+        expr = self.number.node.expr
+        is_condition = isinstance(self.number, torch.SymBool)
+        text = (print_condition if is_condition else print_expr)(expr, names)
+        return text.replace("math.", f"{residual.reference(math)}.") if "math." in text else text
 
 
 def _operand(value: VariableTracker) -> Any:

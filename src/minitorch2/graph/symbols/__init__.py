@@ -15,7 +15,13 @@ expressions), then ``bindings`` (how compiled code gets the values of symbols) a
 
 from minitorch2.graph.symbols.bindings import bindings, solve_for
 from minitorch2.graph.symbols.expression import Expr, expr_of, free_symbols, size_symbol
-from minitorch2.graph.symbols.shape_env import ShapeEnv, ShapeGuard, SizeSymbol, numbers_of
+from minitorch2.graph.symbols.shape_env import (
+    ShapeEnv,
+    ShapeGuard,
+    SizeSymbol,
+    numbers_of,
+    simplified,
+)
 from minitorch2.graph.symbols.sym_node import SymNode
 from minitorch2.graph.symbols.text import print_condition, print_expr
 
@@ -31,6 +37,7 @@ __all__ = [
     "numbers_of",
     "print_condition",
     "print_expr",
+    "simplified",
     "size_symbol",
     "solve_for",
 ]

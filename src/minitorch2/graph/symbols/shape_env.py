@@ -321,15 +321,25 @@ class ShapeEnv:
             self.operator = before
 
 
-def numbers_of(argument: Any, env: ShapeEnv) -> Any:
-    """An argument structure with each expression as the symbolic number that carries it."""
+def map_expressions(argument: Any, change: Callable[[Any], Any]) -> Any:
+    """An argument structure in which each size expression is changed."""
     if isinstance(argument, sympy.Basic):
-        return env.number_of(argument)
+        return change(argument)
     if isinstance(argument, (tuple, list)):
-        return type(argument)(numbers_of(item, env) for item in argument)
+        return type(argument)(map_expressions(item, change) for item in argument)
     if isinstance(argument, dict):
-        return {key: numbers_of(item, env) for key, item in argument.items()}
+        return {key: map_expressions(item, change) for key, item in argument.items()}
     if isinstance(argument, slice):
         parts = (argument.start, argument.stop, argument.step)
-        return slice(*(numbers_of(part, env) for part in parts))
+        return slice(*(map_expressions(part, change) for part in parts))
     return argument
+
+
+def numbers_of(argument: Any, env: ShapeEnv) -> Any:
+    """An argument structure with each expression as the symbolic number that carries it."""
+    return map_expressions(argument, env.number_of)
+
+
+def simplified(argument: Any, env: ShapeEnv) -> Any:
+    """An argument structure with each expression as it is after all that was learned."""
+    return map_expressions(argument, env.simplify)

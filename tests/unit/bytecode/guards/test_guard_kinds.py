@@ -40,8 +40,11 @@ from minitorch2.bytecode.sources import (
     Source,
     TypeSource,
 )
+from minitorch2.graph.symbols import size_symbol
+from minitorch2.graph.symbols.conditions import compare
 
 A, B = LocalSource("a"), LocalSource("b")
+S0, S1 = size_symbol("s0"), size_symbol("s1")
 
 
 def one(a: object) -> None: ...
@@ -209,9 +212,9 @@ def test_aliasing_relations() -> None:
 def test_shape_condition() -> None:
     sizes = tuple(
         (symbol, ItemSource(AttributeSource(source, "shape"), 0))
-        for symbol, source in (("s0", A), ("s1", B))
+        for symbol, source in ((S0, A), (S1, B))
     )
-    guards = compiled(ShapeCondition("s0 + s1 > 2", sizes), function=two)
+    guards = compiled(ShapeCondition(compare(">", S0 + S1, 2), sizes), function=two)
     assert guards.check(torch.zeros(2), torch.zeros(1))
     assert failure(guards, torch.zeros(1), torch.zeros(1)) == "shape"
 

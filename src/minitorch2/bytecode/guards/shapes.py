@@ -1,0 +1,55 @@
+"""Guards on sizes that vary: relations between them, and how tensors of such sizes are laid out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard
+from minitorch2.bytecode.sources import Source
+from minitorch2.graph.symbols import print_condition
+from minitorch2.graph.symbols.conditions import Condition
+
+
+@dataclass(frozen=True)
+class ShapeCondition(Guard):
+    """A relation between sizes (and other numbers) of the inputs.
+
+    Attributes:
+        condition: over symbols.
+        symbols: what loads the value of each symbol, such as ``x.shape[0]``.
+        reason: the operator that needed it; empty for Python.
+    """
+
+    KIND = "SHAPE_ENV"
+    condition: Condition
+    symbols: tuple[tuple[sympy.Symbol, Source], ...]
+    reason: str = ""
+
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(source for _, source in self.symbols)
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        names = {symbol: path for (symbol, _), path in zip(self.symbols, paths, strict=True)}
+        text = print_condition(self.condition, names)
+        if "math." in text:
+            text = text.replace("math.", f"{name(math)}.")
+        shown = ", ".join(f"{source} = {{}}" for source in self.sources())
+        actual = f"{shown!r}.format({', '.join(paths)})"
+        yield Check("shape", text, actual, str(self))
+
+    def __str__(self) -> str:
+        return print_condition(self.condition, {s: str(source) for s, source in self.symbols})
+
+
+@dataclass(frozen=True)
+class Contiguous(SourceGuard):
+    """A tensor of varying sizes that lies in memory row by row, without holes."""
+
+    KIND = "TENSOR_MATCH"
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        yield Check("layout", f"{path}.is_contiguous()", f"{path}.stride()", "contiguous")

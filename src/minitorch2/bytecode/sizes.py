@@ -1,0 +1,273 @@
+"""Which sizes and numbers of a captured frame's inputs are symbols.
+
+    dynamic=False   none
+    dynamic=True    all dimensions of inputs; those of weights stay numbers
+    dynamic=None    those that changed since the code was compiled before (*automatic*)
+
+A dimension that the user marked is as marked, whatever `dynamic` says. Sizes 0 and 1 are always
+numbers. An ``int`` argument is a symbol from its second value on. PyTorch 2 paper, section 5.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import sympy
+import torch
+
+from minitorch2 import config
+from minitorch2.bytecode.guards.guard import Guard
+from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
+from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, StrideSource
+from minitorch2.dimensions import DimensionMark, marks_of
+from minitorch2.errors import DynamicSizeError
+from minitorch2.graph.symbols import ShapeEnv, SizeSymbol, expr_of, free_symbols
+from minitorch2.graph.symbols.conditions import AllOf, Condition, compare, map_condition
+from minitorch2.graph.symbols.ranges import Range
+from minitorch2.graph.symbols.report import chain_of, describe_chain
+
+SMALLEST_SIZE: Final = 2
+_STATIC: Final = DimensionMark("static")
+_DYNAMIC: Final = DimensionMark("maybe")
+
+
+@dataclass
+class SizeHistory:
+    """The sizes and numbers with which a code object was compiled; None where they changed."""
+
+    shapes: dict[Source, tuple[int | None, ...]] = field(default_factory=dict)
+    numbers: dict[Source, float | None] = field(default_factory=dict)
+    fixed: set[Source] = field(default_factory=set)
+
+    def note_shape(self, source: Source, shape: Sequence[int]) -> tuple[int | None, ...]:
+        """Compare with earlier shapes; dimensions that have changed are None. Rank starts anew."""
+        before = self.shapes.get(source)
+        if before is None or len(before) != len(shape):
+            before = tuple(shape)
+        merged = tuple(n if n == old else None for n, old in zip(shape, before, strict=True))
+        self.shapes[source] = merged
+        return merged
+
+    def note_number(self, source: Source, value: float) -> bool:
+        """Whether the number has changed since the code was compiled for the first time."""
+        before = self.numbers.setdefault(source, value)
+        if before != value:
+            self.numbers[source] = None
+        return self.numbers[source] is None and source not in self.fixed
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.shapes.clear()
+        self.numbers.clear()
+        self.fixed.clear()
+
+
+@dataclass(frozen=True)
+class SymbolicLayout:
+    """Sizes and strides of an input, some of them symbols, and what must hold for the strides."""
+
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    dynamic: frozenset[int]
+
+
+class Sizes:
+    """The symbols of one capture.
+
+    Attributes:
+        env: symbols and the guards on them.
+        history: the sizes of earlier compilations of the same code.
+        guards: what must hold besides the guards of `env`: equal sizes, and strides.
+    """
+
+    def __init__(self, history: SizeHistory) -> None:
+        self.env = ShapeEnv(duck_shapes=config.current().duck_shapes)
+        self.history = history
+        self.mode = config.current().dynamic
+        self.guards: list[Guard] = []
+
+    # Inputs --------------------------------------------------------------------------------------
+
+    def of_tensor(
+        self, tensor: torch.Tensor, source: Source, *, is_weight: bool
+    ) -> SymbolicLayout | None:
+        """Sizes and strides of an input tensor; None if all of them are numbers."""
+        marks = self._marks(tensor, source, is_weight)
+        shape = AttributeSource(source, "shape")
+        sizes = tuple(
+            size if mark.kind == "static" else self._size(ItemSource(shape, d), size, mark)
+            for d, (size, mark) in enumerate(zip(tensor.shape, marks, strict=True))
+        )
+        dynamic = frozenset(d for d, size in enumerate(sizes) if not isinstance(size, int))
+        if not dynamic:
+            return None
+        return SymbolicLayout(sizes, self._strides(tensor, source, sizes), dynamic)
+
+    def of_number(self, value: int, source: Source) -> torch.SymInt | None:
+        """An int argument as a symbol, if it changes from call to call; else None."""
+        if self.mode is False or not self.history.note_number(source, value):
+            return None
+        size = self.env.input_size(source, value, shared=False)
+        return size if isinstance(size, torch.SymInt) else None
+
+    def _marks(
+        self, tensor: torch.Tensor, source: Source, is_weight: bool
+    ) -> Sequence[DimensionMark]:
+        default = [_STATIC] * tensor.dim()
+        if not is_weight and self.mode is True:
+            default = [_DYNAMIC] * tensor.dim()
+        elif not is_weight and self.mode is None:
+            merged = self.history.note_shape(source, tensor.shape)
+            default = [_DYNAMIC if size is None else _STATIC for size in merged]
+        given = marks_of(tensor)
+        return [given.get(d, mark) for d, mark in enumerate(default)]
+
+    def _size(self, source: Source, size: int, mark: DimensionMark) -> Any:
+        high = math.inf if mark.high is None else mark.high
+        if mark.kind == "unbacked":
+            return self._unbacked(source, Range(mark.low or 0, high))
+        limits = Range(SMALLEST_SIZE if mark.low is None else mark.low, high)
+        marked = mark.kind == "dynamic"
+        if marked and size < SMALLEST_SIZE:
+            raise DynamicSizeError(
+                f"{source} is marked as dynamic, and its size is {size}: sizes 0 and 1 are "
+                "specialised, since they broadcast and vanish",
+                fix="call with another size first, or use mark_unbacked",
+            )
+        return self.env.input_size(source, size, shared=not marked, marked=marked, limits=limits)
+
+    def _unbacked(self, source: Source, limits: Range) -> torch.SymInt:
+        size = self.env.unbacked_size(limits)
+        self.env.symbols[expr_of(size)].sources.append(source)
+        return size
+
+    def _strides(
+        self, tensor: torch.Tensor, source: Source, sizes: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Each stride in terms of sizes, guarded."""
+        if tensor.is_contiguous():
+            self.guards.append(Contiguous(source))
+            return _contiguous(sizes)
+        strides: list[Any] = [None] * tensor.dim()
+        products: dict[int, Any] = {1: 1}
+        for d in sorted(range(tensor.dim()), key=lambda d: (tensor.stride(d), -d)):
+            stride = tensor.stride(d)
+            strides[d] = products.get(stride, stride)
+            place = StrideSource(source, d)
+            self._require(place, strides[d])
+            if tensor.shape[d] > 1:
+                products[stride * tensor.shape[d]] = strides[d] * sizes[d]
+        return tuple(strides)
+
+    def _require(self, place: Source, value: Any) -> None:
+        """Guard that a source loads the value of an expression."""
+        symbol = sympy.Symbol(f"<{place}>", integer=True)
+        condition = compare("==", symbol, expr_of(value))
+        self.guards.append(ShapeCondition(condition, ((symbol, place), *self._places(condition))))
+
+    # Guards --------------------------------------------------------------------------------------
+
+    def all_guards(self) -> list[Guard]:
+        """Every guard on sizes, those of single sizes first.
+
+        Raises:
+            DynamicSizeError: a dimension that the user marked as dynamic was specialised.
+        """
+        env = self.env
+        if not env.symbols:
+            return []
+        self._check_marks()
+        self._note_fixed()
+        guards = [*self._limits(), *self.guards]
+        for guard in env.guards:
+            condition = map_condition(guard.condition, self._in_inputs)
+            places = tuple(self._places(condition))
+            if not self._is_implied(guard.condition):
+                guards.append(
+                    ShapeCondition(condition, places, guard.operator, user_line=guard.line)
+                )
+        return guards
+
+    def _limits(self) -> Iterator[Guard]:
+        """The range of each symbol, and the equality of the sizes that share it."""
+        for record in self.env.symbols.values():
+            if not record.sources:
+                continue
+            symbol, (first, *others) = record.symbol, record.sources
+            place = (symbol, first)
+            for other in others:
+                twin = sympy.Symbol(f"<{other}>", integer=True)
+                yield ShapeCondition(compare("==", twin, symbol), ((twin, other), place))
+            known = self.env.simplify(symbol)
+            limits, found = record.limits, self.env.knowledge.range(known)
+            if limits.low != -math.inf and (known == symbol or found.low < limits.low):
+                yield ShapeCondition(compare(">=", symbol, int(limits.low)), (place,))
+            if limits.high != math.inf and (known == symbol or found.high > limits.high):
+                yield ShapeCondition(compare("<=", symbol, int(limits.high)), (place,))
+
+    def _is_implied(self, condition: Condition) -> bool:
+        """Whether the equalities among the guards make another guard true."""
+        if isinstance(condition, AllOf) or condition.relation == "==":  # type: ignore[union-attr]
+            return False
+        return map_condition(condition, self.env.simplify) is True
+
+    def _in_inputs(self, expr: Any) -> Any:
+        """An expression over symbols of inputs: without those that divisibility made."""
+        multiples = self.env.knowledge.multiples
+        while isinstance(expr, sympy.Basic) and any(s in multiples for s in expr.free_symbols):
+            expr = expr.xreplace(multiples)
+        return expr
+
+    def _places(self, value: Any) -> Iterator[tuple[sympy.Symbol, Source]]:
+        for symbol in sorted(free_symbols(value), key=str):
+            record = self.env.symbols.get(symbol)
+            if record is not None and record.sources:
+                yield symbol, record.sources[0]
+
+    def _note_fixed(self) -> None:
+        """A number that was specialised all the same is a constant from now on."""
+        for symbol, record in self.env.symbols.items():
+            for source in record.sources:
+                if source in self.history.numbers and isinstance(self.env.simplify(symbol), int):
+                    self.history.fixed.add(source)
+
+    def _check_marks(self) -> None:
+        for record in self.env.symbols.values():
+            if record.marked:
+                self._check_mark(record)
+
+    def _check_mark(self, record: SizeSymbol) -> None:
+        value = self.env.simplify(record.symbol)
+        found = self.env.knowledge.range(value)
+        is_given = record.limits != Range(SMALLEST_SIZE, math.inf)
+        if isinstance(value, int):
+            what = f"its size was specialised to {value}"
+        elif is_given and (found.low > record.limits.low or found.high < record.limits.high):
+            what = f"the program works for sizes {found} only, not for {record.limits}"
+        else:
+            return
+        chain = chain_of(self.env, record.symbol)
+        raise DynamicSizeError(
+            f"{record.sources[0]} is marked as dynamic, and {what}:\n"
+            + describe_chain(self.env, chain),
+            fix="change that line, or use maybe_mark_dynamic",
+            user_line=chain[-1].line if chain else None,
+        )
+
+    # Values --------------------------------------------------------------------------------------
+
+    def names(self) -> dict[sympy.Symbol, Source]:
+        """Where residual code finds the value of each symbol of an input."""
+        return {s: record.sources[0] for s, record in self.env.symbols.items() if record.sources}
+
+
+def _contiguous(sizes: Sequence[Any]) -> tuple[Any, ...]:
+    strides: list[Any] = []
+    step: Any = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step = step * size if not (isinstance(size, int) and size == 0) else step
+    return tuple(reversed(strides))

@@ -1,0 +1,122 @@
+"""What the user says of a tensor's dimensions: which vary, which do not, and how far.
+
+    mark_dynamic(x, 0, min=2, max=64)   must vary: a specialization of it is an error
+    maybe_mark_dynamic(x, 0)            may vary: a specialization of it is accepted
+    mark_static(x, 0)                   never varies: each size is compiled
+    mark_unbacked(x, 0)                 varies, and nothing may branch on its size
+
+The mark is kept on the tensor object. PyTorch 2 paper, section 5.2 (``mark_dynamic(tensor, dim)``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import torch
+
+from minitorch2.errors import ConfigError
+
+MARKS: Final = "_minitorch2_dimensions"
+"""The attribute of a tensor that holds its marks."""
+
+Kind = Literal["dynamic", "maybe", "static", "unbacked"]
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionMark:
+    """What the user said of one dimension; ``low`` and ``high`` are the sizes it may have."""
+
+    kind: Kind
+    low: int | None = None
+    high: float | None = None
+
+
+def mark_dynamic(
+    tensor: torch.Tensor,
+    dim: int | Sequence[int],
+    *,
+    min: int | None = None,
+    max: int | None = None,
+) -> None:
+    """Say that the size of a dimension varies: its first compilation serves all sizes.
+
+    Args:
+        dim: a dimension, or several.
+        min: the least size to serve, at least 2 (the default): 0 and 1 are compiled apart.
+        max: the greatest size to serve; none by default.
+
+    If the program fixes the size all the same, compiling it raises `DynamicSizeError` with the
+    chain of reasons.
+
+    Raises:
+        ConfigError: the tensor has no such dimension, or its size is not between the limits.
+    """
+    for d in _dimensions(tensor, dim):
+        size = tensor.shape[d]
+        low, high = (2 if min is None else min), (math.inf if max is None else max)
+        if not (2 <= low <= size <= high):
+            raise ConfigError(
+                f"dimension {d} has size {size}, and mark_dynamic serves sizes {low} .. {high}",
+                code="marked-size",
+                fix="mark a tensor of another size, or give other limits (at least 2)",
+            )
+        _mark(tensor, d, DimensionMark("dynamic", min, max))
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | Sequence[int]) -> None:
+    """Say that the size of a dimension varies, if the program lets it.
+
+    Raises:
+        ConfigError: the tensor has no such dimension.
+    """
+    for d in _dimensions(tensor, dim):
+        _mark(tensor, d, DimensionMark("maybe"))
+
+
+def mark_static(tensor: torch.Tensor, dim: int | Sequence[int] | None = None) -> None:
+    """Say that the size of a dimension (by default: of all) is to be compiled as it is.
+
+    Raises:
+        ConfigError: the tensor has no such dimension.
+    """
+    for d in _dimensions(tensor, range(tensor.dim()) if dim is None else dim):
+        _mark(tensor, d, DimensionMark("static"))
+
+
+def mark_unbacked(
+    tensor: torch.Tensor,
+    dim: int | Sequence[int],
+    *,
+    min: int | None = None,
+    max: int | None = None,
+) -> None:
+    """Say that nothing may depend on the size of a dimension, not even whether it is 0 or 1.
+
+    Raises:
+        ConfigError: the tensor has no such dimension.
+    """
+    for d in _dimensions(tensor, dim):
+        _mark(tensor, d, DimensionMark("unbacked", min, max))
+
+
+def marks_of(tensor: torch.Tensor) -> dict[int, DimensionMark]:
+    """What the user said of each dimension."""
+    return dict(tensor.__dict__.get(MARKS, {}))
+
+
+def _mark(tensor: torch.Tensor, dim: int, mark: DimensionMark) -> None:
+    setattr(tensor, MARKS, {**marks_of(tensor), dim: mark})
+
+
+def _dimensions(tensor: torch.Tensor, dim: int | Sequence[int]) -> list[int]:
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    rank = tensor.dim()
+    for d in dims:
+        if not -rank <= d < rank:
+            raise ConfigError(
+                f"a tensor of {rank} dimensions has no dimension {d}", code="no-such-dimension"
+            )
+    return [d % rank for d in dims]
