@@ -224,9 +224,10 @@ def _parameters(signature: inspect.Signature) -> list[tuple[str, Any, bool]]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """A function's name for messages: ``package.Class.method``."""
+    """A function's name for messages: of one in C with its module, as nothing else tells it."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{getattr(function, '__module__', None) or 'builtins'}.{name}"
+    module = getattr(function, "__module__", None)
+    return name if inspect.isfunction(function) or not module else f"{module}.{name}"
 
 
 # Requests -----------------------------------------------------------------------------------------

@@ -146,7 +146,10 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     except UnsupportedError as error:
         reason, step = error, attempt.evaluator.steps
     if compiler.fullgraph or attempt.capture.errors_on_break[-1]:
-        raise UserProgramError(reason) if reason.code in USER_ERRORS else graph_break_error(reason)
+        asked = "with fullgraph=True" if compiler.fullgraph else "under error_on_graph_break(True)"
+        if reason.code in USER_ERRORS:
+            raise UserProgramError(reason)
+        raise graph_break_error(reason, asked)
     if reason.code == "skip-frame" and attempt.capture.evaluator is attempt.evaluator:
         raise reason
     for earlier in range(step, max(step - EARLIER_TRIES, 0), -1):
@@ -272,10 +275,12 @@ class Attempt:
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
 
 
-def graph_break_error(reason: UnsupportedError) -> GraphBreakError:
-    """What `fullgraph=True` raises instead of breaking the graph."""
+def graph_break_error(
+    reason: UnsupportedError, asked: str = "with fullgraph=True"
+) -> GraphBreakError:
+    """What is raised instead of breaking the graph, where the program has `asked` for that."""
     return GraphBreakError(
-        f"graph break with fullgraph=True: {reason.cause}",
+        f"graph break {asked}: {reason.cause}",
         code=reason.code,
         fix=remedy_of(reason) or None,
         user_line=reason.user_line,
