@@ -16,9 +16,16 @@ import torch
 from minitorch2 import config, stages
 from minitorch2.backends import default_backend, list_backends, lookup_backend, register_backend
 from minitorch2.bytecode.compile_frame import Backend
-from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of, reset_regions
+from minitorch2.bytecode.dispatch import (
+    Dispatcher,
+    Region,
+    dispatcher_of,
+    original_of,
+    reset_regions,
+)
 from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
+from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options
@@ -33,6 +40,7 @@ __all__ = [
     "compile",
     "disable",
     "explain",
+    "recompiles",
     "get_default_backend",
     "list_backends",
     "list_mode_options",
@@ -280,6 +288,22 @@ def compile_function(function: FunctionType, region: Region) -> FunctionType:
 def reset() -> None:
     """Forget everything that was compiled; compiled functions start anew."""
     reset_regions()
+
+
+def recompiles(compiled: Callable[..., Any]) -> list[Recompile]:
+    """Why a compiled function or module, and all that was captured with it, was compiled again.
+
+    The same as `compiled.recompiles()`.
+
+    Raises:
+        ConfigError: it is not compiled.
+    """
+    called = type(compiled).forward if isinstance(compiled, torch.nn.Module) else compiled
+    function = getattr(called, "__func__", called)
+    dispatcher = dispatcher_of(function) if isinstance(function, FunctionType) else None
+    if dispatcher is None:
+        raise ConfigError(f"{compiled} is not compiled", code="not-compiled")
+    return dispatcher.region.recompiles()
 
 
 def explain(

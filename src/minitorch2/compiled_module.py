@@ -39,6 +39,8 @@ def compile_module(module: M, region: Region) -> M:
         raise ConfigError(cause, code="not-compilable")
     compiled = Dispatcher(region, original_of(function)).as_function()
     twin: M = twin_with_forward(module, compiled, (compile_module, region))
+    if not hasattr(cls, "recompiles"):
+        type.__setattr__(type(twin), "recompiles", staticmethod(region.recompiles))
     return twin
 
 

@@ -108,11 +108,11 @@ def test_breaks_are_ordered_by_cost():
 
 def test_functions_that_run_as_they_are_are_blamed_for_their_operators():
     def f(x):
-        with open("/dev/null"):
-            return x.sin().cos()
+        names = locals()
+        return x.sin().cos(), names
 
     explanation = explain(f, X)
-    assert [each.reason for each in explanation.as_is] == ["builtin-method"]
+    assert [each.reason for each in explanation.as_is] == ["builtin"]
     assert sum(cost.outside for cost in explanation.costs) == 2
     assert "functions that run in Python: 1" in str(explanation)
 
@@ -167,9 +167,9 @@ def test_listing_says_what_became_of_each_line():
         k = 3
         if y.sum() > 100:
             y = y * 2
-        with open("/dev/null"):
-            y = y - k
-        return y
+        names = locals()
+        y = y - k
+        return y, names
 
     listing = explain(branches, X).listing()
     assert states(listing, "branches") == {
@@ -178,9 +178,9 @@ def test_listing_says_what_became_of_each_line():
         "k = 3": "captured",
         "if y.sum() > 100:": "graph 0, break",
         "y = y * 2": "",
-        'with open("/dev/null"):': "break",
+        "names = locals()": "break",
         "y = y - k": "python",
-        "return y": "python",
+        "return y, names": "python",
     }
 
 

@@ -13,8 +13,16 @@ One lock for compiling, none for running. PyTorch 2 paper, section 3.2.
 
 from __future__ import annotations
 
-from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, original_of
+from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, dispatcher_of, original_of
 from minitorch2.bytecode.dispatch.region import Region, reset_regions, take_stance
 from minitorch2.bytecode.dispatch.stance import Stance
 
-__all__ = ["Dispatcher", "Region", "Stance", "original_of", "reset_regions", "take_stance"]
+__all__ = [
+    "Dispatcher",
+    "Region",
+    "Stance",
+    "dispatcher_of",
+    "original_of",
+    "reset_regions",
+    "take_stance",
+]

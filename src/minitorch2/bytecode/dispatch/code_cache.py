@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import weakref
 from types import CodeType
 from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.bytecode.observe.recompiles import Misses
 from minitorch2.bytecode.sizes import SizeHistory
 from minitorch2.bytecode.sources import Source
 from minitorch2.graph.node import SourceLine
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.dispatch.dispatcher import Dispatcher
+
+_FRAME_NUMBERS = itertools.count()
 
 
 class CodeCache:
@@ -24,6 +28,7 @@ class CodeCache:
         compiled: its entries, in the order in which they are tried.
         as_is: why its frames run in Python as they are; None while they are captured.
         varying: its parameters that change too often to be constants.
+        misses: why its entries did not serve calls.
         was_called: whether a call has needed to be compiled before, for some stances.
         sizes: the sizes and numbers with which it was compiled.
     """
@@ -33,10 +38,19 @@ class CodeCache:
         self.compiled: list[CompiledFrame] = []
         self.as_is: GraphBreak | None = None
         self.varying: set[Source] = set()
+        self.misses = Misses(code.co_qualname)
+        self._frame_number: int | None = None
+        self._compilations = itertools.count()
         self.was_called = False
         self.sizes = SizeHistory()
         self.shared: dict[int, Dispatcher] = {}
         self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+
+    def new_compile_id(self) -> str:
+        """Numbers of the frame in this process and of its next compilation: ``"0/1"``."""
+        if self._frame_number is None:
+            self._frame_number = next(_FRAME_NUMBERS)
+        return f"{self._frame_number}/{next(self._compilations)}"
 
     def add(self, compiled: CompiledFrame) -> None:
         """Add an entry; it is dropped when an object dies that its guards know by its id only."""

@@ -186,7 +186,7 @@ class Dispatcher:
         sizes or modes, for which separate graphs are better.
         """
         patience = self.region.settings().recompile_limit // 2
-        for failure in self.failures(values):
+        for failure in self._missed(values):
             guard = failure.guard
             if not isinstance(guard, ConstantMatch) or not isinstance(guard.source, LocalSource):
                 continue
@@ -195,7 +195,7 @@ class Dispatcher:
 
     def _reach_limit(self, values: tuple[object, ...], limit: str) -> None:
         """Stop compiling the function; say so once, with what that costs."""
-        failures = self.failures(values)
+        failures = self._missed(values)
         reason = str(failures[-1]) if failures else "unknown"
         times = len(self.cache.compiled)
         cause = f"{self.name} was compiled {times} times; the last guard that failed: {reason}"
@@ -215,11 +215,20 @@ class Dispatcher:
             f"{most} operators one by one, after {len(counts)} guards have failed."
         )
 
+    def _missed(self, values: tuple[object, ...]) -> list[GuardFailure]:
+        """Record that no entry serves these arguments, and why."""
+        failures = self.failures(values)
+        self.cache.misses.note(failures)
+        return failures
+
     def failures(self, values: tuple[object, ...]) -> list[GuardFailure]:
         """For each entry, the first guard that fails for these arguments."""
-        bound = [entry.guards.bind(canonical(self.function)) for entry in self.cache.compiled]
-        found = [guards.explain(*values) for guards in bound]
-        return [failure for failure in found if failure is not None]
+        function, found = canonical(self.function), []
+        for entry in self.cache.compiled:
+            failure = entry.guards.bind(function).explain(*values)
+            if failure is not None:
+                found.append(replace(failure, compile_id=entry.compile_id))
+        return found
 
     @cached_property
     def call_original(self) -> Run:
@@ -248,6 +257,7 @@ class Dispatcher:
         made.__defaults__ = self.function.__defaults__
         made.__kwdefaults__ = self.function.__kwdefaults__
         functools.update_wrapper(made, self.function)
+        made.__dict__.setdefault("recompiles", self.region.recompiles)
         return made
 
 
@@ -259,8 +269,14 @@ Not an attribute: `functools.wraps` would copy it to a wrapper, which is another
 
 def original_of(function: FunctionType) -> FunctionType:
     """The user's function that a compiled function stands for; other functions are their own."""
+    dispatcher = dispatcher_of(function)
+    return function if dispatcher is None else dispatcher.function
+
+
+def dispatcher_of(function: FunctionType) -> Dispatcher | None:
+    """What dispatches the calls of a compiled function; None if it was not compiled."""
     dispatcher = function.__globals__.get(_DISPATCHER)
-    return dispatcher.function if isinstance(dispatcher, Dispatcher) else function
+    return dispatcher if isinstance(dispatcher, Dispatcher) else None
 
 
 _DISPATCH = """\

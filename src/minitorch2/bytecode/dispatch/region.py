@@ -27,6 +27,7 @@ from minitorch2.bytecode.dispatch.dispatcher import COMPILING, Dispatcher, Run
 from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_current
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
+from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.skip_files import is_skipped_file
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.control_rules import mark_of
@@ -34,7 +35,7 @@ from minitorch2.controls import Disabled
 from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
-from minitorch2.logs import get_logger
+from minitorch2.logs import compiling, get_logger
 
 _LOGGER = get_logger(__name__)
 
@@ -95,7 +96,13 @@ class Region:
             cache.as_is = None
             cache.varying.clear()
             cache.was_called = False
+            cache.misses.clear()
             cache.sizes.clear()
+
+    def recompiles(self) -> list[Recompile]:
+        """Why code was compiled again, here and in all that was captured with it."""
+        caches = list(self.caches.values())
+        return [recompile for cache in caches for recompile in cache.misses.all()]
 
     def settings(self) -> config.Config:
         """The options in force here for what this region compiles."""
@@ -212,7 +219,11 @@ class Region:
         named = dict(zip(code.co_varnames, values, strict=False))
         frame = Frame(function, named, varying, sizes=self.cache_of(code).sizes)
         try:
-            with config.patch(**self.options), stages.phase("other"):
+            with (
+                compiling(self.cache_of(code).new_compile_id()),
+                config.patch(**self.options),
+                stages.phase("other"),
+            ):
                 return compile_frame(frame, self)
         except UnsupportedError as reason:
             if self.fullgraph:
