@@ -178,6 +178,10 @@ class Capture:
         tracker = self._by_source[source] = self._wrap(value, source)
         return tracker
 
+    def known(self, source: Source) -> VariableTracker | None:
+        """The tracker of what was loaded from a source before."""
+        return self._by_source.get(source)
+
     def _wrap(self, value: object, source: Source) -> VariableTracker:
         if source in self.frame.varying:
             guard = self.add_guard(TypeMatch(source, type(value)))

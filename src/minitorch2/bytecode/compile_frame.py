@@ -145,6 +145,7 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         return attempt
     except UnsupportedError as error:
         reason, step = error, attempt.evaluator.steps
+        reason.user_line = reason.user_line or attempt.evaluator.source_line()
     if compiler.fullgraph or attempt.capture.errors_on_break[-1]:
         asked = "with fullgraph=True" if compiler.fullgraph else "under error_on_graph_break(True)"
         if reason.code in USER_ERRORS:

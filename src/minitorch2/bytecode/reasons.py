@@ -47,6 +47,48 @@ _REASONS = (
         "Python reads a number out of a tensor, as `item`, `tolist`, `int` and an index do",
         "keep the number a tensor: `x.max()` instead of `x.max().item()`",
     ),
+    # Autograd
+    Reason(
+        "autograd-engine",
+        "`backward` or `torch.autograd.grad` runs inside the function",
+        "compile the forward pass alone; what comes before and after the break is captured",
+    ),
+    Reason(
+        "autograd-function",
+        "a torch.autograd.Function does what an operator of a graph cannot (`mark_dirty`, ...)",
+        "return a new tensor and save with `save_for_backward`",
+    ),
+    Reason(
+        "checkpoint",
+        "a checkpoint that is not recomputed as part of the graph",
+        "pass `use_reentrant=False` and no other options",
+    ),
+    Reason(
+        "function-transform",
+        "a transform of `torch.func` (`grad`, `vmap`, ...) works on tensors wrapped by PyTorch",
+        "compile the function that is transformed, or leave the break",
+    ),
+    Reason(
+        "leaf-made-inside",
+        "a parameter or leaf that the function makes takes part in a differentiable operation",
+        "make it before and pass it in, or compute under torch.no_grad",
+    ),
+    Reason(
+        "side-effect-inside",
+        "a checkpoint or custom function changes Python objects, or lets a tensor out",
+        "return all that it computes",
+    ),
+    # Settings of PyTorch
+    Reason(
+        "random-state",
+        "the seed or the state of a random generator is read or set",
+        "seed before the compiled function is called",
+    ),
+    Reason(
+        "torch-context",
+        "a context or a setting of PyTorch that acts on more than the operators of a graph",
+        "enter it outside the compiled function",
+    ),
     # Tensors
     Reason("tensor-attribute", "an attribute of a tensor that a graph does not express", _TENSOR),
     Reason(

@@ -206,6 +206,10 @@ class SideEffects:
         if container.source is not None or self.is_new(container):
             self._effects.setdefault(("container", id(container)), ContainerEffect(container))
 
+    def changes(self, container: VariableTracker) -> bool:
+        """Whether a change of a container is pending."""
+        return ("container", id(container)) in self._effects
+
     # Globals -------------------------------------------------------------------------------------
 
     def store_global(self, namespace: dict[str, object], name: str, value: Pending) -> None:

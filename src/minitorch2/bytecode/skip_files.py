@@ -24,7 +24,20 @@ SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["
 ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
 POLYFILLS = PACKAGE + "bytecode/polyfills.py"
 CONTROLS = PACKAGE + "controls.py"
-INLINED_TORCH = ("nn/modules/", "utils/_contextlib.py", "autograd/grad_mode.py", "backends/")
+INLINED_TORCH = (
+    "amp/autocast_mode.py",
+    "autograd/grad_mode.py",
+    "backends/",
+    "distributions/",
+    "nn/init.py",
+    "nn/modules/",
+    "nn/parameter.py",
+    "nn/utils/",
+    "optim/",
+    "utils/_contextlib.py",
+    "utils/_foreach_utils.py",
+    "utils/hooks.py",
+)
 INLINED_STANDARD = (
     "abc.py",
     "collections/__init__.py",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
 
 import torch
+from torch.utils._device import DeviceContext
 
 DEPTH = 2
 WIDTH = 32
@@ -19,9 +20,17 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
     """
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
+    if any(not isinstance(mode, DeviceContext) for mode in _function_modes()):
+        return False  # a mode of the user's looks at each call: there must be the calls to look at
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
+
+
+def _function_modes() -> Iterator[object]:
+    """The active modes that see each call of an operator; a default device is one of them."""
+    for index in range(torch._C._len_torch_function_stack()):
+        yield torch._C._get_function_stack_at(index)
 
 
 def has_tensor(value: object, depth: int) -> bool:

@@ -58,6 +58,18 @@ class GlobalState(Guard):
         return [Test(Op.STATE, reader, value) for (_, reader), value in pairs]
 
 
+@dataclass(frozen=True)
+class DefaultDevice(Guard):
+    """The device of factories inside ``with torch.device(...)``."""
+
+    KIND = "DEFAULT_DEVICE"
+    device: torch.device
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(torch.get_default_device)}()"
+        yield Check("default device", f"{actual} == {name(self.device)}", actual, str(self.device))
+
+
 def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
     """The types of device for which autocast is on, and the dtype it casts to on each."""
     return tuple(
@@ -104,4 +116,7 @@ class AutocastDtype(Guard):
 def global_state_guards() -> tuple[Guard, ...]:
     """Guards on the state of PyTorch as it is now."""
     state = tuple(reader() for _, reader in STATE_READERS)
-    return GradMode(torch.is_grad_enabled()), GlobalState(state), Autocasts(autocast_dtypes())
+    guards = (GradMode(torch.is_grad_enabled()), GlobalState(state), Autocasts(autocast_dtypes()))
+    if torch._C._len_torch_function_stack():
+        return (*guards, DefaultDevice(torch.get_default_device()))
+    return guards

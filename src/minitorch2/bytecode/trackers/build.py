@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -39,11 +40,15 @@ from minitorch2.bytecode.sources import (
     Source,
 )
 from minitorch2.bytecode.trackers import (
+    autograd_rules,
     builtin_rules,
     constructors,
     context,
     control_rules,
     library_rules,
+    outside_context,
+    tensor_constructors,
+    weak_reference,
 )
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import BUILTINS, PURE, BuiltinVariable
@@ -71,6 +76,7 @@ from minitorch2.bytecode.trackers.mapping import (
 )
 from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
+from minitorch2.bytecode.trackers.outside_context import OUTSIDE_CONTEXTS, OutsideContextVariable
 from minitorch2.bytecode.trackers.python_module import PythonModuleVariable
 from minitorch2.bytecode.trackers.range import RangeVariable
 from minitorch2.bytecode.trackers.sequence import (
@@ -84,6 +90,8 @@ from minitorch2.bytecode.trackers.set import SetVariable
 from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_function import TorchVariable, is_torch_function
+from minitorch2.bytecode.trackers.unmodeled_tensor import UnmodeledTensorVariable, why_unmodeled
+from minitorch2.bytecode.trackers.weak_reference import WeakReferenceVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -91,7 +99,17 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import Node
 
 # Importing these files fills the tables of rules.
-RULES: Final = (builtin_rules, constructors, context, control_rules, library_rules)
+RULES: Final = (
+    autograd_rules,
+    builtin_rules,
+    constructors,
+    context,
+    control_rules,
+    library_rules,
+    outside_context,
+    tensor_constructors,
+    weak_reference,
+)
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
 
@@ -128,6 +146,10 @@ def _by_class(value: object) -> Builder:
         return _torch_function
     if isinstance(value, functools.partial):
         return _partial
+    if isinstance(value, torch.autocast):
+        return _autocast
+    if type(value) in OUTSIDE_CONTEXTS:
+        return _outside_context
     return _object
 
 
@@ -161,10 +183,10 @@ def _type(capture: Capture, value: object, source: Source) -> list[Guard]:
 
 
 def _tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
-    if type(value) not in TENSOR_TYPES:
-        unsupported("tensor-subclass", f"the tensor subclass {type(value).__name__}")
-    if value.layout is not torch.strided or value.is_quantized:
-        unsupported("tensor-layout", f"a tensor of layout {value.layout}")
+    reason = why_unmodeled(value, TENSOR_TYPES)
+    if reason is not None:
+        guards = _guarded(capture, *_type(capture, value, source))
+        return UnmodeledTensorVariable(type(value), reason, source=source, guards=guards)
     is_weight = type(value) is not torch.Tensor or capture.is_in_module(source)
     layout = capture.sizes.of_tensor(value, source, is_weight=is_weight)
     metadata = TensorMetadata.of(value, frozenset() if layout is None else layout.dynamic)
@@ -197,6 +219,8 @@ def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
         return _sequence_like(value, elements)
     if isinstance(value, torch.autocast):
         return EnteredAutocast(node)
+    if isinstance(value, str | bytes):
+        unsupported("format", "the text of a tensor is not known while capturing")
     if not node.meta.get("impure"):
         capture.graph.erase(node)
     if isinstance(value, torch.Size):
@@ -295,7 +319,9 @@ def _key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list
     return [LengthMatch(source, len(keys), user_line=capture.line)]
 
 
-def _lazy_key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> KeyGuards | None:
+def _lazy_key_guards(
+    capture: Capture, value: dict[Any, Any], source: Source
+) -> KeyGuards | None:
     """Guards on keys as they are read; None for a dict whose entries are found by position."""
     keys = tuple(value)
     return KeyGuards(capture, source, keys) if all(map(_has_literal, keys)) else None
@@ -378,11 +404,11 @@ def _torch_function(capture: Capture, value: Any, source: Source) -> VariableTra
 
 
 def _builtin(capture: Capture, value: types.BuiltinFunctionType, source: Source) -> VariableTracker:
-    if is_torch_function(value):
-        return _torch_function(capture, value, source)
     if value in POLYFILLS:
         _identity(capture, value, source)
         return _polyfill(capture, value)
+    if is_torch_function(value):
+        return _torch_function(capture, value, source)
     owner = value.__self__
     if owner is None or isinstance(owner, types.ModuleType) or value in BUILTINS or value in PURE:
         return BuiltinVariable(value, source=source, guards=_identity(capture, value, source))
@@ -411,6 +437,8 @@ def _method(capture: Capture, value: types.MethodType, source: Source) -> Variab
     guards = _guarded(capture, *_type(capture, value, source))
     function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
     owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
+    if isinstance(owner, OutsideContextVariable):
+        return GetAttrVariable(owner, value.__name__)
     method = BoundMethodVariable(function, owner, source)
     method.guards |= guards
     return method
@@ -468,6 +496,21 @@ def _object(capture: Capture, value: object, source: Source) -> VariableTracker:
     return ObjectVariable(cls, value, container, source=source, guards=guards)
 
 
+def _autocast(capture: Capture, value: torch.autocast, source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    return context.autocast_of(capture, value, source, guards)
+
+
+def _outside_context(capture: Capture, value: object, source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    return OutsideContextVariable(type(value), source=source, guards=guards)
+
+
+def _weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    return WeakReferenceVariable(value, source=source, guards=guards)
+
+
 def _error_on_graph_break(capture: Capture, value: Any, source: Source) -> VariableTracker:
     guards = _identity(capture, value, source)
     return control_rules.ErrorOnGraphBreakVariable(value.error, source=source, guards=guards)
@@ -499,5 +542,6 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.WrapperDescriptorType: _descriptor,
     functools._lru_cache_wrapper: _cached_function,
     type: _class,
+    weakref.ref: _weak_reference,
     controls.error_on_graph_break: _error_on_graph_break,
 }

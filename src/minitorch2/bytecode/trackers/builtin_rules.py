@@ -23,6 +23,7 @@ from minitorch2.bytecode.trackers.objects import ObjectVariable
 from minitorch2.bytecode.trackers.sequence import ListVariable, TupleVariable, sort
 from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.tensor import TensorVariable
+from minitorch2.bytecode.trackers.tensor_names import LEGACY_TYPES
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -62,7 +63,9 @@ def _is_tensor_of(value: TensorVariable, cls: Any) -> bool:
     if cls is torch.nn.Parameter:
         return value.cls is torch.nn.Parameter
     if isinstance(cls, _TENSOR_TYPE):
-        unsupported("tensor-type", f"isinstance of a tensor and {cls}")
+        if cls not in LEGACY_TYPES or value.fake.device.type == "meta":
+            unsupported("tensor-type", f"isinstance of a tensor and {cls}")
+        return value.fake.device.type == "cpu" and value.fake.dtype is LEGACY_TYPES[cls]
     return issubclass(value.cls, cls)
 
 
@@ -297,7 +300,10 @@ def power(
 
 @models(divmod)
 def divide(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    """``divmod(left, right)``"""
+    """``divmod(left, right)``, which tensors do not have"""
+    if left.in_graph or right.in_graph:
+        kinds = f"{left.python_type().__name__!r} and {right.python_type().__name__!r}"
+        raise_observed(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
     parts = [operations.binary(evaluator, symbol, left, right) for symbol in ("//", "%")]
     return TupleVariable(parts)
 

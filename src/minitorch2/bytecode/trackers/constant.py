@@ -138,6 +138,8 @@ class ConstantVariable(VariableTracker):
         method = getattr(self.value, name, None)
         if not isinstance(method, types.BuiltinMethodType | types.MethodWrapperType):
             return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
+        if name in ("__enter__", "__exit__"):
+            unsupported("torch-context", f"{self.value!r} as a context sets the default device")
         if name.startswith("__") and not all(arg.is_constant() for arg in args):
             return ConstantVariable(NotImplemented)
         if name == "join" and len(args) == 1:

@@ -389,9 +389,3 @@ def make_partial(
 def make_namespace(evaluator: Evaluator, **values: VariableTracker) -> VariableTracker:
     """``types.SimpleNamespace(**values)`` is made by C code."""
     return unsupported("construction", "construction of a SimpleNamespace while capturing")
-
-
-@constructs(torch.nn.Parameter)
-def make_parameter(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
-    """Parameters are made outside captured code."""
-    return unsupported("construction", "construction of a Parameter while capturing")

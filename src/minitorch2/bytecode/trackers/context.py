@@ -13,15 +13,20 @@ import torch
 
 from minitorch2.bytecode.guards import AutocastDtype
 from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.classes import constructs
 from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.functions import FunctionVariable
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.torch_function import handles
 
 if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
     from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.guards import Guard
     from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.sources import Source
 
 
 class GradModeVariable(ModeledVariable):
@@ -64,20 +69,34 @@ class GradModeVariable(ModeledVariable):
         """As a decorator: the function runs inside the mode."""
         return DecoratedVariable(self, args[0])
 
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("prev", "mode"):
+            value = self.previous if name == "prev" else self.enabled
+            return ConstantVariable(bool(value))
+        return super().get_attribute(evaluator, name)
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        """``self.prev = torch.is_grad_enabled()`` in the class's own methods."""
+        if name != "prev":
+            unsupported("attribute-write", f"write to attribute {name!r} of a {self.cls.__name__}")
+        self.previous = value.truth(evaluator)
+
     def reconstruct(self, residual: Residual) -> str:
+        """Made without its constructor, since that of ``set_grad_enabled`` sets the mode."""
         cls = residual.reference(self.cls)
+        made = residual.bind(f"{cls}.__new__({cls})", "mode")
+        residual.emit(f"{made}.prev = {bool(self.previous)}")
         if self.cls is torch.set_grad_enabled:
-            unsupported("reconstruct", "an entered torch.set_grad_enabled cannot be rebuilt")
-        made = residual.bind(f"{cls}()", "mode")
-        if self.previous is not None:
-            residual.emit(f"{made}.prev = {self.previous}")
+            residual.emit(f"{made}.mode = {self.enabled}")
         return made
 
 
 class DecoratedVariable(FunctionVariable):
     """``torch.no_grad()(function)``."""
 
-    def __init__(self, context: GradModeVariable, function: VariableTracker) -> None:
+    def __init__(
+        self, context: GradModeVariable | AutocastVariable, function: VariableTracker
+    ) -> None:
         super().__init__()
         self.context, self.function = context, function
 
@@ -103,6 +122,13 @@ def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
         function = torch._C._set_grad_enabled
         args = [ConstantVariable(enabled)]
         evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
+
+
+@handles(torch._C._set_grad_enabled)
+def set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
+    """What entering and leaving such a context calls."""
+    set_grad_mode(evaluator, mode.truth(evaluator))
+    return NONE
 
 
 @constructs(torch.no_grad)
@@ -133,8 +159,8 @@ def make_set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> Variab
 class AutocastVariable(ModeledVariable):
     """``torch.autocast(device_type, dtype, enabled, cache_enabled)``."""
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
-        super().__init__()
+    def __init__(self, arguments: dict[str, Any], **options: Any) -> None:
+        super().__init__(**options)
         self.arguments = arguments
         self.entered: list[VariableTracker] = []
 
@@ -158,7 +184,18 @@ class AutocastVariable(ModeledVariable):
         evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
         return NONE
 
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """As a decorator: the function runs inside the mode."""
+        return DecoratedVariable(self, args[0])
+
     def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None and not self.entered:
+            return residual.load(self.source)
         parts = ", ".join(
             f"{name}={residual.name_for(ConstantVariable(self.arguments[name]))}"
             for name in AUTOCAST_PARAMETERS
@@ -196,6 +233,29 @@ def _default_dtype(evaluator: Evaluator, device_type: str) -> torch.dtype:
     if not evaluator.capture.autocasts:
         evaluator.capture.add_guard(AutocastDtype(device_type, dtype))
     return dtype
+
+
+@constructs(torch.cpu.amp.autocast)  # type: ignore[attr-defined]
+def make_cpu_autocast(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``torch.cpu.amp.autocast(enabled, dtype, cache_enabled)``, the name of old."""
+    named = dict(zip(("enabled", "dtype", "cache_enabled"), args, strict=False)) | kwargs
+    named.setdefault("dtype", ConstantVariable(torch.bfloat16))
+    return make_autocast(evaluator, ConstantVariable("cpu"), **named)
+
+
+def autocast_of(
+    capture: Capture, value: torch.autocast, source: Source, guards: frozenset[Guard]
+) -> VariableTracker:
+    """A context manager from outside: what it was made with is guarded."""
+    fields = ("device", "fast_dtype", "_enabled", "_cache_enabled")
+    parts = {
+        name: capture.wrap(getattr(value, name), AttributeSource(source, name)) for name in fields
+    }
+    values = [part.as_constant() for part in parts.values()]
+    arguments = dict(zip(AUTOCAST_PARAMETERS, values, strict=True))
+    return AutocastVariable(arguments, source=source, guards=guards)
 
 
 class EnteredAutocast(VariableTracker):

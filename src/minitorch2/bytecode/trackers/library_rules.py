@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import types
 from typing import TYPE_CHECKING
 
 import torch
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import models
+from minitorch2.bytecode.trackers.classes import constructs
 from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.functions import UserFunctionVariable
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
@@ -38,6 +40,14 @@ def signature(evaluator: Evaluator, function: VariableTracker) -> VariableTracke
 @models(torch._C._log_api_usage_once)
 def log_usage(evaluator: Evaluator, event: VariableTracker) -> None:
     """PyTorch's own usage counters are not part of the program's meaning."""
+
+
+@constructs(types.MethodType)
+def make_method(
+    evaluator: Evaluator, function: VariableTracker, owner: VariableTracker
+) -> VariableTracker:
+    """``types.MethodType(function, owner)``"""
+    return BoundMethodVariable(function, owner)
 
 
 @models(copy.copy)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -65,6 +66,9 @@ class ModuleVariable(ObjectVariable):
             return self._registered(evaluator, name)
         attributes = self.instance_dict()
         assert self.source is not None
+        changed = self._registered_here(evaluator, name)
+        if changed is not None:
+            return changed
         for registry in REGISTRIES:
             entries = attributes.get(registry, {})
             if isinstance(entries, dict) and name in entries:
@@ -77,6 +81,19 @@ class ModuleVariable(ObjectVariable):
             self.guards |= {evaluator.capture.add_guard(guard)}
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"
         return raise_observed(AttributeError, message)
+
+    def _registered_here(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
+        """What the captured code itself has put into a registry of a module from outside."""
+        for registry in REGISTRIES:
+            source = self.attribute_source(registry)
+            entries = evaluator.capture.known(source)
+            if isinstance(entries, DictVariable) and evaluator.capture.side_effects.changes(
+                entries
+            ):
+                found = entries.lookup_name(name)
+                if found is not None:
+                    return found
+        return None
 
     def _registered(self, evaluator: Evaluator, name: str) -> VariableTracker:
         """What a module made by the captured code has registered under a name."""
@@ -128,7 +145,7 @@ class ModuleVariable(ObjectVariable):
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         found_in, setter = class_lookup(self.cls, "__setattr__")
-        if self.value is MISSING and found_in is torch.nn.Module:
+        if self.value is MISSING and isinstance(setter, FunctionType):
             # Made by the captured code: its registries are, too, so the rule itself can be inlined.
             function = class_function(evaluator, found_in, "__setattr__", setter)
             function.call(evaluator, [self, ConstantVariable(name), value], {})
@@ -141,7 +158,13 @@ class ModuleVariable(ObjectVariable):
         return super().truth(evaluator)
 
     def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
-        """Writes go through ``nn.Module.__setattr__`` again when they are applied."""
+        """Writes go through ``nn.Module.__setattr__`` again when they are applied.
+
+        That of a module made here has been inlined: what it wrote is all there is.
+        """
+        if self.value is MISSING and class_lookup(self.cls, name)[1] is MISSING:
+            evaluator.capture.side_effects.store_attribute(self, name, value, raw=True)
+            return
         parameters = self.instance_dict().get("_parameters", {})
         if isinstance(parameters, dict) and name in parameters:
             unsupported("parameter-write", f"assignment to the parameter {name!r} of a module")

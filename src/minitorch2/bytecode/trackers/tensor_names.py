@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
+import torch
+
 
 def words(text: str) -> frozenset[str]:
     """The words of a text."""
@@ -19,7 +21,7 @@ METADATA: Final = words(
 
 METADATA_METHODS: Final = words(
     "dim ndimension size stride numel nelement element_size is_floating_point is_complex is_signed"
-    " is_contiguous get_device storage_offset is_conj is_neg is_inference has_names"
+    " is_contiguous get_device storage_offset has_names dim_order"
 )
 """Methods that are known while capturing."""
 
@@ -35,9 +37,14 @@ SCALAR_READS: Final = words(
 IMPURE_METHODS: Final = words(
     "backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ set_"
     " share_memory_ resize_ resize_as_ untyped_storage storage apply_ map_ map2_ pin_memory"
-    " record_stream __reduce_ex__ __deepcopy__ __dlpack__ to_sparse refine_names"
+    " record_stream __reduce_ex__ __deepcopy__ __dlpack__ refine_names detach_ set_data"
+    " to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_mkldnn"
 )
 """Methods with effects that a graph does not express."""
+
+LAZY_BITS: Final = words("is_conj is_neg is_inference resolve_conj resolve_neg")
+"""Methods about what PyTorch marks tensors with and fake tensors do not have: a conjugation or
+negation that is put off, and that a tensor was made in inference mode."""
 
 BINARY: Final[dict[str, Any]] = {
     f"__{name}__": getattr(operator, f"__{name}__")
@@ -54,3 +61,13 @@ UNARY: Final[dict[str, Any]] = {
 COMPARISONS: Final[dict[str, Any]] = {
     f"__{name}__": getattr(operator, name) for name in ("lt", "le", "eq", "ne", "gt", "ge")
 }
+
+LEGACY_TYPES: Final[dict[Any, torch.dtype]] = {
+    cls: cls.dtype
+    for name in words("Float Double Half BFloat16 Char Short Int Long Byte Bool")
+    if isinstance(cls := getattr(torch, f"{name}Tensor"), type(torch.FloatTensor))
+}
+"""Dtypes of the classes of CPU tensors of old, such as `torch.FloatTensor`."""
+
+LEGACY_NAMES: Final = {dtype: f"torch.{cls.__name__}" for cls, dtype in LEGACY_TYPES.items()}
+"""What ``x.type()`` answers for CPU tensors."""

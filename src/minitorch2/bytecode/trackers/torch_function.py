@@ -179,6 +179,11 @@ class TorchVariable(KnownObjectVariable):
             return fold(value, args, kwargs)
         for argument in (*args, *kwargs.values()):
             _check_argument(argument)
+        if _makes_leaf(value, kwargs):
+            made = self.call(
+                evaluator, args, {k: v for k, v in kwargs.items() if k != "requires_grad"}
+            )
+            return made.call_method(evaluator, "requires_grad_", [], {})
         result = evaluator.capture.call_in_graph(evaluator, "call_function", value, args, kwargs)
         result.guards |= self.guards
         return result
@@ -187,6 +192,12 @@ class TorchVariable(KnownObjectVariable):
         if self.source is not None:
             return residual.load(self.source)
         return residual.reference(self.value)
+
+
+def _makes_leaf(function: Any, kwargs: dict[str, VariableTracker]) -> bool:
+    """Whether ``requires_grad=True`` is among the arguments of a factory."""
+    wanted = kwargs.get("requires_grad")
+    return wanted is not None and wanted.is_constant() and bool(wanted.as_constant())
 
 
 def _check_argument(argument: VariableTracker) -> None:
@@ -224,6 +235,22 @@ def is_complex(evaluator: Evaluator, input: VariableTracker) -> VariableTracker:
     return input.call_method(evaluator, "is_complex", [], {})
 
 
+def _ask_method(function: Any) -> None:
+    @handles(function)
+    def ask(evaluator: Evaluator, input: VariableTracker) -> VariableTracker:
+        return input.call_method(evaluator, function.__name__, [], {})
+
+
+for _function in (
+    torch.is_conj,
+    torch.is_neg,
+    torch.is_inference,
+    torch.resolve_conj,
+    torch.resolve_neg,
+):
+    _ask_method(_function)
+
+
 @handles(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
 def dispatch_modes(evaluator: Evaluator) -> VariableTracker:
     """The active dispatch modes, asked for by `nn.MultiheadAttention`; guards keep their number."""
@@ -243,6 +270,25 @@ def check(
         text = "" if message is None or not message.is_constant() else message.as_constant()
         raise_as_observed(RuntimeError(text))
     return ConstantVariable(None)
+
+
+@handles(
+    torch.manual_seed,
+    torch.seed,
+    torch.initial_seed,
+    torch.get_rng_state,
+    torch.set_rng_state,
+    torch.random.fork_rng,
+)
+def random_state(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
+    """Seeds and states of random generators."""
+    return unsupported("random-state", "the state of a random generator is read or set")
+
+
+@handles(torch.set_default_dtype, torch.set_default_device, torch.use_deterministic_algorithms)
+def global_setting(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
+    """Settings of the process that operators depend on."""
+    return unsupported("torch-context", "a global setting of PyTorch is changed")
 
 
 @handles(torch.sym_int, torch.sym_float)
@@ -286,7 +332,9 @@ def tensor(
     if isinstance(data, TensorVariable):
         data = data.call_method(evaluator, "detach", [], {})
         return data.call_method(evaluator, "clone", [], {}).call_method(evaluator, "to", [], kwargs)
-    return _made_of_constants(evaluator, torch.tensor, data, kwargs)
+    wanted = kwargs.pop("requires_grad", None)
+    made = _made_of_constants(evaluator, torch.tensor, data, kwargs)
+    return made if wanted is None else made.call_method(evaluator, "requires_grad_", [wanted], {})
 
 
 @handles(torch.as_tensor, torch.asarray)

@@ -1,0 +1,81 @@
+"""Callables that are nodes of a captured graph and consist of graphs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.graph_module import GraphModule
+
+
+@dataclass(eq=False)
+class DifferentiableFunction:
+    """An operator with a gradient of its own: what a `torch.autograd.Function` does.
+
+    Attributes:
+        name: that of the user's class.
+        forward: gives the outputs, then what the backward pass needs.
+        backward: takes what was saved, then the gradients of the outputs; gives gradients.
+        outputs: how many results there are.
+        constant_outputs: which of them have no gradient.
+        gradients: for each input of `forward`, which of backward's results is its gradient.
+    """
+
+    name: str
+    forward: GraphModule
+    backward: GraphModule
+    outputs: int
+    constant_outputs: Sequence[int]
+    gradients: Sequence[int | None]
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return _Apply.apply(self, *inputs)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Apply(torch.autograd.Function):
+    """Runs the two graphs of a `DifferentiableFunction`."""
+
+    @staticmethod
+    def forward(ctx: Any, function: DifferentiableFunction, *inputs: torch.Tensor) -> Any:
+        results = function.forward(*inputs)
+        outputs, saved = results[: function.outputs], results[function.outputs :]
+        ctx.function = function
+        ctx.save_for_backward(*saved)
+        ctx.mark_non_differentiable(*(outputs[i] for i in function.constant_outputs))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        function = ctx.function
+        found = function.backward(*ctx.saved_tensors, *grads)
+        return (None, *(None if i is None else found[i] for i in function.gradients))
+
+
+@dataclass(eq=False)
+class Checkpoint:
+    """`torch.utils.checkpoint.checkpoint` of a graph.
+
+    A compiler that traces through it decides by itself what is computed again.
+
+    Attributes:
+        body: the function as a graph.
+        options: keyword arguments of `checkpoint`.
+    """
+
+    body: GraphModule
+    options: Mapping[str, Any]
+    __name__ = "checkpoint"
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        if any(isinstance(value, FakeTensor) for value in inputs):
+            return self.body(*inputs)
+        return checkpoint(self.body, *inputs, **self.options)

@@ -1,0 +1,92 @@
+"""Parts of a program recorded apart, to become one node of the captured graph.
+
+A function with a gradient of its own, or one that is recomputed, is evaluated symbolically like any
+other code, but into a graph of its own; the tensors that it takes from around it become the inputs
+of that graph. So guards and side effects are found as usual, and the node's target is a callable
+that every backend can run or trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node, map_nodes
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+@dataclass
+class Subgraph:
+    """What a call recorded.
+
+    Attributes:
+        graph: its operations; they still read nodes of the graphs around.
+        result: the tracker of what the call returned.
+    """
+
+    graph: Graph
+    result: VariableTracker
+
+    def close(
+        self, outputs: Sequence[Node], last: Sequence[Node] = ()
+    ) -> tuple[GraphModule, list[Node]]:
+        """Make the nodes from around placeholders.
+
+        Args:
+            outputs: what the graph gives.
+            last: nodes from around that come last, whether they are read or not.
+
+        Returns:
+            the graph as a callable, and the nodes to give to it.
+        """
+        graph = self.graph
+        for node in reversed(graph.nodes):
+            if not node.users and node not in outputs and not node.meta.get("impure"):
+                graph.erase(node)
+        inputs = [*(node for node in self._outer(outputs) if node not in last), *last]
+        first = next(iter(graph.nodes), None)
+        with graph.inserting_before(first):
+            made = {node: self._placeholder(node) for node in inputs}
+        swap: Callable[[Node], Node] = lambda node: made.get(node, node)  # noqa: E731
+        for node in graph.nodes:
+            node.meta["inside"] = True
+            if node.op != "placeholder":
+                node.update_args(map_nodes(node.args, swap), map_nodes(node.kwargs, swap))
+        graph.output(tuple(swap(node) for node in outputs))
+        return GraphModule(graph), inputs
+
+    def _outer(self, outputs: Sequence[Node]) -> dict[Node, None]:
+        """The nodes from around that are read."""
+        read = [found for node in self.graph.nodes for found in node.all_input_nodes]
+        return dict.fromkeys(n for n in (*read, *outputs) if n.graph is not self.graph)
+
+    def _placeholder(self, node: Node) -> Node:
+        made = self.graph.placeholder(node.name)
+        made.meta.update(val=node.meta["val"], source=node.meta.get("source"))
+        return made
+
+
+def record(evaluator: Evaluator, call: Callable[[], VariableTracker]) -> Subgraph:
+    """Evaluate a call into a graph of its own.
+
+    Raises:
+        UnsupportedError: the call changes something that outlives it: as it may run again, or
+            later, or not at all, that would show.
+    """
+    capture = evaluator.capture
+    outer, capture.graph = capture.graph, Graph()
+    changes = len(capture.side_effects)
+    try:
+        result = call()
+        graph = capture.graph
+    finally:
+        capture.graph = outer
+    if len(capture.side_effects) != changes:
+        unsupported("side-effect-inside", "a change of Python objects inside the function")
+    return Subgraph(graph, result)

@@ -1,0 +1,68 @@
+"""Tensors that no graph takes: subclasses, sparse, quantized and nested ones.
+
+They can be loaded, passed on and asked for their class; whatever else is done with one breaks the
+graph there, for a reason that says what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.graph.node import Argument
+
+
+def why_unmodeled(value: torch.Tensor, plain: Sequence[type]) -> tuple[str, str] | None:
+    """Code and cause of the break that such a tensor makes; None for a tensor that graphs take."""
+    if type(value) not in plain:
+        return "tensor-subclass", f"the tensor subclass {type(value).__name__}"
+    if value.layout is not torch.strided or value.is_quantized or value.is_nested:
+        kind = "a quantized tensor" if value.is_quantized else f"a tensor of layout {value.layout}"
+        return "tensor-layout", kind
+    if value.is_conj() or value.is_neg():
+        return "tensor-layout", "a tensor whose conjugation or negation is put off"
+    return None
+
+
+class UnmodeledTensorVariable(VariableTracker):
+    """Such a tensor, from outside."""
+
+    def __init__(self, cls: type, reason: tuple[str, str], **options: Any) -> None:
+        super().__init__(**options)
+        self.cls, self.reason = cls, reason
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_argument(self) -> Argument:
+        return unsupported(*self.reason)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return unsupported(*self.reason)
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        return unsupported(*self.reason)
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if callable(getattr(self.cls, name, None)):
+            return GetAttrVariable(self, name)
+        return unsupported(*self.reason)
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        unsupported(*self.reason)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        return unsupported(*self.reason)
