@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -125,9 +126,8 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         attempt.graph_break,
         attempt.number,
         frozenset(capture.lines),
-        tuple(capture.entered.values()),
+        tuple(map(weakref.ref, capture.entered.values())),
         compile_id(),
-        values,
     )
     report_compiled(compiled)
     return compiled

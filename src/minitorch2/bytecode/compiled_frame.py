@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from minitorch2.bytecode.compiled_source import compile_function
 from minitorch2.bytecode.guards.guard_function import CompiledGuards
+from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import UnsupportedError
@@ -62,9 +63,8 @@ class CompiledFrame:
         graph_break: why the graph ended early; None if it did not.
         number: counts what its region compiled.
         lines: the user's lines that were evaluated, by file.
-        entered: the code of the frame and of the functions that were inlined into it.
+        codes: the code of the frame and of the functions that were inlined into it, held weakly.
         compile_id: which compilation made it, such as ``"0/1"``: frame and entry.
-        guard_references: objects that guards refer to by private names.
         forced_backend: the backend that a stance put in the place of the region's own.
     """
 
@@ -76,10 +76,20 @@ class CompiledFrame:
     graph_break: GraphBreak | None
     number: int
     lines: frozenset[tuple[str, int]] = frozenset()
-    entered: tuple[CodeType, ...] = ()
+    codes: tuple[weakref.ref[CodeType], ...] = ()
     compile_id: str = ""
-    guard_references: Mapping[str, object] = field(default_factory=dict)
     forced_backend: object = None
+
+    @property
+    def entered(self) -> list[CodeType]:
+        """The code of the frame and of the inlined functions, as far as it is still there."""
+        codes = (reference() for reference in self.codes)
+        return [code for code in codes if code is not None]
+
+    @property
+    def guard_references(self) -> dict[str, object]:
+        """The objects that guards refer to by private names."""
+        return {name: held.get() for name, held in self.guards.references.items()}
 
     @property
     def operators(self) -> int:
@@ -121,7 +131,7 @@ def canonical(function: FunctionType) -> FunctionType:
     return FunctionType(code, function.__globals__, function.__name__, None, closure)
 
 
-@cache
+@once_per_code
 def _canonical_code(code: CodeType) -> CodeType:
     lines = [
         (f"def canonical({', '.join(signature_of(code).names)}):", 1),

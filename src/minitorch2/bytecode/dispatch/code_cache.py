@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import weakref
+from collections.abc import Iterator
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class CodeCache:
         self.sizes = SizeHistory()
         self.shared: dict[int, Dispatcher] = {}
         self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+        self._watches: dict[int, list[weakref.ref[object]]] = {}
 
     def new_compile_id(self) -> str:
         """Numbers of the frame in this process and of its next compilation: ``"0/1"``."""
@@ -55,23 +57,28 @@ class CodeCache:
     def add(self, compiled: CompiledFrame) -> None:
         """Add an entry; it is dropped when an object dies that its guards know by its id only."""
         self.compiled.append(compiled)
-        for value in compiled.guards.watched():
-            _when_it_dies(value, self, compiled)
+        self._watches[id(compiled)] = list(self._watch(compiled))
         for dispatcher in list(self.dispatchers):
             dispatcher.add(compiled)
 
     def drop(self, compiled: CompiledFrame) -> None:
         """Forget an entry."""
+        self._watches.pop(id(compiled), None)
         self.compiled = [entry for entry in self.compiled if entry is not compiled]
         for dispatcher in list(self.dispatchers):
             dispatcher.drop(compiled)
 
+    def _watch(self, compiled: CompiledFrame) -> Iterator[weakref.ref[object]]:
+        """References that drop the entry when what they refer to dies."""
+        this, entry = weakref.ref(self), weakref.ref(compiled)
 
-def _when_it_dies(value: object, cache: CodeCache, compiled: CompiledFrame) -> None:
-    try:
-        weakref.finalize(value, cache.drop, compiled).atexit = False
-    except TypeError:  # no weak references: keep it alive, so that its id stays its own
-        compiled.references[f"__kept_{id(value)}"] = value
+        def forget(_: object) -> None:
+            cache, dropped = this(), entry()
+            if cache is not None and dropped is not None:
+                cache.drop(dropped)
+
+        for value in compiled.guards.watched():
+            yield weakref.ref(value, forget)
 
 
 def first_line(code: CodeType) -> SourceLine:

@@ -9,7 +9,8 @@ Grammar::
             | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0
             | NoneMatch(source)
             | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
-            | AttributeGuard(source, name, present) | KeyAbsent(source, key)
+            | KeyPresent(source, key) | KeyAbsent(source, key)
+            | AttributeGuard(source, name, present)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
             | ShapeCondition(condition, symbols)   a relation between sizes
             | Contiguous(source)                   the layout of a tensor of varying sizes
@@ -28,6 +29,7 @@ from minitorch2.bytecode.guards.containers import (
     AttributeGuard,
     DictKeysMatch,
     KeyAbsent,
+    KeyPresent,
     LengthMatch,
     SetMatch,
 )
@@ -82,6 +84,7 @@ __all__ = [
     "Guard",
     "IdMatch",
     "KeyAbsent",
+    "KeyPresent",
     "LengthMatch",
     "Name",
     "NoneMatch",

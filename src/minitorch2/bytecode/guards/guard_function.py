@@ -29,6 +29,7 @@ from typing import cast
 from minitorch2.bytecode.generated import keep_source, new_file
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
+from minitorch2.bytecode.guards.values import Held, hold, keep
 from minitorch2.bytecode.machine.guard_machine import PATH_ERRORS
 from minitorch2.bytecode.sources import LocalSource, RootSource, Source, StepSource
 
@@ -69,6 +70,7 @@ class CompiledGuards:
     Attributes:
         guards: the set, in the order in which they are checked.
         source: the text of `check`.
+        references: the objects behind the names of `ReferenceSource`.
         microseconds: what asking them costs, once `measure` has found out.
     """
 
@@ -78,10 +80,10 @@ class CompiledGuards:
     _make: Callable[[str], FunctionType]
     _checks: tuple[tuple[Guard, Check], ...]
     _function: FunctionType
-    _references: Mapping[str, object]
+    references: Mapping[str, Held]
     microseconds: float = 0.0
 
-    @cached_property
+    @property
     def check(self) -> GuardFunction:
         """In Python: takes the guarded function's arguments; true when the entry may be used."""
         return cast(GuardFunction, self._make(self.source))
@@ -89,7 +91,7 @@ class CompiledGuards:
     @cached_property
     def program(self) -> GuardProgram:
         """The same for the guard machine."""
-        return write_program(self.guards, self._function.__code__, self._references)
+        return write_program(self.guards, self._function.__code__, self.references)
 
     @cached_property
     def fast_check(self) -> GuardFunction:
@@ -120,8 +122,9 @@ class CompiledGuards:
 
     def watched(self) -> list[object]:
         """The objects known only by their `id`: when one dies, the entry must be dropped."""
-        objects = (guard.watched() for guard in self.guards)
-        return [value for value in objects if value is not None]
+        objects = [guard.watched() for guard in self.guards]
+        objects += [held.get() for held in self.references.values() if held.is_weak]
+        return list({id(value): value for value in objects if value is not None}.values())
 
     def bind(self, function: FunctionType) -> CompiledGuards:
         """The same guards reading the globals, cells and defaults of another function object."""
@@ -147,22 +150,23 @@ def compile_guards(
         references: the objects behind the names of `ReferenceSource`.
     """
     unique = tuple(dict.fromkeys(guards))
-    body = _Body(references or {}, _root_names(unique))
+    held = _held_references(unique, references or {})
+    body = _Body(_root_names(unique))
     for guard in unique:
         body.add(guard)
     header = f"def guard({_parameters(function)}):"
     source = "\n".join([header, *body.fast_lines()])
     explanation = "\n".join([header, *body.explaining_lines()])
-    make = _factory(function, body.constants)
+    make = _factory(function, body.constants, held)
     checks = tuple(body.checks)
-    return CompiledGuards(unique, source, explanation, make, checks, function, references or {})
+    return CompiledGuards(unique, source, explanation, make, checks, function, held)
 
 
 class _Body:
     """Collects the lines of the function: paths first loaded where they are first needed."""
 
-    def __init__(self, references: Mapping[str, object], taken: Set[str]) -> None:
-        self.constants: dict[str, object] = dict(references)
+    def __init__(self, taken: Set[str]) -> None:
+        self.constants: dict[str, object] = {}
         self._taken = taken
         self.checks: list[tuple[Guard, Check]] = []
         self._lines: list[str | Check] = []
@@ -240,6 +244,17 @@ def _root_names(guards: Iterable[Guard]) -> set[str]:
     return {root.name for root in roots if isinstance(root, RootSource)}
 
 
+def _held_references(guards: Iterable[Guard], references: Mapping[str, object]) -> dict[str, Held]:
+    """The referenced objects that guards read. Classes may die, with the entry; of other objects
+    nothing but the reference may be left."""
+    names = _root_names(guards) & references.keys()
+    values = {name: references[name] for name in names}
+    return {
+        name: hold(value) if isinstance(value, type) else keep(value)
+        for name, value in values.items()
+    }
+
+
 def _parameters(function: FunctionType) -> str:
     """The parameter list of a function, without defaults: those are bound later."""
     code = function.__code__
@@ -257,11 +272,12 @@ def _parameters(function: FunctionType) -> str:
 
 
 def _factory(
-    function: FunctionType, constants: Mapping[str, object]
+    function: FunctionType, named: Mapping[str, object], references: Mapping[str, Held]
 ) -> Callable[[str], FunctionType]:
     """Compiles a function's text so that constants are closure cells and globals are the user's."""
 
     def make(source: str) -> FunctionType:
+        constants = {**named, **{name: held.get() for name, held in references.items()}}
         free = [*constants, *function.__code__.co_freevars]
         indented = source.replace("\n", "\n    ")
         text = f"def make({', '.join(free)}):\n    {indented}\n    return guard"

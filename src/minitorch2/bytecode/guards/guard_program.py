@@ -20,7 +20,7 @@ from minitorch2.bytecode.generated import GUARDS
 from minitorch2.bytecode.guards.guard import Address, Guard, Test
 from minitorch2.bytecode.guards.relations import DistinctStorages
 from minitorch2.bytecode.guards.tensors import TensorMatch
-from minitorch2.bytecode.guards.values import TypeMatch
+from minitorch2.bytecode.guards.values import Held, TypeMatch
 from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
 from minitorch2.bytecode.sources import (
     AttributeSource,
@@ -62,7 +62,7 @@ class GuardProgram:
 
 
 def write_program(
-    guards: Sequence[Guard], code: CodeType, references: Mapping[str, object]
+    guards: Sequence[Guard], code: CodeType, references: Mapping[str, Held]
 ) -> GuardProgram:
     """The program of guards.
 
@@ -88,7 +88,7 @@ def parameters_of(code: CodeType) -> tuple[str, ...]:
 @dataclass
 class _Writer:
     code: CodeType
-    references: Mapping[str, object]
+    references: Mapping[str, Held]
     _tensors: set[Source] = field(default_factory=set)
     _plain: set[Source] = field(default_factory=set)
     _values: dict[Source, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class _Writer:
             self._check(test, values)
         if isinstance(guard, TensorMatch):
             self._tensors.add(guard.source)
-        if isinstance(guard, TypeMatch) and _keeps_own_dict(guard.cls):
+        if isinstance(guard, TypeMatch) and _keeps_own_dict(guard.held.get()):
             self._plain.add(guard.source)
 
     def _check(self, test: Test, values: Sequence[int]) -> None:
@@ -157,7 +157,7 @@ class _Writer:
             case CellSource(name):
                 return load(Op.CELL, 0, self._cells.setdefault(name, len(self._cells)))
             case ReferenceSource(name):
-                return load(Op.CONSTANT, 0, keep(self.references[name]))
+                return load(Op.CONSTANT, 0, self._object(self.references[name].operand))
             case StepSource(base):
                 value = self.value(base)
                 if base in self._plain and source == AttributeSource(base, "__dict__"):
@@ -169,8 +169,9 @@ class _Writer:
                 raise AssertionError(f"a source that is neither a root nor a step: {source}")
 
 
-def _keeps_own_dict(cls: type) -> bool:
-    """Whether ``__dict__`` of instances is what it is of most objects."""
+def _keeps_own_dict(cls: object) -> bool:
+    """Whether ``__dict__`` of instances of a class is what it is of most objects."""
+    assert isinstance(cls, type)
     own = next((vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)), None)
     return (
         isinstance(own, GetSetDescriptorType)

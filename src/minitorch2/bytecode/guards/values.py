@@ -30,42 +30,74 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes made by Python code, which c
 
 
 @dataclass(frozen=True)
-class IdMatch(SourceGuard):
-    """The very same object (slides: FUNCTION_MATCH for functions and modules).
+class Held:
+    """An object that a guard recognizes; it is kept alive only if it cannot be held weakly.
 
-    The object is held weakly where that is possible, so that guards keep nothing alive.
+    Attributes:
+        identity: its `id`, which nobody else gets as long as the compiled entry exists: the entry
+            is dropped when the object dies.
+        get: the object, or None if it has died.
     """
 
     identity: int
-    held: Callable[[], object] = field(compare=False, repr=False)
+    get: Callable[[], object] = field(compare=False, repr=False)
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the object may die."""
+        return isinstance(self.get, weakref.ref)
+
+    @property
+    def operand(self) -> object:
+        """What the guard machine compares with."""
+        return Address(self.identity) if self.is_weak else self.get()
+
+    def condition(self, path: str, name: Name) -> str:
+        """Python text: whether `path` loads this object."""
+        if self.is_weak:
+            return f"{name(id)}({path}) == {self.identity}"
+        return f"{path} is {name(self.get())}"
+
+
+def keep(value: object) -> Held:
+    """Hold an object strongly."""
+    return Held(id(value), lambda: value)
+
+
+def hold(value: object) -> Held:
+    """Hold an object weakly if that is possible and makes a difference."""
+    if is_permanent(value) or not type(value).__weakrefoffset__:
+        return keep(value)
+    return Held(id(value), weakref.ref(value))
+
+
+@dataclass(frozen=True)
+class IdMatch(SourceGuard):
+    """The very same object (slides: FUNCTION_MATCH for functions and modules)."""
+
+    held: Held
 
     @property
     def kind(self) -> str:
         """FUNCTION_MATCH for callables and Python modules, ID_MATCH for other objects."""
-        value = self.held()
+        value = self.held.get()
         functional = callable(value) or isinstance(value, ModuleType)
         return "FUNCTION_MATCH" if functional else "ID_MATCH"
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        value = self.held()
-        weak = isinstance(self.held, weakref.ref)
-        condition = f"{name(id)}({path}) == {self.identity}" if weak else f"{path} is {name(value)}"
-        yield Check("identity", condition, path, _short(value))
+        shown = _short(self.held.get())
+        yield Check("identity", self.held.condition(path, name), path, shown)
 
     def tests(self) -> Sequence[Test]:
-        weak = isinstance(self.held, weakref.ref)
-        return (Test(Op.IS, Address(self.identity) if weak else self.held()),)
+        return (Test(Op.IS, self.held.operand),)
 
     def watched(self) -> object | None:
-        return self.held() if isinstance(self.held, weakref.ref) else None
+        return self.held.get() if self.held.is_weak else None
 
 
 def id_match(source: Source, value: object, user_line: SourceLine | None = None) -> IdMatch:
     """The guard that `source` still loads this very object."""
-    held: Callable[[], object] = lambda: value  # noqa: E731
-    if not is_permanent(value) and type(value).__weakrefoffset__:
-        held = weakref.ref(value)
-    return IdMatch(source, id(value), held, user_line=user_line)
+    return IdMatch(source, hold(value), user_line=user_line)
 
 
 @dataclass(frozen=True)
@@ -73,14 +105,27 @@ class TypeMatch(SourceGuard):
     """Exactly this class, subclasses excluded."""
 
     KIND = "TYPE_MATCH"
-    cls: type
+    cls: type | Held
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cls, Held):
+            object.__setattr__(self, "cls", hold(self.cls))
+
+    @property
+    def held(self) -> Held:
+        """The class."""
+        assert isinstance(self.cls, Held)
+        return self.cls
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         actual = f"{name(type)}({path})"
-        yield Check("type", f"{actual} is {name(self.cls)}", actual, str(self.cls))
+        yield Check("type", self.held.condition(actual, name), actual, str(self.held.get()))
 
     def tests(self) -> Sequence[Test]:
-        return (Test(Op.CLASS, self.cls),)
+        return (Test(Op.CLASS, self.held.operand),)
+
+    def watched(self) -> object | None:
+        return self.held.get() if self.held.is_weak else None
 
 
 @dataclass(frozen=True)
