@@ -78,10 +78,18 @@ def _bind_defaults(
         elif name not in bound:
             missing.append(name)
     if missing:
-        names = " and ".join(map(repr, missing))
+        missing = [name for name in missing if name in positional] or missing
+        names = _enumeration([repr(name) for name in missing])
         plural = "s" * (len(missing) > 1)
         kind = "positional" if missing[0] in positional else "keyword-only"
         _fail(callee.code, f"missing {len(missing)} required {kind} argument{plural}: {names}")
+
+
+def _enumeration(names: list[str]) -> str:
+    """``'a'``, ``'a' and 'b'``, ``'a', 'b', and 'c'``"""
+    if len(names) < 3:
+        return " and ".join(names)
+    return f"{', '.join(names[:-1])}, and {names[-1]}"
 
 
 def _fail(code: CodeType, message: str) -> NoReturn:

@@ -146,6 +146,7 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     except UnsupportedError as error:
         reason, step = error, attempt.evaluator.steps
         reason.user_line = reason.user_line or attempt.evaluator.source_line()
+        starts = attempt.capture.side_effects.starting_steps()
     if compiler.fullgraph or attempt.capture.errors_on_break[-1]:
         asked = "with fullgraph=True" if compiler.fullgraph else "under error_on_graph_break(True)"
         if reason.code in USER_ERRORS:
@@ -153,7 +154,7 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         raise graph_break_error(reason, asked)
     if reason.code == "skip-frame" and attempt.capture.evaluator is attempt.evaluator:
         raise reason
-    for earlier in range(step, max(step - EARLIER_TRIES, 0), -1):
+    for earlier in (*range(step, max(step - EARLIER_TRIES, 0), -1), *starts[:EARLIER_TRIES]):
         attempt = Attempt(frame, compiler, {earlier: reason})
         try:
             attempt.run()

@@ -19,6 +19,7 @@ class ObservedError(Exception):
     Args:
         kind: class of the exception, for messages and for ``except`` clauses.
         arguments: constant arguments of the exception, when it was raised by a folded operation.
+        values: its arguments, when they are no constants.
         exception: the tracker of the exception object, when the program made it itself.
     """
 
@@ -27,11 +28,15 @@ class ObservedError(Exception):
         kind: type[BaseException],
         arguments: tuple[object, ...] = (),
         exception: VariableTracker | None = None,
+        values: tuple[VariableTracker, ...] | None = None,
     ) -> None:
         super().__init__(kind, arguments)
         self.kind = kind
         self.arguments = arguments
         self.exception = exception
+        self.values = values
+        self.is_noted = False
+        """Whether the exception knows already in which context it was raised."""
 
 
 def raise_observed(kind: type[BaseException], *arguments: object) -> NoReturn:

@@ -309,11 +309,15 @@ def format_value(
     spec: VariableTracker | None,
 ) -> VariableTracker:
     """What ``f"{value!r:spec}"`` gives: only for values whose text is known while capturing."""
-    name = {"r": "__repr__", "s": "__str__"}.get(conversion or "s", "")
-    if not value.is_constant() and spec is None and name:
+    if conversion is None and not value.is_constant() and not value.in_graph:
+        text = special(evaluator, value, "__format__", spec or ConstantVariable(""))
+        return text or raise_observed(TypeError, "unsupported format string")
+    name = {"r": "__repr__", "s": "__str__"}.get(conversion or "", "")
+    if not value.is_constant() and name and not value.in_graph:
         text = special(evaluator, value, name)
-        if text is not None:
+        if text is not None and spec is None:
             return text
+        value, conversion = text or value, None
     if not value.is_constant():
         unsupported("format", f"the text of {value} is not known while capturing")
     constant = value.as_constant()

@@ -222,7 +222,12 @@ _REASONS = (
     Reason("async", "an asynchronous function is called", "compile what it awaits"),
     Reason("cached-function", "a cached function is given more than constants", "call it before"),
     Reason("signature", "the signature of a function that capture does not know", _OUTSIDE),
-    Reason("wraps", "`functools.wraps` inside the compiled function", "decorate at the top"),
+    Reason(
+        "generator",
+        "a generator that is half way lives on, or is dropped inside a try or with",
+        "consume it, or close it, where it was started",
+    ),
+    Reason("handled-exception", "code looks at the exception that a caller handles", _OUTSIDE),
     Reason("shadowed-builtin", "a global of the module hides a builtin", "give it another name"),
     # Control flow
     Reason("instruction", "an instruction that capture does not model", _OUTSIDE),

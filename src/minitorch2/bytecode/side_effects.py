@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.cell import CellVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.trackers.generator import GeneratorVariable
 
 
 class Deleted:
@@ -77,7 +78,10 @@ class AttributeEffect(Effect):
 
     def emit(self, residual: Residual) -> None:
         target = residual.name_for(self.target)
-        if isinstance(self.pending, Deleted):
+        if isinstance(self.pending, Deleted) and self.hide_setter:
+            deleter = residual.reference(object.__delattr__, "object_delattr")
+            residual.emit(f"{deleter}({target}, {self.name!r})")
+        elif isinstance(self.pending, Deleted):
             residual.emit(f"del {target}.{self.name}")
         elif self.hide_setter:
             setter = residual.reference(object.__setattr__, "object_setattr")
@@ -149,6 +153,7 @@ class SideEffects:
 
     _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
+    _generators: list[tuple[GeneratorVariable, int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._effects)
@@ -171,13 +176,19 @@ class SideEffects:
         """``owner.name = value``; `raw` bypasses the class's ``__setattr__`` when it is applied."""
         self._attribute(owner, name, value, raw)
 
-    def delete_attribute(self, owner: VariableTracker, name: str) -> None:
-        """``del owner.name``; the caller has checked that the attribute exists."""
-        existing = self._effects.get(("attribute", id(owner), name))
-        if self.is_new(owner) and existing is not None:
-            del self._effects["attribute", id(owner), name]
+    def delete_attribute(
+        self, owner: VariableTracker, name: str, *, existed: bool, raw: bool = False
+    ) -> None:
+        """``del owner.name``; the caller has checked that the attribute exists.
+
+        Args:
+            existed: whether it did before the captured code began.
+            raw: whether to bypass the class's ``__delattr__``.
+        """
+        if existed:
+            self._attribute(owner, name, DELETED, raw)
         else:
-            self._attribute(owner, name, DELETED, raw=False)
+            self._effects.pop(("attribute", id(owner), name), None)
 
     def load_attribute(self, owner: VariableTracker, name: str) -> Pending | None:
         """The pending value, DELETED, or None when nothing is pending."""
@@ -215,6 +226,9 @@ class SideEffects:
     def store_global(self, namespace: dict[str, object], name: str, value: Pending) -> None:
         """``global name; name = value`` in the module whose globals are `namespace`."""
         key = ("global", id(namespace), name)
+        if isinstance(value, Deleted) and name not in namespace:
+            self._effects.pop(key, None)
+            return
         effect = self._effects.get(key)
         if isinstance(effect, GlobalEffect):
             effect.pending = value
@@ -252,6 +266,22 @@ class SideEffects:
         names |= {effect.cell.name for effect in effects if isinstance(effect, CellEffect)}
         return frozenset(names)
 
+    # Generators ----------------------------------------------------------------------------------
+
+    def generator_started(self, generator: GeneratorVariable, step: int) -> None:
+        """A generator runs now, since a step of the captured frame: it cannot be made again."""
+        self._generators.append((generator, step))
+
+    def starting_steps(self) -> list[int]:
+        """Steps of the frame at which generators were started that are not finished, last first."""
+        return sorted({s for g, s in self._generators if not g.finished}, reverse=True)
+
+    def _check_cleanup(self) -> None:
+        for generator, _ in self._generators:
+            if generator.needs_cleanup():
+                name = generator.frame.code.co_name
+                unsupported("generator", f"the generator {name} is left inside a try or with")
+
     # Emission ------------------------------------------------------------------------------------
 
     def emit(self, residual: Residual) -> None:
@@ -259,7 +289,11 @@ class SideEffects:
 
         First every value that some visible effect needs gets a name, which may make further new
         objects visible; only then is anything changed, so that values are read before the writes.
+
+        Raises:
+            UnsupportedError: something lives on that cannot be rebuilt.
         """
+        self._check_cleanup()
         visible: set[int] = set()
         while batch := [e for e in self._visible(residual) if id(e) not in visible]:
             for effect in batch:

@@ -22,7 +22,7 @@ STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
 SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
 
 ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
-POLYFILLS = PACKAGE + "bytecode/polyfills.py"
+POLYFILLS = PACKAGE + "bytecode/polyfills/"
 CONTROLS = PACKAGE + "controls.py"
 INLINED_TORCH = (
     "amp/autocast_mode.py",
@@ -40,11 +40,13 @@ INLINED_TORCH = (
 )
 INLINED_STANDARD = (
     "abc.py",
+    "bisect.py",
     "collections/__init__.py",
     "contextlib.py",
     "dataclasses.py",
     "enum.py",
     "functools.py",
+    "heapq.py",
     "inspect.py",
     "operator.py",
     "types.py",
@@ -62,7 +64,7 @@ def is_skipped_file(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    if not is_skipped_file(file) or file in (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS):
+    if not is_skipped_file(file) or file.startswith((POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS)):
         return None
     for folder, inlined in ((TORCH, INLINED_TORCH), (STANDARD_LIBRARY, INLINED_STANDARD)):
         if file.startswith(folder) and file.removeprefix(folder).startswith(inlined):

@@ -10,7 +10,7 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.exceptions import HandledBefore
+from minitorch2.bytecode.trackers.exceptions import HandledBefore, TracebackVariable
 
 
 @handles("RAISE_VARARGS")
@@ -20,30 +20,39 @@ def raise_varargs(evaluator: Evaluator, instruction: Instruction) -> None:
     if not operands:
         if not evaluator.handled:
             unsupported("bare-raise", "a raise of the exception that a caller handles")
-        raise_exception(evaluator.handled[-1])
+        raise_exception(evaluator.handled[-1], again=True)
     exception = _instance(evaluator, operands[0])
     if len(operands) == 2:
-        exception.set_attribute(evaluator, "__cause__", _instance(evaluator, operands[1]))
+        exception.set_attribute(evaluator, "__cause__", _cause(evaluator, operands[1]))
     raise_exception(exception)
 
 
 def _instance(evaluator: Evaluator, exception: VariableTracker) -> VariableTracker:
     """``raise ValueError`` makes an instance."""
-    return evaluator.call(exception) if exception.python_type() is type else exception
+    return evaluator.call(exception) if issubclass(exception.python_type(), type) else exception
 
 
-def raise_exception(exception: VariableTracker) -> NoReturn:
-    """Raise an exception object in the user's program."""
+def _cause(evaluator: Evaluator, cause: VariableTracker) -> VariableTracker:
+    """``raise error from None`` hides the context."""
+    if cause.is_constant() and cause.as_constant() is None:
+        return cause
+    return _instance(evaluator, cause)
+
+
+def raise_exception(exception: VariableTracker, *, again: bool = False) -> NoReturn:
+    """Raise an exception object in the user's program; `again` leaves its context as it was."""
     kind = exception.python_type()
     if not issubclass(kind, BaseException):
         raise_observed(TypeError, "exceptions must derive from BaseException")
-    raise ObservedError(kind, exception=exception)
+    error = ObservedError(kind, exception=exception)
+    error.is_noted = again
+    raise error
 
 
 @handles("RERAISE")
 def reraise(evaluator: Evaluator, instruction: Instruction) -> None:
     """``exception ->``; raise it again."""
-    raise_exception(evaluator.pop())
+    raise_exception(evaluator.pop(), again=True)
 
 
 @handles("PUSH_EXC_INFO")
@@ -115,5 +124,4 @@ def with_except_start(evaluator: Evaluator, instruction: Instruction) -> None:
     leave, exception = evaluator.stack[-4], evaluator.stack[-1]
     kind = exception.python_type()
     cls = evaluator.capture.wrap(kind, evaluator.capture.reference(kind))
-    traceback = ConstantVariable(None)
-    evaluator.push(evaluator.call(leave, [cls, exception, traceback]))
+    evaluator.push(evaluator.call(leave, [cls, exception, TracebackVariable()]))

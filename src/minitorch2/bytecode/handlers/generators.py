@@ -5,10 +5,10 @@ from __future__ import annotations
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.observed import ObservedError
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.generator import StopGeneration
+from minitorch2.bytecode.trackers.generator import finish_delegation
 
 
 @handles("RETURN_GENERATOR")
@@ -39,7 +39,7 @@ def send(evaluator: Evaluator, instruction: Instruction) -> None:
     except ObservedError as error:
         if error.kind is not StopIteration:
             raise
-        _finish_send(evaluator, error, instruction)
+        finish_delegation(evaluator, error, instruction)
 
 
 def _send(
@@ -50,18 +50,18 @@ def _send(
     return iterator.call_method(evaluator, method, args, {})
 
 
-def _finish_send(evaluator: Evaluator, error: ObservedError, instruction: Instruction) -> None:
-    """Leave the result; an END_SEND (3.12 and later) expects the iterator below it."""
-    values = error.values if isinstance(error, StopGeneration) else ()
-    if instruction.target is not None and instruction.target.opname != "END_SEND":
-        evaluator.pop()
-    evaluator.push(values[0] if values else ConstantVariable(None))
-    evaluator.jump(instruction.target)
-
-
 @handles("END_SEND")
 def end_send(evaluator: Evaluator, instruction: Instruction) -> None:
     """``iterator result -> result``"""
     result = evaluator.pop()
     evaluator.pop()
     evaluator.push(result)
+
+
+@handles("CALL_INTRINSIC_1")
+def call_intrinsic(evaluator: Evaluator, instruction: Instruction) -> None:
+    """A StopIteration that leaves a generator becomes a RuntimeError (3.12 and later)."""
+    if instruction.argval != "INTRINSIC_STOPITERATION_ERROR":
+        unsupported("instruction", f"the instruction {instruction.argval} is not supported")
+    if issubclass(evaluator.stack[-1].python_type(), StopIteration):
+        raise_observed(RuntimeError, "generator raised StopIteration")

@@ -29,7 +29,7 @@ from minitorch2.bytecode.guards import (
     constant_match,
     id_match,
 )
-from minitorch2.bytecode.polyfills import POLYFILLS
+from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
@@ -63,6 +63,7 @@ from minitorch2.bytecode.trackers.deque import DequeVariable
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable
 from minitorch2.bytecode.trackers.functions import (
     CachedFunctionVariable,
+    GetterVariable,
     PartialVariable,
     UserFunctionVariable,
 )
@@ -319,9 +320,7 @@ def _key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list
     return [LengthMatch(source, len(keys), user_line=capture.line)]
 
 
-def _lazy_key_guards(
-    capture: Capture, value: dict[Any, Any], source: Source
-) -> KeyGuards | None:
+def _lazy_key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> KeyGuards | None:
     """Guards on keys as they are read; None for a dict whose entries are found by position."""
     keys = tuple(value)
     return KeyGuards(capture, source, keys) if all(map(_has_literal, keys)) else None
@@ -454,6 +453,19 @@ def _partial(capture: Capture, value: functools.partial[Any], source: Source) ->
     return PartialVariable(function, args.realized(), named, source=source, guards=guards)
 
 
+def _getter(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """An `operator.itemgetter` and its like: how it was made tells what it does."""
+    guards = _identity(capture, value, source)
+    make, args = value.__reduce__()
+    kwargs: dict[str, Any] = {}
+    if isinstance(make, functools.partial):
+        args, kwargs = make.args, make.keywords
+    trackers = [capture.wrap(arg, None) for arg in args]
+    named = {name: capture.wrap(arg, None) for name, arg in kwargs.items()}
+    body = capture.wrap(GETTERS[type(value)], None)
+    return GetterVariable(type(value), body, trackers, named, source=source, guards=guards)
+
+
 def _cached_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
     guards = _identity(capture, value, source)
     function = capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
@@ -544,4 +556,5 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     type: _class,
     weakref.ref: _weak_reference,
     controls.error_on_graph_break: _error_on_graph_break,
+    **dict.fromkeys(GETTERS, _getter),
 }

@@ -12,6 +12,7 @@ import torch
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.polyfills.iterators import call_until
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import models
 from minitorch2.bytecode.trackers.classes import ClassVariable
@@ -294,7 +295,8 @@ def power(
 ) -> VariableTracker:
     """``pow(base, exponent)``"""
     if not is_none(modulus):
-        unsupported("builtin", "pow with a modulus of non-constants")
+        result = operations.special(evaluator, base, "__pow__", exponent, modulus)
+        return result or raise_observed(TypeError, "unsupported operand type(s) for ** or pow()")
     return operations.binary(evaluator, "**", base, exponent)
 
 
@@ -349,9 +351,13 @@ def product(
 
 
 @models(iter)
-def make_iterator(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """``iter(value)``"""
-    return operations.get_iterator(evaluator, value)
+def make_iterator(
+    evaluator: Evaluator, value: VariableTracker, sentinel: VariableTracker | None = None
+) -> VariableTracker:
+    """``iter(value)`` or ``iter(function, sentinel)``"""
+    if sentinel is None:
+        return operations.get_iterator(evaluator, value)
+    return evaluator.capture.wrap(call_until, None).call(evaluator, [value, sentinel], {})
 
 
 @models(next)

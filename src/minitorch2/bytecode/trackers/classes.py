@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import operator
 import types
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,14 +22,14 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
+    allocator,
     bind,
     class_function,
     class_lookup,
     class_tracker,
-    inherits,
     is_trusted,
 )
-from minitorch2.bytecode.trackers.exceptions import ExceptionVariable
+from minitorch2.bytecode.trackers.exceptions import keyword_fields, make_exception
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.mapping import DictVariable
@@ -203,26 +204,15 @@ class ClassVariable(KnownObjectVariable):
             return made
         if issubclass(cls, enum.Enum):
             return fold(cls, args, kwargs)
-        if issubclass(cls, BaseException):
-            return self._exception(evaluator, args, kwargs)
+        if issubclass(cls, BaseException) and kwargs and is_trusted(cls.__module__):
+            made = make_exception(evaluator, cls, args)
+            keyword_fields(evaluator, made, kwargs)
+            return made
         if issubclass(cls, torch.Tensor | torch.autograd.Function | type):
             unsupported("construction", f"construction of a {cls.__name__} while capturing")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return named_tuple(evaluator, cls, args, kwargs)
         return self._construct(evaluator, args, kwargs)
-
-    def _exception(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
-        for name in ("__init__", "__new__"):
-            if isinstance(class_lookup(self.value, name)[1], types.FunctionType | staticmethod):
-                unsupported("exception-class", f"{self.value.__name__} has its own constructor")
-        if kwargs:
-            unsupported("exception-class", f"{self.value.__name__} with keyword arguments")
-        return ExceptionVariable(self.value, args)
 
     def _construct(
         self,
@@ -250,11 +240,15 @@ class ClassVariable(KnownObjectVariable):
 
 def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> ObjectVariable:
     """``object.__new__(cls)``, or that of the built-in container that `cls` derives from."""
+    if issubclass(cls, BaseException):
+        return make_exception(evaluator, cls, args)
     if class_lookup(type(cls), "__call__")[0] is not type:
         unsupported("metaclass", f"{cls.__name__} has a metaclass with its own __call__")
     container: VariableTracker | None = None
+    if issubclass(cls, defaultdict):
+        unsupported("construction", f"construction of {cls.__name__}, a defaultdict")
     if issubclass(cls, dict):
-        container = DictVariable((), next(c for c in cls.__mro__ if is_trusted(c.__module__)))
+        container = DictVariable((), next(c for c in cls.__mro__ if c in (dict, OrderedDict)))
     elif issubclass(cls, list):
         container = ListVariable(())
     elif issubclass(cls, tuple):
@@ -271,8 +265,7 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
 
 def _is_plain(cls: type) -> bool:
     """Whether instances are laid out as those of `object`: C code adds nothing to them."""
-    new = class_lookup(cls, "__new__")[1]
-    return inherits(cls, "__new__") or isinstance(new, staticmethod)
+    return allocator(cls) in (object, types.SimpleNamespace)
 
 
 def named_tuple(

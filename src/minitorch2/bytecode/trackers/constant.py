@@ -141,6 +141,8 @@ class ConstantVariable(VariableTracker):
         if name in ("__enter__", "__exit__"):
             unsupported("torch-context", f"{self.value!r} as a context sets the default device")
         if name.startswith("__") and not all(arg.is_constant() for arg in args):
+            if name == "__mod__" and isinstance(self.value, str | bytes):
+                unsupported("format", "the text of a value is not known while capturing")
             return ConstantVariable(NotImplemented)
         if name == "join" and len(args) == 1:
             parts = [part.as_constant() for part in args[0].items(evaluator)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import types
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.classes import (
     CLASS_METHODS,
@@ -22,7 +23,7 @@ from minitorch2.bytecode.trackers.classes import (
 from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.deque import DequeVariable
 from minitorch2.bytecode.trackers.descriptors import class_tracker
-from minitorch2.bytecode.trackers.functions import PartialVariable
+from minitorch2.bytecode.trackers.functions import GetterVariable, PartialVariable
 from minitorch2.bytecode.trackers.iterator import (
     ChainVariable,
     CountVariable,
@@ -124,12 +125,6 @@ def make_default_dict(
     made = DefaultDictVariable(entries_of(evaluator, other), factory)
     made.py_update(evaluator, None, **named)
     return made
-
-
-@constructs(Counter)
-def make_counter(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
-    """``Counter(values)`` is not modelled."""
-    return unsupported("construction", "construction of a Counter while capturing")
 
 
 @constructs(deque)
@@ -385,7 +380,16 @@ def make_partial(
     return PartialVariable(function, args, kwargs)
 
 
-@constructs(types.SimpleNamespace)
-def make_namespace(evaluator: Evaluator, **values: VariableTracker) -> VariableTracker:
-    """``types.SimpleNamespace(**values)`` is made by C code."""
-    return unsupported("construction", "construction of a SimpleNamespace while capturing")
+def _getter(function: Any, body: Any) -> None:
+    """A callable of `operator` that its arguments make: `itemgetter` and its like."""
+
+    def rule(
+        evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        return GetterVariable(function, evaluator.capture.wrap(body, None), args, kwargs)
+
+    constructs(function)(rule)
+
+
+for _getter_class, _getter_body in GETTERS.items():
+    _getter(_getter_class, _getter_body)

@@ -11,6 +11,7 @@ import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
@@ -61,6 +62,11 @@ def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type,
 def inherits(cls: type, name: str) -> bool:
     """Whether a class leaves a method as `object` defines it."""
     return class_lookup(cls, name)[0] is object
+
+
+def allocator(cls: type) -> type:
+    """The class written in C whose ``__new__`` makes the instances."""
+    return next(c for c in cls.__mro__ if type(c.__dict__.get("__new__")) is type(len))
 
 
 def class_attribute_source(evaluator: Evaluator, cls: type, name: str, value: object) -> Source:
@@ -133,6 +139,9 @@ def bind(
         evaluator.capture.side_effects.store_attribute(owner, name, value, raw=True)
         return value
     if isinstance(raw, BUILTIN_METHODS):
+        if (body := POLYFILLS.get(raw)) is not None:
+            function = evaluator.capture.wrap(body, evaluator.capture.reference(body))
+            return function if owner is None else BoundMethodVariable(function, owner)
         return BuiltinMethodVariable(raw, name, owner, class_tracker(evaluator, cls))
     if hasattr(type(raw), "__get__"):
         source = class_attribute_source(evaluator, found_in, name, raw)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.callee import Callee, Default, callee_of
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
-from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.cell import CellVariable
@@ -121,6 +120,7 @@ class NestedFunctionVariable(FunctionVariable):
         self.annotations = annotations
         self.closure = tuple(closure)
         self.attributes: dict[str, VariableTracker] = {}
+        self.dict = dict_of_names({})
 
     def __repr__(self) -> str:
         return f"NestedFunctionVariable({self.code.co_qualname})"
@@ -141,11 +141,9 @@ class NestedFunctionVariable(FunctionVariable):
         return {key.as_constant(): value for key, value in self.kwdefaults.pairs()}
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        pending = evaluator.capture.side_effects.load_attribute(self, name)
-        if isinstance(pending, VariableTracker):
-            return pending
         known = self.attributes.get(name) or self._own_attribute(name)
-        if known is None or isinstance(pending, Deleted):
+        known = known or self.dict.lookup_name(name)
+        if known is None:
             raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
         return known
 
@@ -166,13 +164,27 @@ class NestedFunctionVariable(FunctionVariable):
         if name == "__closure__":
             return TupleVariable(self.closure) if self.closure else NONE
         if name == "__dict__":
-            return dict_of_names(self.attributes)
-        return dict_of_names({}) if name == "__annotations__" else None
+            return self.dict
+        if name == "__annotations__":
+            self.attributes[name] = self._annotations()
+        if name == "__type_params__":
+            return TupleVariable([])
+        return self.attributes.get(name)
+
+    def _annotations(self) -> VariableTracker:
+        """A new dict, as it is made of the names and types that stand in a row."""
+        flat = self.annotations.elements if isinstance(self.annotations, TupleVariable) else []
+        return DictVariable(zip(flat[::2], flat[1::2], strict=True))
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
-        if name == "__dict__":
-            return
-        self.attributes[name] = value
+        if name in _FUNCTION_FIELDS:
+            self.attributes[name] = value
+        else:
+            self.dict.store(evaluator, ConstantVariable(name), value)
+
+    def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
+        self.get_attribute(evaluator, name)
+        self.dict.py_pop(evaluator, ConstantVariable(name))
 
     def reconstruct(self, residual: Residual) -> str:
         code = residual.reference(self.code, f"code_of_{self.code.co_name}")
@@ -186,12 +198,20 @@ class NestedFunctionVariable(FunctionVariable):
         )
         if self.kwdefaults is not None:
             residual.emit(f"{made}.__kwdefaults__ = {residual.name_for(self.kwdefaults)}")
-        if self.annotations is not None:
+        if self.annotations is not None and "__annotations__" not in self.attributes:
             flat = f"iter({residual.name_for(self.annotations)})"
             residual.emit(f"{made}.__annotations__ = (lambda i: dict(zip(i, i)))({flat})")
         for attribute, value in self.attributes.items():
             residual.emit(f"{made}.{attribute} = {residual.name_for(value)}")
+        if self.dict.entries:
+            residual.emit(f"{made}.__dict__ = {residual.name_for(self.dict)}")
         return made
+
+
+_FUNCTION_FIELDS = frozenset(
+    ["__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"]
+)
+"""Attributes of a function that do not lie in its ``__dict__``."""
 
 
 def _returning(value: VariableTracker) -> Default:
@@ -245,6 +265,39 @@ class PartialVariable(VariableTracker):
         parts = [residual.name_for(part) for part in (self.function, *self.args)]
         named = [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
         return f"{residual.reference(functools.partial)}({', '.join([*parts, *named])})"
+
+
+class GetterVariable(PartialVariable):
+    """An `operator.itemgetter`, `attrgetter` or `methodcaller`.
+
+    Args:
+        cls: which of them.
+        body: what calling it does: takes the arguments that made it, then those of the call.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        body: VariableTracker,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+        **options: Any,
+    ) -> None:
+        super().__init__(body, args, kwargs, **options)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        return unsupported("attribute", f"attribute {name!r} of a {self.cls.__name__}")
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        parts = [residual.name_for(part) for part in self.args]
+        parts += [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
+        return f"{residual.reference(self.cls)}({', '.join(parts)})"
 
 
 def is_none(value: VariableTracker | None) -> bool:

@@ -75,6 +75,18 @@ class BoundMethodVariable(VariableTracker):
             return self.owner
         return self.function.get_attribute(evaluator, name)
 
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name in ("__eq__", "__ne__") and isinstance(args[0], BoundMethodVariable):
+            same = self.owner is args[0].owner and self.function is args[0].function
+            return evaluator.capture.wrap(same == (name == "__eq__"), None)
+        return super().call_method(evaluator, name, args, kwargs)
+
     def call(
         self,
         evaluator: Evaluator,

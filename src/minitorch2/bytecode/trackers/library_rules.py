@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import types
 from typing import TYPE_CHECKING
@@ -74,11 +73,3 @@ def _deep_copy(value: VariableTracker) -> VariableTracker:
     if isinstance(value, DictVariable):
         return value.make((key, _deep_copy(element)) for key, element in value.pairs())
     return unsupported("copy", f"copy.deepcopy of {value}")
-
-
-@models(functools.wraps, functools.update_wrapper)
-def wraps(
-    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    """A decorator applied inside captured code is left to Python."""
-    return unsupported("wraps", "functools.wraps inside captured code")

@@ -15,6 +15,7 @@ from collections.abc import (
     Iterator,
     MutableMapping,
     Sequence,
+    Set,
 )
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from minitorch2.bytecode.trackers.constant import (
     NONE,
     NOT_IMPLEMENTED,
     ConstantVariable,
+    fold,
     literal,
     register_literal,
 )
@@ -33,6 +35,7 @@ from minitorch2.bytecode.trackers.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.sequence import TupleVariable
+from minitorch2.bytecode.trackers.tensor_names import words
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -226,6 +229,17 @@ class DictVariable(ModeledVariable):
         if result is NOT_IMPLEMENTED:
             return result
         return ConstantVariable(not result.as_constant())
+
+    def py___repr__(self, evaluator: Evaluator) -> VariableTracker:
+        if self.is_constant():
+            return fold(repr, [self])
+        if self.cls is not dict:
+            unsupported("format", f"the text of a {self.cls.__name__}")
+        pairs = [
+            [operations.format_value(evaluator, v, "r", None) for v in p] for p in self.pairs()
+        ]
+        shown = [f"{key.as_constant()}: {value.as_constant()}" for key, value in pairs]
+        return ConstantVariable(f"{{{', '.join(shown)}}}")
 
     def py___or__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
         if not isinstance(other, DictVariable):
@@ -449,8 +463,10 @@ class DictViewVariable(ModeledVariable):
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
         if self.view == "keys":
             return self.owner.keys()
-        if self.view == "values":
-            return self.owner.values()
+        return self.owner.values() if self.view == "values" else self.pairs()
+
+    def pairs(self) -> list[VariableTracker]:
+        """The entries as tuples."""
         return [TupleVariable(pair) for pair in self.owner.pairs()]
 
     def truth(self, evaluator: Evaluator) -> bool:
@@ -471,8 +487,29 @@ class DictViewVariable(ModeledVariable):
         found = any(operations.equal(evaluator, e, item) for e in self.items(evaluator))
         return ConstantVariable(found)
 
+    def call_unmodeled(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if self.view == "values" or name not in (*_ALGEBRA, *_SET_COMPARISONS):
+            return super().call_unmodeled(evaluator, name, args, kwargs)
+        if name in _SET_COMPARISONS and not issubclass(args[0].python_type(), Set):
+            return NOT_IMPLEMENTED
+        make_set = evaluator.capture.wrap(set, None)
+        mine, other = (make_set.call(evaluator, [value], {}) for value in (self, args[0]))
+        if name.startswith("__r"):
+            mine, other, name = other, mine, name.replace("__r", "__")
+        return mine.call_method(evaluator, name, [other], kwargs)
+
     def reconstruct(self, residual: Residual) -> str:
         return f"{residual.name_for(self.owner)}.{self.view}()"
+
+
+_ALGEBRA = words("__and__ __or__ __sub__ __xor__ __rand__ __ror__ __rsub__ __rxor__ isdisjoint")
+_SET_COMPARISONS = words("__eq__ __ne__ __lt__ __le__ __gt__ __ge__")
 
 
 class MappingProxyVariable(ModeledVariable):

@@ -70,6 +70,18 @@ class ModeledVariable(VariableTracker):
         """The model of a method, if there is one."""
         return getattr(self, f"py_{name}", None)
 
+    def py___format__(self, evaluator: Evaluator, spec: VariableTracker) -> VariableTracker:
+        if spec.is_constant() and spec.as_constant() and not self.is_constant():
+            kind = self.python_type().__name__
+            raise_observed(TypeError, f"unsupported format string passed to {kind}.__format__")
+        text = self.call_method(evaluator, "__str__", [], {})
+        return fold(format, [self if self.is_constant() else text, spec])
+
+    def py___str__(self, evaluator: Evaluator) -> VariableTracker:
+        if self.is_constant():
+            return fold(str, [self])
+        return self.call_method(evaluator, "__repr__", [], {})
+
     def call_unmodeled(
         self,
         evaluator: Evaluator,
@@ -84,4 +96,3 @@ class ModeledVariable(VariableTracker):
         if not hasattr(self.python_type(), name):
             raise_observed(AttributeError, f"{type_name!r} object has no attribute {name!r}")
         return unsupported("method", f"method {name!r} of a {type_name}")
-

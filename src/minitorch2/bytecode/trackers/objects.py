@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import NONE, NOT_IMPLEMENTED, ConstantVariable
+from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.descriptors import (
     DATA_MEMBERS,
     MISSING,
+    allocator,
     bind,
     class_attribute_source,
     class_function,
@@ -28,7 +29,10 @@ from minitorch2.bytecode.trackers.descriptors import (
     inherits,
     is_trusted,
 )
+from minitorch2.bytecode.trackers.instance_dict import AttributeEntries, InstanceDictVariable
 from minitorch2.bytecode.trackers.mapping import DictVariable
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.object_methods import OBJECT_METHODS
 from minitorch2.bytecode.trackers.sequence import SequenceVariable, TupleVariable
 
 if TYPE_CHECKING:
@@ -56,6 +60,9 @@ class ObjectVariable(VariableTracker):
         self.cls = cls
         self.value = value
         self.container = container
+        if isinstance(container, ModeledVariable):
+            container.whole = self
+        self._dict: VariableTracker | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.cls.__name__}, source={self.source})"
@@ -204,19 +211,20 @@ class ObjectVariable(VariableTracker):
         return raise_observed(AttributeError, message)
 
     def _attributes(self, evaluator: Evaluator) -> VariableTracker:
-        """``self.__dict__`` of a constructed object: a dict of what was set so far, to read."""
-        if self.value is not MISSING:
-            if evaluator.capture.side_effects.pending_attributes(self):
-                unsupported("instance-dict", "__dict__ of an object with pending writes")
-            assert self.source is not None
-            source = AttributeSource(self.source, "__dict__")
-            return evaluator.capture.wrap(self.instance_dict(), source)
-        pending = evaluator.capture.side_effects.pending_attributes(self)
-        return DictVariable(
-            (ConstantVariable(name), value)
-            for name, value in pending.items()
-            if isinstance(value, VariableTracker)
-        )
+        """``self.__dict__``."""
+        if self._dict is None:
+            initial: dict[str, VariableTracker] = {}
+            if self.value is not MISSING:
+                source = self.source or evaluator.capture.reference(self.value)
+                own = AttributeSource(source, "__dict__")
+                known = evaluator.capture.wrap(self.instance_dict(), own)
+                assert isinstance(known, DictVariable)
+                initial = {key.as_constant(): value for key, value in known.entries.values()}
+            elif not hasattr(self.cls, "__dictoffset__") or not self.cls.__dictoffset__:
+                self._raise_absent("__dict__")
+            effects = evaluator.capture.side_effects
+            self._dict = InstanceDictVariable(AttributeEntries(self, effects, initial))
+        return self._dict
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         found_in, setter = class_lookup(self.cls, "__setattr__")
@@ -252,10 +260,37 @@ class ObjectVariable(VariableTracker):
         descriptor.call_method(evaluator, "__set__", [self, value], {})
 
     def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
-        if isinstance(class_lookup(self.cls, "__delattr__")[1], types.FunctionType):
-            unsupported("attribute-delete", f"{self.cls.__name__} has its own __delattr__")
-        self.plain_attribute(evaluator, name)
-        evaluator.capture.side_effects.delete_attribute(self, name)
+        found_in, deleter = class_lookup(self.cls, "__delattr__")
+        if isinstance(deleter, types.FunctionType) and not is_trusted(found_in.__module__):
+            function = class_function(evaluator, found_in, "__delattr__", deleter)
+            function.call(evaluator, [self, ConstantVariable(name)], {})
+        else:
+            self.plain_delete_attribute(evaluator, name)
+
+    def plain_delete_attribute(self, evaluator: Evaluator, name: str) -> None:
+        """``object.__delattr__(self, name)``."""
+        found_in, raw = class_lookup(self.cls, name)
+        if isinstance(raw, property):
+            if raw.fdel is None:
+                raise_observed(AttributeError, f"property {name!r} has no deleter")
+            deleter = class_function(evaluator, found_in, name, raw, "fdel")
+            deleter.call(evaluator, [self], {})
+            return
+        if isinstance(class_lookup(type(raw), "__delete__")[1], types.FunctionType):
+            source = class_attribute_source(evaluator, found_in, name, raw)
+            descriptor = evaluator.capture.wrap(raw, source)
+            descriptor.call_method(evaluator, "__delete__", [self], {})
+            return
+        effects = evaluator.capture.side_effects
+        pending = effects.load_attribute(self, name)
+        in_slot = isinstance(raw, DATA_MEMBERS)
+        existed = hasattr(self.value, name) if in_slot else name in self.instance_dict()
+        if not isinstance(pending, VariableTracker) and (pending is not None or not existed):
+            self._absent(evaluator, name)
+        if pending is None:
+            self.plain_attribute(evaluator, name)
+        custom = isinstance(class_lookup(self.cls, "__delattr__")[1], types.FunctionType)
+        effects.delete_attribute(self, name, existed=existed, raw=custom)
 
     # Behaviour ----------------------------------------------------------------------------------
 
@@ -341,8 +376,7 @@ class ObjectVariable(VariableTracker):
             return residual.reference(self.value)
         if isinstance(self.container, TupleVariable):
             return f"tuple.__new__({cls}, ({self.container.names(residual)},))"
-        base = "object" if self.container is None else _container_base(self.cls, residual)
-        return f"{base}.__new__({cls})"
+        return f"{residual.reference(allocator(self.cls))}.__new__({cls})"
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
         """Contents of the container part, written past the class's own methods."""
@@ -362,56 +396,3 @@ def _container_base(cls: type, residual: Residual) -> str:
     """The built-in class that an instance's container part belongs to."""
     builtin = next(c for c in cls.__mro__ if is_trusted(c.__module__) and c is not object)
     return residual.reference(builtin)
-
-
-# The methods of `object` --------------------------------------------------------------------------
-
-
-def _init(owner: ObjectVariable, evaluator: Evaluator, *args: VariableTracker, **kw: Any) -> None:
-    if (args or kw) and class_lookup(owner.cls, "__new__")[0] is object:
-        raise_observed(TypeError, f"{owner.cls.__name__}() takes no arguments")
-
-
-def _setattr(
-    owner: ObjectVariable, evaluator: Evaluator, name: VariableTracker, value: VariableTracker
-) -> None:
-    owner.plain_set_attribute(evaluator, name.as_constant(), value)
-
-
-def _delattr(owner: ObjectVariable, evaluator: Evaluator, name: VariableTracker) -> None:
-    evaluator.capture.side_effects.delete_attribute(owner, name.as_constant())
-
-
-def _getattribute(
-    owner: ObjectVariable, evaluator: Evaluator, name: VariableTracker
-) -> VariableTracker:
-    return owner.plain_attribute(evaluator, name.as_constant())
-
-
-def _eq(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-    return ConstantVariable(True) if operations.is_same(owner, other) else NOT_IMPLEMENTED
-
-
-def _ne(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-    result = operations.special(evaluator, owner, "__eq__", other)
-    if result is None:
-        return NOT_IMPLEMENTED
-    return ConstantVariable(not operations.truth(evaluator, result))
-
-
-def _text(owner: ObjectVariable, evaluator: Evaluator) -> VariableTracker:
-    if not inherits(owner.cls, "__repr__"):
-        return owner.call_method(evaluator, "__repr__", [], {})
-    return unsupported("identity", "the default text of an object shows its address")
-
-
-OBJECT_METHODS: Final[dict[str, Any]] = {
-    "__init__": _init,
-    "__setattr__": _setattr,
-    "__delattr__": _delattr,
-    "__getattribute__": _getattribute,
-    "__eq__": _eq,
-    "__ne__": _ne,
-    "__str__": _text,
-}
-"""What the methods of `object` itself do."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker

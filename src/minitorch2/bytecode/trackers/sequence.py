@@ -20,6 +20,7 @@ from minitorch2.bytecode.trackers.constant import (
     NONE,
     NOT_IMPLEMENTED,
     ConstantVariable,
+    fold,
     literal,
     register_literal,
 )
@@ -130,6 +131,16 @@ class SequenceVariable(ModeledVariable):
             kind = self.python_type().__name__
             raise_observed(TypeError, f"{kind} indices must be integers or slices, not {name}")
 
+    def py___repr__(self, evaluator: Evaluator) -> VariableTracker:
+        if self.is_constant():
+            return fold(repr, [self])
+        shown = [operations.format_value(evaluator, e, "r", None) for e in self.realized()]
+        return ConstantVariable(self.text([str(one.as_constant()) for one in shown]))
+
+    def text(self, shown: list[str]) -> str:
+        """What ``repr`` gives, given the elements' texts."""
+        unsupported("format", f"the text of a {self.python_type().__name__}")
+
     # Comparing ----------------------------------------------------------------------------------
 
     def _compare(
@@ -215,6 +226,9 @@ class TupleVariable(SequenceVariable):
     def py___hash__(self, evaluator: Evaluator) -> VariableTracker:
         return ConstantVariable(hash(self.as_constant()))
 
+    def text(self, shown: list[str]) -> str:
+        return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
+
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
@@ -277,6 +291,15 @@ class NamedTupleVariable(TupleVariable):
     def as_argument(self) -> Argument:
         return tuple(element.as_argument() for element in self.realized())
 
+    def text(self, shown: list[str]) -> str:
+        parts = [f"{field}={one}" for field, one in zip(self.fields, shown, strict=True)]
+        return f"{self.cls.__name__}({', '.join(parts)})"
+
+    def py__asdict(self, evaluator: Evaluator) -> VariableTracker:
+        names: list[VariableTracker] = [ConstantVariable(name) for name in self.fields]
+        pairs = [TupleVariable(pair) for pair in zip(names, self.realized(), strict=True)]
+        return evaluator.capture.wrap(dict, None).call(evaluator, [ListVariable(pairs)], {})
+
     def _call(self, values: list[Any]) -> Any:
         return self.cls(*values) if hasattr(self.cls, "_make") else self.cls(values)
 
@@ -285,7 +308,7 @@ class NamedTupleVariable(TupleVariable):
             return self.element(self.fields.index(name))
         if name in ("_fields", "__match_args__"):
             return literal(self.fields)
-        if name in tuple.__dict__ or name in ("_asdict", "_replace"):
+        if name in tuple.__dict__ or name in ("_asdict", "_replace", "__class__"):
             return super().get_attribute(evaluator, name)
         return inherited_attribute(evaluator, self, name)
 
@@ -320,6 +343,9 @@ class ListVariable(SequenceVariable):
 
     def hash_key(self) -> Hashable:
         return raise_observed(TypeError, f"unhashable type: '{self.python_type().__name__}'")
+
+    def text(self, shown: list[str]) -> str:
+        return f"[{', '.join(shown)}]"
 
     def changed(self, evaluator: Evaluator) -> list[VariableTracker]:
         """The elements, about to change."""

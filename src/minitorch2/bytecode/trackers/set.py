@@ -148,6 +148,41 @@ class SetVariable(ModeledVariable):
     def py_isdisjoint(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.members.keys().isdisjoint(members_of(evaluator, other)))
 
+    def _become(self, evaluator: Evaluator, result: VariableTracker) -> None:
+        """Take over the members of another set."""
+        assert isinstance(result, SetVariable)
+        kept = dict(result.members)
+        members = self.changed(evaluator)
+        members.clear()
+        members.update(kept)
+
+    def py_difference_update(self, evaluator: Evaluator, *others: VariableTracker) -> None:
+        self._become(evaluator, self.py_difference(evaluator, *others))
+
+    def py_intersection_update(self, evaluator: Evaluator, *others: VariableTracker) -> None:
+        self._become(evaluator, self.py_intersection(evaluator, *others))
+
+    def py_symmetric_difference_update(self, evaluator: Evaluator, other: VariableTracker) -> None:
+        self._become(evaluator, self.py_symmetric_difference(evaluator, other))
+
+    def _in_place(self, evaluator: Evaluator, other: VariableTracker, name: str) -> VariableTracker:
+        if self.cls is not set or not _is_set(other):
+            return NOT_IMPLEMENTED
+        self.call_method(evaluator, name, [other], {})
+        return self
+
+    def py___ior__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "update")
+
+    def py___iand__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "intersection_update")
+
+    def py___isub__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "difference_update")
+
+    def py___ixor__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "symmetric_difference_update")
+
     def py___or__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
         return self.py_union(evaluator, other) if _is_set(other) else NOT_IMPLEMENTED
 
@@ -163,6 +198,8 @@ class SetVariable(ModeledVariable):
         return self.py_symmetric_difference(evaluator, other)
 
     def _keys_compare(self, other: VariableTracker, symbol: str) -> VariableTracker:
+        if isinstance(other, DictViewVariable) and other.view != "values":
+            other = SetVariable(other.owner.keys() if other.view == "keys" else other.pairs())
         if not isinstance(other, SetVariable):
             return NOT_IMPLEMENTED
         function = operations.COMPARISONS[symbol][2]

@@ -1,19 +1,10 @@
-"""Python bodies for functions that CPython writes in C or that cannot be inlined as they are.
-
-The evaluator inlines these like user code, so each is as short and as faithful as its documentation
-in the standard library.
-"""
+"""Iterators of `itertools` and `builtins` in Python, and `functools.reduce`."""
 
 from __future__ import annotations
 
-import functools
-import itertools
 import operator
-import typing
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
-
-import torch
+from typing import Any
 
 _MISSING: Any = object()
 
@@ -107,47 +98,64 @@ def iterate_by_index(sequence: Any) -> Iterator[Any]:
         index += 1
 
 
-def cast(typ: Any, val: Any) -> Any:
-    """``typing.cast``"""
-    return val
+def filterfalse(predicate: Callable[[Any], Any] | None, iterable: Iterable[Any]) -> Iterator[Any]:
+    """``itertools.filterfalse``"""
+    for element in iterable:
+        if not (element if predicate is None else predicate(element)):
+            yield element
 
 
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """``torch.cov`` without weights; PyTorch's looks at the number of observations as a tensor"""
-    if fweights is not None or aweights is not None:
-        return torch.ops.aten.cov(
-            input, correction=correction, fweights=fweights, aweights=aweights
-        )
-    rows = input.view(1, -1) if input.ndim < 2 else input
-    count = rows.shape[1]
-    centered = rows - (rows.sum(1) / count).unsqueeze(1)
-    products = centered @ centered.t().conj()
-    return torch.true_divide(products, max(count - correction, 0)).squeeze()
+def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+    """``itertools.groupby``: a group ends when the next one is asked for."""
+    iterator = iter(iterable)
+    exhausted, value, value_key = False, None, None
+
+    def group(wanted: Any) -> Iterator[Any]:
+        nonlocal value, value_key, exhausted
+        yield value
+        for value in iterator:
+            value_key = value if key is None else key(value)
+            if value_key != wanted:
+                return
+            yield value
+        exhausted = True
+
+    try:
+        value = next(iterator)
+    except StopIteration:
+        return
+    value_key = value if key is None else key(value)
+    while not exhausted:
+        wanted = value_key
+        current = group(wanted)
+        yield value_key, current
+        if value_key == wanted:
+            for _ in current:
+                pass
 
 
-def corrcoef(input: Any) -> Any:
-    """``torch.corrcoef`` of real numbers"""
-    covariance = torch.cov(input)
-    if covariance.is_complex():
-        return torch.ops.aten.corrcoef(input)
-    if covariance.ndim == 0:
-        return covariance / covariance
-    deviation = covariance.diag().sqrt()
-    scaled = covariance / deviation.view(-1, 1) / deviation.view(1, -1)
-    return scaled.clip(-1, 1)
+def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
+    """``itertools.tee``: each iterator walks along one linked list, which grows as they need it."""
+    iterator, link = iter(iterable), [None, None]
+    return tuple([_walk(iterator, link) for _ in range(n)])
 
 
-POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
-    functools.reduce: reduce,
-    itertools.accumulate: accumulate,
-    itertools.starmap: starmap,
-    itertools.takewhile: takewhile,
-    itertools.dropwhile: dropwhile,
-    itertools.compress: compress,
-    itertools.cycle: cycle,
-    itertools.zip_longest: zip_longest,
-    typing.cast: cast,
-    torch.cov: cov,
-    torch.corrcoef: corrcoef,
-}
-"""What is inlined in place of each function or class."""
+def _walk(iterator: Iterator[Any], link: list[Any]) -> Iterator[Any]:
+    while True:
+        if link[1] is None:
+            try:
+                link[0] = next(iterator)
+            except StopIteration:
+                return
+            link[1] = [None, None]
+        value, link = link
+        yield value
+
+
+def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
+    """``iter(function, sentinel)``"""
+    while True:
+        value = function()
+        if value == sentinel:
+            return
+        yield value

@@ -1,0 +1,57 @@
+"""Python bodies for functions that CPython writes in C or that cannot be inlined as they are.
+
+The evaluator inlines these like user code, so each is as short and as faithful as its documentation
+in the standard library.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import operator
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from minitorch2.bytecode.polyfills import iterators, torch_functions, values
+from minitorch2.bytecode.polyfills.iterators import iterate_by_index as iterate_by_index
+from minitorch2.bytecode.polyfills.twins import twins
+
+_NAMESPACE: Any = types.SimpleNamespace
+_COLLECTIONS: Any = collections
+
+GETTERS: Final[dict[type, Callable[..., Any]]] = {
+    operator.itemgetter: values.get_items,
+    operator.attrgetter: values.get_attributes,
+    operator.methodcaller: values.call_method,
+}
+"""Classes of callables to what calling an instance does: their arguments come first."""
+
+POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
+    functools.reduce: iterators.reduce,
+    functools.cmp_to_key: values.cmp_to_key,
+    itertools.accumulate: iterators.accumulate,
+    itertools.starmap: iterators.starmap,
+    itertools.takewhile: iterators.takewhile,
+    itertools.dropwhile: iterators.dropwhile,
+    itertools.compress: iterators.compress,
+    itertools.cycle: iterators.cycle,
+    itertools.zip_longest: iterators.zip_longest,
+    itertools.filterfalse: iterators.filterfalse,
+    itertools.groupby: iterators.groupby,
+    itertools.tee: iterators.tee,
+    typing.cast: values.cast,
+    _COLLECTIONS._count_elements: values.count_elements,
+    _NAMESPACE.__init__: values.namespace_init,
+    _NAMESPACE.__eq__: values.namespace_eq,
+    _NAMESPACE.__ne__: values.namespace_ne,
+    _NAMESPACE.__repr__: values.namespace_repr,
+    torch.cov: torch_functions.cov,
+    torch.corrcoef: torch_functions.corrcoef,
+    **twins(),
+}
+"""What is inlined in place of each function, class or method."""

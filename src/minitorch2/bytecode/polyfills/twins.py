@@ -1,0 +1,44 @@
+"""Modules of the standard library without their accelerators in C.
+
+`heapq` and `bisect` are written in Python and then replaced, function by function, by C. Executed
+once more while the C module cannot be imported, they give the Python functions, to be inlined.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+ACCELERATED = {"heapq": "_heapq", "bisect": "_bisect"}
+"""Module to its accelerator."""
+
+
+def python_twin(name: str) -> ModuleType:
+    """The module as its Python source alone makes it."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.loader is not None, f"{name} has a Python source"
+    module = importlib.util.module_from_spec(spec)
+    accelerator = ACCELERATED[name]
+    known = sys.modules.get(accelerator)
+    sys.modules[accelerator] = None  # type: ignore[assignment]
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[accelerator]
+        if known is not None:
+            sys.modules[accelerator] = known
+    return module
+
+
+def twins() -> dict[Any, Callable[..., Any]]:
+    """C function to the Python function of the same name."""
+    found: dict[Any, Callable[..., Any]] = {}
+    for name in ACCELERATED:
+        real, twin = importlib.import_module(name), python_twin(name)
+        for key, value in vars(real).items():
+            if type(value) is type(len):
+                found[value] = getattr(twin, key)
+    return found

@@ -1,0 +1,93 @@
+"""Small functions and methods of the standard library in Python."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Any
+
+
+def cast(typ: Any, val: Any) -> Any:
+    """``typing.cast``"""
+    return val
+
+
+def count_elements(mapping: MutableMapping[Any, int], iterable: Iterable[Any]) -> None:
+    """What `collections.Counter` counts with"""
+    for element in iterable:
+        mapping[element] = mapping.get(element, 0) + 1
+
+
+class ComparedBy:
+    """What ``functools.cmp_to_key(compare)`` makes of a value."""
+
+    def __init__(self, compare: Callable[[Any, Any], Any], obj: Any) -> None:
+        self.compare, self.obj = compare, obj
+
+    def __lt__(self, other: ComparedBy) -> bool:
+        return bool(self.compare(self.obj, other.obj) < 0)
+
+    def __gt__(self, other: ComparedBy) -> bool:
+        return bool(self.compare(self.obj, other.obj) > 0)
+
+
+def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """``functools.cmp_to_key``"""
+    return functools.partial(ComparedBy, mycmp)
+
+
+# `operator.itemgetter`, `attrgetter` and `methodcaller`: what calling one does, given what made it.
+
+
+def get_items(*keys_and_owner: Any) -> Any:
+    """``operator.itemgetter(*keys)(owner)``"""
+    keys, owner = keys_and_owner[:-1], keys_and_owner[-1]
+    return owner[keys[0]] if len(keys) == 1 else tuple([owner[key] for key in keys])
+
+
+def get_attributes(*names_and_owner: Any) -> Any:
+    """``operator.attrgetter(*names)(owner)``"""
+    names, owner = names_and_owner[:-1], names_and_owner[-1]
+    found = [_dotted(owner, name.split(".")) for name in names]
+    return found[0] if len(names) == 1 else tuple(found)
+
+
+def _dotted(owner: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        owner = getattr(owner, name)
+    return owner
+
+
+def call_method(name: str, *args_and_owner: Any, **kwargs: Any) -> Any:
+    """``operator.methodcaller(name, *args, **kwargs)(owner)``"""
+    return getattr(args_and_owner[-1], name)(*args_and_owner[:-1], **kwargs)
+
+
+# types.SimpleNamespace ---------------------------------------------------------------------------
+
+
+def namespace_init(self: types.SimpleNamespace, /, **kwargs: Any) -> None:
+    """``SimpleNamespace.__init__``"""
+    self.__dict__.update(kwargs)
+
+
+def namespace_eq(self: types.SimpleNamespace, other: Any) -> Any:
+    """``SimpleNamespace.__eq__``"""
+    if not isinstance(other, types.SimpleNamespace):
+        return NotImplemented
+    return self.__dict__ == other.__dict__
+
+
+def namespace_ne(self: types.SimpleNamespace, other: Any) -> Any:
+    """``SimpleNamespace.__ne__``"""
+    if not isinstance(other, types.SimpleNamespace):
+        return NotImplemented
+    return self.__dict__ != other.__dict__
+
+
+def namespace_repr(self: types.SimpleNamespace) -> str:
+    """``SimpleNamespace.__repr__``"""
+    cls = type(self)
+    name = "namespace" if cls is types.SimpleNamespace else cls.__name__
+    return f"{name}({', '.join([f'{key}={value!r}' for key, value in self.__dict__.items()])})"
