@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,9 +10,10 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.compile_frame import Backend, UserProgramError, graph_break_error
-from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
-from minitorch2.bytecode.dispatch import stance
+from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak, canonical
+from minitorch2.bytecode.dispatch import stance, suspended, tracebacks
 from minitorch2.bytecode.dispatch.code_cache import first_line
+from minitorch2.bytecode.dispatch.isolation import isolated
 from minitorch2.bytecode.dispatch.stance import shown_entries
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
@@ -23,8 +23,9 @@ from minitorch2.bytecode.sources import LocalSource
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.cautions import caution
+from minitorch2.compile_lock import COMPILING
 from minitorch2.controls import Disabled
-from minitorch2.errors import GraphBreakError, RecompileError
+from minitorch2.errors import GraphBreakError, RecompileError, UnsupportedError
 from minitorch2.logs import get_logger
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ Run = Callable[..., Any]
 
 Entry = tuple[Callable[..., bool], Run]
 """A guard and the residual function that may run when it holds."""
-
-COMPILING = threading.RLock()
-"""Held while anything is compiled or reset; running what is compiled takes no lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,7 @@ class Dispatcher:
         self.function = function
         self.cache = region.cache_of(function.__code__)
         self.entries: list[Entry] = []
+        self._changes = 0
         with COMPILING:
             self._bound = {id(entry): entry.bind(function) for entry in self.cache.compiled}
             self.show_entries()
@@ -79,9 +78,17 @@ class Dispatcher:
         self.show_entries()
 
     def show_entries(self) -> None:
-        """Let calls try the entries that the stance of the process allows."""
-        bound = self._bound.values()
-        self.entries[:] = shown_entries(bound, self.function, lambda: self.call_original)
+        """Let calls try the entries that the stance of the process allows.
+
+        Garbage collection may drop an entry in between, in this thread or another; it must not come
+        back.
+        """
+        self._changes += 1
+        while True:
+            changes, bound = self._changes, list(self._bound.values())
+            self.entries[:] = shown_entries(bound, self.function, lambda: self.call_original)
+            if changes == self._changes:
+                return
 
     def find(self, values: tuple[object, ...]) -> Run | None:
         """The residual function of the first entry whose guards hold."""
@@ -112,25 +119,25 @@ class Dispatcher:
         for check, run in self.entries:
             if check(*values):
                 return run(*values)
-        return self.miss(values)
+        return self.resolve(values)(*values)
 
-    def miss(self, values: tuple[object, ...]) -> object:
-        """A call that no entry serves: compile one, or run the function as it is."""
+    def resolve(self, values: tuple[object, ...]) -> Run:
+        """What makes a call that no entry serves: compiled now, or the function as it is."""
         try:
             run = self.find_or_compile(values)
         except UserProgramError as error:
-            failed = error.reason
-        else:
-            return self._run(run, values)
-        self.call_original(*values)  # raises the user's own exception
-        raise graph_break_error(failed)
-
-    def _run(self, run: Run | None, values: tuple[object, ...]) -> object:
+            return self._failing(error.reason)
         if run is None:
-            with self.region.capturing():
-                return self.call_original(*values)
+            return self.call_captured
         _LOGGER.debug("step 8 of 8: run the residual code of %s", self.name)
-        return run(*values)
+        return run
+
+    def _failing(self, reason: UnsupportedError) -> Run:
+        def call(*values: object) -> None:
+            self.call_original(*values)  # raises the user's own exception
+            raise graph_break_error(reason)
+
+        return call
 
     def find_or_compile(self, values: tuple[object, ...]) -> Run | None:
         """An entry for these arguments, compiled if need be; None if the frame runs as it is."""
@@ -140,7 +147,7 @@ class Dispatcher:
             return None
         _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
         with COMPILING, frame_hook.disabled():
-            return self.find(values) or self._compile(values)
+            return self.find(values) or isolated(lambda: self._compile(values))
 
     def _compile(self, values: tuple[object, ...]) -> Run | None:
         now, is_first = stance.current(), not self.cache.was_called
@@ -156,12 +163,27 @@ class Dispatcher:
             self._reach_limit(values, limit)
             return None
         self._note_varying(values)
+        before = len(self.entries)
         compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
         if compiled is None:
             return None
+        if len(self.entries) > before:  # another thread was here while the backend ran
+            run = self.find(values)
+            if run is not None:
+                return run
         compiled = replace(compiled, forced_backend=now.backend)
         self.cache.add(compiled)
-        return self._bound[id(compiled)].run
+        entry = self._bound.get(id(compiled)) or compiled.bind(self.function)
+        self._measure_guards(entry, values)
+        return entry.run
+
+    def _measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> None:
+        """Note what the guards of a new entry cost, and whether they hold for its first call."""
+        guards = entry.compiled.guards
+        holds, cost = guards.measure(entry.check, values), guards.microseconds
+        _LOGGER.info("%d guards of %s: %.1f us a call", len(guards.guards), self.name, cost)
+        if not holds:
+            _LOGGER.warning("%s will be compiled again: %s", self.name, self.failures(values)[-1])
 
     def _recompile_error(self, values: tuple[object, ...]) -> RecompileError:
         failures = [f"entry {i}: {failure}" for i, failure in enumerate(self.failures(values))]
@@ -233,10 +255,12 @@ class Dispatcher:
     @cached_property
     def call_original(self) -> Run:
         """The user's function, taking the values of all its parameters positionally."""
-        signature = signature_of(self.cache.code)
-        names = ", ".join(signature.names)
-        text = f"def call({names}): return _minitorch2_function({signature.call})"
-        return generate_function(text, {"_minitorch2_function": self.function})
+        return self._generated(_CALL)
+
+    @cached_property
+    def call_captured(self) -> Run:
+        """The user's function as it is; what it calls is captured."""
+        return self._generated(_CALL_CAPTURED)
 
     def call_uncaptured(self, *values: object) -> object:
         """Call the user's function as it is, with all that it calls."""
@@ -244,21 +268,34 @@ class Dispatcher:
             return self.call_original(*values)
 
     def as_function(self) -> FunctionType:
-        """A function with the parameters and defaults of the user's that dispatches its calls."""
-        signature = signature_of(self.cache.code)
-        values = "".join(f"{name}, " for name in signature.names)
-        text = _DISPATCH.format(header=signature.header, values=values)
-        scope = {
-            "_minitorch2_entries": self.entries,
-            "_minitorch2_miss": self.miss,
-            _DISPATCHER: self,
-        }
-        made = generate_function(text, scope)
+        """A function of the kind and with the parameters and defaults of the user's that dispatches
+        its calls.
+        """
+        code = self.cache.code
+        made = self._generated(suspended.dispatching_text(code) or _DISPATCH)
         made.__defaults__ = self.function.__defaults__
         made.__kwdefaults__ = self.function.__kwdefaults__
         functools.update_wrapper(made, self.function)
+        made = suspended.of_the_same_kind(made, code)
         made.__dict__.setdefault("recompiles", self.region.recompiles)
         return made
+
+    def _generated(self, text: str) -> FunctionType:
+        """A function with the parameters of the user's."""
+        signature = signature_of(self.cache.code)
+        values = "".join(f"{name}, " for name in signature.names)
+        names = ", ".join(signature.names)
+        text = text.format(header=signature.header, values=values, names=names, call=signature.call)
+        scope = {
+            "_minitorch2_entries": self.entries,
+            "_minitorch2_resolve": self.resolve,
+            "_minitorch2_function": self.function,
+            "_minitorch2_capturing": self.region.capturing,
+            "_minitorch2_steps": suspended.steps(self.region.capturing),
+            "_minitorch2_hide": tracebacks.hide_frames,
+            _DISPATCHER: self,
+        }
+        return generate_function(text, scope)
 
 
 _DISPATCHER = "_minitorch2_dispatcher"
@@ -279,10 +316,23 @@ def dispatcher_of(function: FunctionType) -> Dispatcher | None:
     return dispatcher if isinstance(dispatcher, Dispatcher) else None
 
 
+_CALL = "def call({names}): return _minitorch2_function({call})"
+_CALL_CAPTURED = """\
+def call({names}):
+    with _minitorch2_capturing():
+        return _minitorch2_function({call})
+"""
 _DISPATCH = """\
 def dispatch({header}):
-    for _minitorch2_check, _minitorch2_run in _minitorch2_entries:
-        if _minitorch2_check({values}):
-            return _minitorch2_run({values})
-    return _minitorch2_miss(({values}))
+    try:
+        for _minitorch2_check, _minitorch2_run in _minitorch2_entries:
+            if _minitorch2_check({values}):
+                return _minitorch2_run({values})
+        return _minitorch2_resolve(({values}))({values})
+    except BaseException as _minitorch2_error:
+        _minitorch2_hide(_minitorch2_error)
+        raise
 """
+
+tracebacks.compiles(Dispatcher.find_or_compile.__code__)
+tracebacks.continues(Dispatcher.__call__.__code__)

@@ -23,14 +23,16 @@ from minitorch2.bytecode.compile_frame import (
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
 from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.dispatch.code_cache import CodeCache, first_line
-from minitorch2.bytecode.dispatch.dispatcher import COMPILING, Dispatcher, Run
+from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, Run
 from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_current
+from minitorch2.bytecode.dispatch.tracebacks import hide_frames
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.skip_files import is_skipped_file
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.control_rules import mark_of
+from minitorch2.compile_lock import COMPILING, is_held, released
 from minitorch2.controls import Disabled
 from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
@@ -96,13 +98,8 @@ class Region:
             cache.as_is = None
             cache.varying.clear()
             cache.was_called = False
-            cache.misses.clear()
             cache.sizes.clear()
-
-    def recompiles(self) -> list[Recompile]:
-        """Why code was compiled again, here and in all that was captured with it."""
-        caches = list(self.caches.values())
-        return [recompile for cache in caches for recompile in cache.misses.all()]
+            cache.misses.clear()
 
     def settings(self) -> config.Config:
         """The options in force here for what this region compiles."""
@@ -125,6 +122,11 @@ class Region:
             for dispatcher in list(cache.dispatchers):
                 dispatcher.show_entries()
 
+    def recompiles(self) -> list[Recompile]:
+        """Why code was compiled again, here and in all that was captured with it."""
+        caches = list(self.caches.values())
+        return [recompile for cache in caches for recompile in cache.misses.all()]
+
     # What residual code needs --------------------------------------------------------------------
 
     def new_number(self) -> int:
@@ -139,7 +141,8 @@ class Region:
         """
         backend = forced_backend() or self.backend
         try:
-            return backend(module, inputs)
+            with released():
+                return backend(module, inputs)
         except MinitorchError:
             raise
         except Exception as error:
@@ -179,6 +182,8 @@ class Region:
     def on_frame(self, function: FunctionType, values: tuple[object, ...]) -> Answer | None:
         """What the frame hook asks about each frame: None to run it as it is."""
         code = function.__code__
+        if is_held():
+            return None  # a backward graph that is compiled where the program calls backward()
         mark = mark_of(function)
         if isinstance(mark, Disabled):
             return self._left_to_python(function, values) if mark.recursive else None
@@ -191,8 +196,12 @@ class Region:
             return None
 
         def answer() -> object:
-            with frame_hook.disabled():
-                return run(*values)
+            try:
+                with frame_hook.disabled():
+                    return run(*values)
+            except BaseException as error:
+                hide_frames(error)
+                raise
 
         return answer
 

@@ -252,10 +252,16 @@ _thread = _ThreadState()
 class _Switch:
     """A context in which a thread's hook is on (with a callback) or off."""
 
-    __slots__ = ("_entry", "_owned", "_saved")
+    __slots__ = ("_entered", "_entry", "_owned", "_saved")
 
     def __init__(self, entry: Entry | None) -> None:
         self._entry = entry
+        self._entered = 0
+
+    def __del__(self) -> None:
+        """An interrupt where the block is left has kept `__exit__` from its work."""
+        if self._entered == _thread.address:
+            self._leave()
 
     def __enter__(self) -> None:
         self._owned = _thread.row is None
@@ -265,6 +271,7 @@ class _Switch:
         self._saved = table[at], table[at + 1]
         table[at] = 0
         table[at + 1] = id(self._entry)
+        self._entered = _thread.address
         table[at] = 0 if self._entry is None else _thread.address
 
     def __exit__(
@@ -273,12 +280,16 @@ class _Switch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         row = _thread.row
         assert row is not None
         table, at = machinery().table, 2 * row + 1
         table[at] = 0
         table[at + 1] = self._saved[1]
         table[at] = self._saved[0]
+        self._entered = 0
         if self._owned:
             _thread.row = None
             machinery().give_row(row)
@@ -419,6 +430,8 @@ _OWN_CODE = (
     _Switch.__init__,
     _Switch.__enter__,
     _Switch.__exit__,
+    _Switch.__del__,
+    _Switch._leave,
     FrameHook.enabled,
     disabled,
     skip,

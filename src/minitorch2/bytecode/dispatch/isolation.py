@@ -1,0 +1,60 @@
+"""A compilation that is cut off leaves no trace in its thread.
+
+Ctrl-C may arrive at any instruction, also where a context manager is being entered or left. So what
+a compilation changes for its thread is put back by whoever asked for it: the state of PyTorch by
+comparing with what was before, context variables (options, logs) by working in a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+R = TypeVar("R")
+
+_DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadState:
+    """What of PyTorch's state of this thread a compilation changes while it works."""
+
+    grad_enabled: bool
+    dispatch_modes: int
+    function_modes: int
+    autocasts: tuple[tuple[bool, torch.dtype], ...]
+
+    @staticmethod
+    def now() -> ThreadState:
+        """The present state."""
+        return ThreadState(
+            torch.is_grad_enabled(),
+            torch._C._len_torch_dispatch_stack(),
+            torch._C._len_torch_function_stack(),
+            tuple((torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _DEVICES),
+        )
+
+    def restore(self) -> None:
+        """Go back to it."""
+        while torch._C._len_torch_dispatch_stack() > self.dispatch_modes:
+            torch._C._pop_torch_dispatch_stack()
+        while torch._C._len_torch_function_stack() > self.function_modes:
+            torch._C._pop_torch_function_stack()
+        torch._C._set_grad_enabled(self.grad_enabled)
+        for device, (enabled, dtype) in zip(_DEVICES, self.autocasts, strict=True):
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+
+
+def isolated(work: Callable[[], R]) -> R:
+    """What `work` returns; if it raises, the thread's state is what it was."""
+    before = ThreadState.now()
+    try:
+        return copy_context().run(work)
+    except BaseException:
+        before.restore()
+        raise
