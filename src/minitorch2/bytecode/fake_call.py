@@ -15,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.fake_tensor import FakeTensor, run_fake
+from minitorch2.graph.fake_tensor import FakeTensor, run_fake, same_storage
 
 ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
 EXIT_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._exit_autocast
@@ -41,9 +41,48 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
-        self.writes_tensors |= func._schema.is_mutable
+        if func._schema.is_mutable:
+            self.writes_tensors = True
+            _refuse_partial_overlap(func, args)
         self.hides_parameter |= any(_is_real_parameter(value) for value in args)
         return run_fake(func, args, kwargs or {})
+
+
+def _refuse_partial_overlap(func: torch._ops.OpOverload, args: Sequence[Any]) -> None:
+    """Leave it to Python to write to memory that another operand is partly in: PyTorch refuses to.
+
+    An error within the graph would come after all that the program does before it; so errors that
+    can be foreseen are kept out of graphs.
+    """
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    for written in (a for a, p in zip(args, func._schema.arguments, strict=False) if _writes(a, p)):
+        if any(_overlap_partly(written, other) for other in tensors):
+            cause = f"{func._schema.name} writes to memory that another operand is partly in"
+            raise UnsupportedError(cause, code="overlap", fix="clone one of the tensors")
+
+
+def _writes(argument: object, parameter: torch.Argument) -> bool:
+    alias = parameter.alias_info
+    return isinstance(argument, torch.Tensor) and alias is not None and alias.is_write
+
+
+def _overlap_partly(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two dense tensors share some memory, but are not views of the same elements."""
+    if left is right or not same_storage(left, right):
+        return False
+    a, b = _dense_span(left), _dense_span(right)
+    if a is None or b is None or (a == b and left.stride() == right.stride()):
+        return False
+    return a.start < b.stop and b.start < a.stop
+
+
+def _dense_span(tensor: torch.Tensor) -> range | None:
+    """The elements of its storage, if it is all of those between its first and its last."""
+    sizes = [n for n in tensor.shape if isinstance(n, int)]
+    first = int(tensor.storage_offset())
+    reach = sum((n - 1) * s for n, s in zip(sizes, tensor.stride(), strict=False))
+    dense = len(sizes) == tensor.ndim and tensor.numel() == reach + 1
+    return range(first, first + reach + 1) if dense else None
 
 
 @dataclass

@@ -18,6 +18,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.iterator import IteratorVariable, SequenceIterator
+from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.rules import raise_real
 from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
 
@@ -60,6 +61,13 @@ COMPARISONS: Final[dict[str, tuple[str, str, Function]]] = {
 """Symbol to special method, the other operand's special method, function."""
 
 
+def refuse_varying(*operands: VariableTracker) -> None:
+    """Operations on values of which only the type is known are left to Python."""
+    for operand in operands:
+        if isinstance(operand, OpaqueVariable):
+            unsupported("varying-value", f"{operand.source} changes from call to call")
+
+
 def binary(
     evaluator: Evaluator, symbol: str, left: VariableTracker, right: VariableTracker
 ) -> VariableTracker:
@@ -82,6 +90,7 @@ def binary(
             return result
     result = _either(evaluator, left, right, f"__{name}__", f"__r{name}__")
     if result is None:
+        refuse_varying(left, right)
         raise_real(inplace_function if inplace else function, [left, right])
         kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
         shown = "** or pow()" if symbol == "**" else symbol
@@ -102,6 +111,7 @@ def unary(evaluator: Evaluator, symbol: str, operand: VariableTracker) -> Variab
         return number
     result = special(evaluator, operand, name)
     if result is None:
+        refuse_varying(operand)
         raise_real(function, [operand])
         kind = operand.python_type().__name__
         raise_observed(TypeError, f"bad operand type for unary {symbol}: '{kind}'")
@@ -122,6 +132,7 @@ def compare(
     result = _either(evaluator, left, right, name, reflected)
     if result is not None:
         return result
+    refuse_varying(left, right)
     if symbol in ("==", "!="):
         return ConstantVariable(is_same(left, right) == (symbol == "=="))
     kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
@@ -140,6 +151,9 @@ def is_same(left: VariableTracker, right: VariableTracker) -> bool:
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
         a, b = left.value, right.value
         return a is b or (type(a) is type(b) and a == b and isinstance(a, _INTERNED))
+    opaque = isinstance(left, OpaqueVariable) or isinstance(right, OpaqueVariable)
+    if opaque and left.python_type() is right.python_type():
+        refuse_varying(left, right)
     value = getattr(left, "value", MISSING)
     return value is not MISSING and value is getattr(right, "value", MISSING)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import count
 from types import FunctionType
@@ -26,10 +26,7 @@ _NUMBERS = count()
 class Program:
     """One random program; `source` defines ``f`` and everything it uses."""
 
-    source: str
-
-    def __repr__(self) -> str:
-        return "PRELUDE + '''\\\n" + self.source.removeprefix(PRELUDE) + "'''"
+    source: str = field(repr=False)
 
     def load(self) -> FunctionType:
         """Run the source in a fresh module; the function ``f`` of that module."""
@@ -71,7 +68,11 @@ class Program:
             given_args = self.arguments(original, variant)
             wanted = observe(plain, wanted_args, [wanted_args, _globals(plain)])
             given = observe(compiled, given_args, [given_args, _globals(original)])
-            assert_same_observation(given, wanted, tolerance)
+            try:
+                assert_same_observation(given, wanted, tolerance)
+            except AssertionError as error:
+                error.add_note(self.source.removeprefix(PRELUDE))
+                raise
 
 
 def _globals(function: FunctionType) -> dict[str, object]:
