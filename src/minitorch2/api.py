@@ -9,7 +9,7 @@ import difflib
 import functools
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import torch
 
@@ -24,6 +24,7 @@ from minitorch2.bytecode.dispatch import (
     reset_regions,
 )
 from minitorch2.bytecode.explain import Explanation, explanation_of
+from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.cautions import caution
@@ -67,7 +68,7 @@ MODES: dict[str, dict[str, config.Value]] = {
 WITHOUT_EFFECT = ("cudagraphs", "max_autotune")
 """Options that may be set, but that nothing heeds yet."""
 
-Options = Mapping[str, config.Value]
+Options = Mapping[str, config.Value | GuardFilter]
 BackendChoice = str | Backend | None
 
 
@@ -132,7 +133,8 @@ def compile(
             without it the one of `set_default_backend`.
         mode: a name from `MODES` for a set of options; not together with `options`. So far all
             modes compile alike, and those that ask for more than ``"default"`` warn of it.
-        options: options of `minitorch2.config` for this function only.
+        options: options of `minitorch2.config` for this function only; besides,
+            ``guard_filter_fn`` says which guards to keep (`minitorch2.guard_filters`).
         disable: return `model` as it is.
         recompile_limit: how many entries one function may have, see the option of this name.
         isolate_recompiles: used as a decorator, each function that it decorates has entries of its
@@ -146,6 +148,7 @@ def compile(
         GraphBreakError: at a call, if `fullgraph` and the function cannot be one graph, or has
             reached `recompile_limit`.
     """
+    options, guard_filter = _without_guard_filter(options)
     chosen = _options(mode, options, fullgraph, dynamic, recompile_limit)
     if disable or config.current().disable:
         return (lambda given: given) if model is None else model
@@ -154,7 +157,7 @@ def compile(
         to_use = _backend(backend)
 
     def region() -> Region:
-        return Region(to_use, bool(chosen["fullgraph"]), chosen, name or "")
+        return Region(to_use, bool(chosen["fullgraph"]), chosen, name or "", guard_filter)
 
     if model is not None:
         return _compiled(model, region())
@@ -209,9 +212,22 @@ def list_mode_options(mode: str | None = None) -> dict[str, Any]:
     return dict(MODES[_known_mode(mode)])
 
 
+def _without_guard_filter(
+    options: Options | None,
+) -> tuple[Mapping[str, config.Value] | None, GuardFilter | None]:
+    """The options that are values, and the one that is a function."""
+    if options is None:
+        return None, None
+    given = options.get("guard_filter_fn")
+    if given is not None and not callable(given):
+        raise ConfigError(f"guard_filter_fn takes a function, not {given!r}", code="option-type")
+    values = {name: value for name, value in options.items() if name != "guard_filter_fn"}
+    return cast("dict[str, config.Value]", values), given
+
+
 def _options(
     mode: str | None,
-    options: Options | None,
+    options: Mapping[str, config.Value] | None,
     fullgraph: bool,
     dynamic: bool | None,
     recompile_limit: int | None = None,

@@ -27,6 +27,7 @@ from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.frame_report import report_capture, report_compiled, report_frame
 from minitorch2.bytecode.guards import global_state_guards
+from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.perform import CAPTURING
 from minitorch2.bytecode.reasons import page_of, remedy_of
@@ -67,6 +68,10 @@ class FrameCompiler(Protocol):
     @property
     def fullgraph(self) -> bool:
         """Whether a graph break is an error."""
+
+    @property
+    def guard_filter(self) -> GuardFilter | None:
+        """Which guards the user wants."""
 
     def new_number(self) -> int:
         """Numbers compiled graphs and continuations."""
@@ -112,6 +117,8 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         guards = [*capture.guards, *capture.sizes.all_guards(), *global_state_guards()]
         capture.sizes.env.frozen = True
         values = capture.references.values
+        if compiler.guard_filter is not None:
+            guards = select_guards(guards, compiler.guard_filter)
         compiled_guards = compile_guards(guards, canonical(frame.function), values)
         stages.record("guards.py", compiled_guards.source)
     _LOGGER.debug("step 6 of 8: %d continuation functions", attempt.continuations)

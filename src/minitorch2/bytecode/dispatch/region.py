@@ -26,6 +26,7 @@ from minitorch2.bytecode.dispatch.code_cache import CodeCache, first_line
 from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, Run
 from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_current
 from minitorch2.bytecode.dispatch.tracebacks import hide_frames
+from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.observe.recompiles import Recompile
@@ -72,11 +73,13 @@ class Region:
         fullgraph: bool = False,
         options: Mapping[str, config.Value] | None = None,
         name: str = "",
+        guard_filter: GuardFilter | None = None,
     ) -> None:
         self.backend = backend
         self.name = name
         self.fullgraph = fullgraph
         self.options = dict(options or {})
+        self.guard_filter = guard_filter
         self.caches: dict[int, CodeCache] = {}
         self.failures: list[str] = []
         self._numbers = itertools.count()
@@ -88,7 +91,8 @@ class Region:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Region, (self.backend, self.fullgraph, self.options, self.name)
+        settings = self.backend, self.fullgraph, self.options, self.name, self.guard_filter
+        return Region, settings
 
     def reset(self) -> None:
         """Forget all entries; functions that ran as they are get another try."""

@@ -93,6 +93,10 @@ class Guard:
         """The same conditions as instructions; None if only Python can check them."""
         return None
 
+    def guarded_class(self) -> type | None:
+        """The class that its value has, if the guard says just that."""
+        return None
+
     def watched(self) -> object | None:
         """An object known only by its `id`: when it dies, the compiled entry must be dropped."""
         return None

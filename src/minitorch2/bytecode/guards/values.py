@@ -124,6 +124,10 @@ class TypeMatch(SourceGuard):
     def tests(self) -> Sequence[Test]:
         return (Test(Op.CLASS, self.held.operand),)
 
+    def guarded_class(self) -> type | None:
+        cls = self.held.get()
+        return cls if isinstance(cls, type) else None
+
     def watched(self) -> object | None:
         return self.held.get() if self.held.is_weak else None
 

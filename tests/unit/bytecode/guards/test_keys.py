@@ -57,7 +57,7 @@ def test_a_key_that_was_looked_at_is_guarded(program, key, monkeypatch):
     [
         lambda d: len(d),
         lambda d: sum(d.values()),
-        lambda d: list(d)[0] == "a",
+        lambda d: next(iter(d)) == "a",
         lambda d: 1 if d else 0,
         lambda d: dict(d)["a"],
         lambda d: (lambda **named: len(named))(**d),
