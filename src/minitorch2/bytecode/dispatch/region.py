@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -29,10 +30,12 @@ from minitorch2.bytecode.dispatch.tracebacks import hide_frames
 from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
+from minitorch2.bytecode.machine.interpreter_api import check_threads
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.skip_files import is_skipped_file
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.control_rules import mark_of
+from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, is_held, released
 from minitorch2.controls import Disabled
 from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
@@ -75,6 +78,7 @@ class Region:
         name: str = "",
         guard_filter: GuardFilter | None = None,
     ) -> None:
+        check_threads()
         self.backend = backend
         self.name = name
         self.fullgraph = fullgraph
@@ -171,6 +175,10 @@ class Region:
     def capturing(self) -> AbstractContextManager[object]:
         """The context in which functions called by residual code are captured on their own."""
         if self._hook is None:
+            reason = frame_hook.why_unavailable()
+            if reason is not None:
+                _say_once_that_nothing_is_hooked(str(reason))
+                return nullcontext()
             self._hook = FrameHook(self.on_frame)
         return self._hook.enabled()
 
@@ -264,6 +272,11 @@ class Region:
         _LOGGER.info("%s runs in Python: %s", code.co_qualname, reason)
         self.cache_of(code).as_is = GraphBreak.of(reason, where)
         stages.count("frames_as_is")
+
+
+@functools.cache
+def _say_once_that_nothing_is_hooked(reason: str) -> None:
+    caution(_LOGGER, f"functions called where a graph breaks run in Python: {reason}")
 
 
 _REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()

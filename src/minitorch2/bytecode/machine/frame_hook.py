@@ -24,6 +24,7 @@ import dis
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from inspect import (
@@ -249,7 +250,7 @@ class _ThreadState(threading.local):
 _thread = _ThreadState()
 
 
-class _Switch:
+class _Switch(AbstractContextManager[None]):
     """A context in which a thread's hook is on (with a callback) or off."""
 
     __slots__ = ("_entered", "_entry", "_owned", "_saved")
@@ -295,9 +296,19 @@ class _Switch:
             machinery().give_row(row)
 
 
-def disabled() -> _Switch:
+@cache
+def why_unavailable() -> UnsupportedPythonError | None:
+    """Why frames cannot be hooked in this interpreter; None if they can."""
+    try:
+        machinery()
+    except UnsupportedPythonError as error:
+        return error
+    return None
+
+
+def disabled() -> AbstractContextManager[None]:
     """A context in which this thread's frames run without any hook."""
-    return _Switch(None)
+    return _Switch(None) if why_unavailable() is None else nullcontext()
 
 
 def skip(code: CodeType) -> None:

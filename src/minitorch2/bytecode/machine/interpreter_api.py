@@ -17,11 +17,25 @@ from minitorch2.bytecode.machine.versions import current_version
 api = ctypes.pythonapi
 
 
+def check_threads() -> None:
+    """Raises UnsupportedPythonError where this package would not be safe: without a GIL, and in
+    interpreters that are not the process's main one.
+    """
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise UnsupportedPythonError("compiling relies on the global interpreter lock")
+    if _interpreter("PyInterpreterState_Get") != _interpreter("PyInterpreterState_Main"):
+        raise UnsupportedPythonError("compiling works in the main interpreter only")
+
+
+def _interpreter(function: str) -> int:
+    found: int = ctypes.PYFUNCTYPE(ctypes.c_void_p)(address(function))()
+    return found
+
+
 def check_interpreter() -> None:
     """Raises UnsupportedPythonError unless this is a CPython with a GIL and a known bytecode."""
+    check_threads()
     current_version()
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise UnsupportedPythonError("the frame hook relies on the global interpreter lock")
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         raise UnsupportedPythonError("the frame hook needs a 64-bit interpreter")
 
