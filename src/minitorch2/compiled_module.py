@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of
+from minitorch2.controls import Disabled, mark_of
 from minitorch2.errors import ConfigError
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -28,11 +29,15 @@ a function and its arguments after the module."""
 def compile_module(module: M, region: Region) -> M:
     """The compiled twin of a module.
 
+    A disabled module stays as it is.
+
     Raises:
         ConfigError: the module's `forward` is no Python function.
     """
-    cls = uncompiled_class(type(module))
+    cls = type(module)
     forward = module.__dict__.get("forward", cls.forward)
+    if isinstance(mark_of(forward), Disabled):
+        return module
     function = getattr(forward, "__func__", forward)
     if not isinstance(function, FunctionType):
         cause = f"the forward of {cls.__name__} is no Python function: {forward!r}"

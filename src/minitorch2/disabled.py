@@ -9,7 +9,9 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 
-from minitorch2.bytecode.dispatch import original_of
+from minitorch2.bytecode.dispatch import original_of, suspended
+from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.signature import generate_function, signature_of
 from minitorch2.compiled_module import twin_with_forward, uncompiled_class
 from minitorch2.controls import Disabled, mark
 from minitorch2.errors import ConfigError
@@ -65,7 +67,13 @@ def _disabled(fn: Any, how: Disabled) -> Any:
             code="not-callable",
             fix="give it what is called",
         )
-    return _wrapper(fn, how) if how.recursive else _copy(fn, how)
+    if not how.recursive:
+        return _copy(fn, how)
+    if isinstance(fn, FunctionType):
+        fn = original_of(fn)
+        if text := suspended.dispatching_text(fn.__code__):
+            return mark(_suspendable_wrapper(fn, text), how)
+    return _wrapper(fn, how)
 
 
 def _wrapper(function: Callable[P, R], how: Disabled) -> Callable[P, R]:
@@ -76,6 +84,20 @@ def _wrapper(function: Callable[P, R], how: Disabled) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return mark(calling, how)
+
+
+def _suspendable_wrapper(function: FunctionType, text: str) -> FunctionType:
+    """A generator or coroutine function that passes on each step, with the frame hook off."""
+    signature = signature_of(function.__code__)
+    scope = {
+        "_minitorch2_function": function,
+        "_minitorch2_steps": suspended.steps(frame_hook.disabled),
+        "_minitorch2_hide": lambda error: None,
+    }
+    made = generate_function(text.format(header=signature.header, call=signature.call), scope)
+    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    functools.update_wrapper(made, function)
+    return suspended.of_the_same_kind(made, function.__code__)
 
 
 def _copy(function: Any, how: Disabled) -> Any:

@@ -245,6 +245,11 @@ _REASONS = (
         "pass constants, or objects made outside the compiled function",
     ),
     Reason(
+        "allowed-result",
+        "a function under `allow_in_graph` gives something else than tensors",
+        "let it return a tensor, or a tuple or list of tensors",
+    ),
+    Reason(
         "hidden-parameter",
         "a function under `allow_in_graph` uses a parameter that it is not given",
         "give it the parameter as an argument, so that its gradient is computed",

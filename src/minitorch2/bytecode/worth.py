@@ -20,11 +20,17 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
     """
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
-    if any(not isinstance(mode, DeviceContext) for mode in _function_modes()):
+    if any(not _is_known(mode) for mode in _function_modes()):
         return False  # a mode of the user's looks at each call: there must be the calls to look at
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
+
+
+def _is_known(mode: object) -> bool:
+    """Whether captured code may run under a function mode: a default device, or one of ours."""
+    own = type(mode).__module__.startswith("minitorch2.")
+    return own or isinstance(mode, DeviceContext)
 
 
 def _function_modes() -> Iterator[object]:

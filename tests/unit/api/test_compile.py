@@ -161,15 +161,6 @@ def test_options_reach_the_backend():
     assert seen == [3]
 
 
-def test_dynamic_true_warns_once_that_sizes_are_static(caplog):
-    with pytest.warns(MinitorchWarning, match="sizes are static") as found:
-        compiled = minitorch2.compile(lambda x: x + 1, backend="eager", dynamic=True)
-        compiled(X)
-        compiled(X[:2])
-    assert [warning.filename for warning in found] == [__file__]
-    assert len([r for r in caplog.records if "dynamic" in r.getMessage()]) == 1
-
-
 @pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
 def test_modes_without_effect_say_so(mode):
     """They used to be accepted in silence, and nothing was different."""

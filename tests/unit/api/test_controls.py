@@ -1,7 +1,9 @@
 """Marks on functions and requests to capture: in compiled code, in eager code, however reached."""
 
+import asyncio
 import copy
 import functools
+import inspect
 import math
 import pickle
 
@@ -66,6 +68,19 @@ def test_what_a_disabled_function_calls_is_captured_only_if_it_is_not_recursive(
 def test_compiling_a_disabled_function_leaves_it_in_python():
     assert explained(disabled, X).graph_count == 0
     assert explained(alone, X).ops == {"sin": 1, "cos": 1}
+
+
+def test_a_disabled_module_that_is_compiled_stays_disabled():
+    for off in (minitorch2.disable(Block()), minitorch2.disable(type("Other", (Block,), {}))()):
+        assert explained(off, X).graph_count == 0
+        again = copy.deepcopy(compiled(off))
+        assert explained(lambda x: again(x), X).graph_count == 0
+
+
+def test_disabling_what_is_compiled_runs_what_the_user_wrote():
+    call = compiled(lambda x: x + (10 if minitorch2.is_compiling() else 0))
+    assert torch.equal(call(X), X + 10)
+    assert torch.equal(minitorch2.disable(call)(X), X)
 
 
 def test_a_disabled_copy_and_its_original_are_told_apart():
@@ -144,6 +159,24 @@ def test_methods_and_classes():
     assert explained(lambda x: caller(x * 2), X).breaks[0].reason == "disabled"
     disabled_block = minitorch2.disable(type("Other", (Block,), {}))()
     assert explained(disabled_block, X).graph_count == 0
+
+
+def test_generators_and_coroutines_stay_what_they_are():
+    @minitorch2.disable
+    def numbers(x, *, count=2):
+        for i in range(count):
+            yield below(x) + i
+
+    @minitorch2.disable
+    async def later(x):
+        return below(x)
+
+    assert inspect.isgeneratorfunction(numbers) and inspect.iscoroutinefunction(later)
+    assert torch.equal(asyncio.run(later(X)), below(X))
+    explanation = explained(lambda x: sum(numbers(x * 2, count=3)), X)
+    assert "sin" not in explanation.ops and explanation.breaks[0].reason == "disabled"
+    total = compiled(lambda x: sum(numbers(x * 2, count=3)))(X)
+    assert torch.equal(total, sum(numbers(X * 2, count=3)))
 
 
 def test_disable_needs_something_that_is_called():
@@ -273,6 +306,44 @@ def test_an_allowed_function_given_an_object_breaks_the_graph():
     thing = Thing()
     assert torch.equal(compiled(lambda x: takes_object(x, thing))(X), X + 2)
     assert explained(lambda x: takes_object(x * 2, thing), X).graph_break_count == 1
+
+
+def test_an_allowed_function_that_gives_no_tensors_breaks_the_graph():
+    @minitorch2.allow_in_graph
+    def in_a_dict(x):
+        return {"x": x + 1}
+
+    def f(x):
+        return in_a_dict(x * 2)["x"]
+
+    explanation = explained(f, X)
+    assert explanation.breaks[0].reason == "allowed-result"
+    assert "in_a_dict" in explanation.breaks[0].fix
+    assert torch.equal(compiled(f)(X), f(X))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_allowed_function_may_write_to_its_arguments_and_draw_numbers(backend):
+    @minitorch2.allow_in_graph
+    def noisy(x):
+        x.add_(1)
+        return x.view(1, -1) + torch.rand(3)
+
+    def f(x):
+        result = noisy(x)
+        noisy(x)
+        result.add_(1)
+        return result, x + 0
+
+    def outcome(function):
+        x = X.clone()
+        torch.manual_seed(0)
+        return [*function(x), x]
+
+    for given, expected in zip(
+        outcome(minitorch2.compile(f, backend=backend, fullgraph=True)), outcome(f), strict=True
+    ):
+        assert torch.equal(given, expected)
 
 
 def test_a_disallowed_operator_breaks_the_graph_until_it_is_allowed_again():
@@ -544,6 +615,11 @@ def test_marks_of_torch_are_obeyed():
     assert "their reason" in explanation.breaks[0].cause
     assert torch.equal(compiled(lambda x: x * constant_by_torch(), fullgraph=True)(X), X * 3)
     assert torch.equal(compiled(lambda x: allowed_by_torch(x), fullgraph=True)(X), X + 1)
+
+
+def test_what_torch_compiles_is_captured_as_the_user_wrote_it():
+    theirs = torch.compile(below, backend="eager")
+    assert explained(lambda x: theirs(x + 1) * 2, X).ops == {"add": 1, "sin": 1, "cos": 1, "mul": 1}
 
 
 def test_a_wrapper_of_what_torch_disables_is_not_disabled_itself():

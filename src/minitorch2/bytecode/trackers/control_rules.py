@@ -20,7 +20,7 @@ from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.functions import FunctionVariable
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
-from minitorch2.errors import ForbiddenError
+from minitorch2.errors import ForbiddenError, UnsupportedError
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -57,6 +57,18 @@ _TORCH_MARKS: Final = {
     "_dynamo_marked_constant": controls.ConstantResult(),
     "_dynamo_forbidden": controls.Forbidden(),
 }
+
+
+COMPILED_BY_TORCH: Final = "_torchdynamo_orig_callable"
+"""The attribute of what `torch.compile` gives that holds what it was given."""
+
+
+def is_compiled_by_torch(function: types.FunctionType) -> bool:
+    """Whether `torch.compile` made the function: it is captured as the user wrote it."""
+    marks = function.__dict__
+    if marks.get("_torchdynamo_wrapper_id") != id(function) or marks.get("_torchdynamo_disable"):
+        return False
+    return isinstance(marks.get(COMPILED_BY_TORCH), types.FunctionType)
 
 
 class MarkedVariable(FunctionVariable):
@@ -122,8 +134,17 @@ def _call_forbidden(
 def _call_allowed(
     evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
-    capture = evaluator.capture
-    return capture.call_in_graph(evaluator, "call_function", function.value, args, kwargs)
+    capture, name = evaluator.capture, controls.name_of(function.value)
+    try:
+        return capture.call_in_graph(evaluator, "call_function", function.value, args, kwargs)
+    except UnsupportedError as error:
+        if error.code != "folded-value":
+            raise
+    return unsupported(
+        "allowed-result",
+        f"{name} is allowed in graphs, but gives something else than tensors",
+        f"let {name} return a tensor, or a tuple or list of tensors",
+    )
 
 
 def _call_now(
