@@ -186,8 +186,8 @@ ARCHITECTURES = [
     model("ReformerForMaskedLM", is_decoder=False, axial_pos_shape=[4, 4],
           axial_pos_embds_dim=[16, 16], attn_layers=["local", "lsh"], attention_head_size=8,
           feed_forward_size=48, num_buckets=2, local_attn_chunk_length=4,
-          lsh_attn_chunk_length=4, hash_seed=0, hidden_dropout_prob=0,
-          local_attention_probs_dropout_prob=0, lsh_attention_probs_dropout_prob=0),
+          lsh_attn_chunk_length=4, hash_seed=0, hidden_dropout_prob=0.0,
+          local_attention_probs_dropout_prob=0.0, lsh_attention_probs_dropout_prob=0.0),
     # Decoders of text
     decoder("GPT2LMHeadModel"),
     model("OpenAIGPTLMHeadModel"),

@@ -45,6 +45,7 @@ from minitorch2.bytecode.trackers import (
     constructors,
     context,
     control_rules,
+    copies,
     library_rules,
     outside_context,
     tensor_constructors,
@@ -106,6 +107,7 @@ RULES: Final = (
     constructors,
     context,
     control_rules,
+    copies,
     library_rules,
     outside_context,
     tensor_constructors,
@@ -378,9 +380,6 @@ def _function(capture: Capture, value: types.FunctionType, source: Source) -> Va
     if value in POLYFILLS:
         _identity(capture, value, source)
         return _polyfill(capture, value)
-    if control_rules.is_compiled_by_torch(value):
-        name = control_rules.COMPILED_BY_TORCH
-        return capture.wrap(value.__dict__[name], AttributeSource(source, name))
     request = value if value in BUILTINS else control_rules.request_of(value)
     if request is not None:
         return BuiltinVariable(request, source=source, guards=_identity(capture, value, source))
