@@ -22,6 +22,7 @@ STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
 SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
 
 ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
+ENVIRONMENT = "<frozen os>"
 POLYFILLS = PACKAGE + "bytecode/polyfills/"
 CONTROLS = PACKAGE + "controls.py"
 INLINED_TORCH = (
@@ -64,7 +65,8 @@ def is_skipped_file(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    if not is_skipped_file(file) or file.startswith((POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS)):
+    inlined_whole = (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS, ENVIRONMENT)
+    if not is_skipped_file(file) or file.startswith(inlined_whole):
         return None
     for folder, inlined in ((TORCH, INLINED_TORCH), (STANDARD_LIBRARY, INLINED_STANDARD)):
         if file.startswith(folder) and file.removeprefix(folder).startswith(inlined):
