@@ -380,6 +380,9 @@ def _function(capture: Capture, value: types.FunctionType, source: Source) -> Va
     if value in POLYFILLS:
         _identity(capture, value, source)
         return _polyfill(capture, value)
+    if control_rules.is_compiled_by_torch(value):
+        name = control_rules.COMPILED_BY_TORCH
+        return capture.wrap(value.__dict__[name], AttributeSource(source, name))
     request = value if value in BUILTINS else control_rules.request_of(value)
     if request is not None:
         return BuiltinVariable(request, source=source, guards=_identity(capture, value, source))
