@@ -43,6 +43,11 @@ _REASONS = (
         "use torch.where, or move the branch out of the compiled function",
     ),
     Reason(
+        "data-dependent",
+        "the size or the outcome of an operator depends on the data of a tensor",
+        "use an operator whose result has a known size, such as a mask instead of `nonzero`",
+    ),
+    Reason(
         "scalar-read",
         "Python reads a number out of a tensor, as `item`, `tolist`, `int` and an index do",
         "keep the number a tensor: `x.max()` instead of `x.max().item()`",
@@ -77,6 +82,11 @@ _REASONS = (
         "side-effect-inside",
         "a checkpoint or custom function changes Python objects, or lets a tensor out",
         "return all that it computes",
+    ),
+    Reason(
+        "numpy",
+        "an operation on NumPy arrays whose meaning PyTorch's operators do not have",
+        "convert with torch.from_numpy and use tensor operators",
     ),
     # Settings of PyTorch
     Reason(
@@ -265,6 +275,23 @@ _REASONS = (
         "overlapping-inputs",
         "the program writes to an input that shares memory with another input",
         "pass one of them, and make the other a view of it inside",
+    ),
+    Reason(
+        "overlap",
+        "an operator writes to memory that another of its operands is partly in",
+        "clone one of the tensors",
+    ),
+    Reason("bytecode", "bytecode that does not have the form that compilers give it", _OUTSIDE),
+    Reason("no-continuation", "a place in a function at which it cannot go on", _OUTSIDE),
+    Reason(
+        "unbacked-size",
+        "a decision depends on a size that comes from the data of a tensor",
+        "make the decision outside the compiled function, or keep the size fixed",
+    ),
+    Reason(
+        "late-size-guard",
+        "a backend decides something about sizes after the guards were made",
+        "mark the dimension as static",
     ),
     Reason("unsupported", "the backend cannot compile the graph", _OUTSIDE),
     Reason("internal-error", "a bug of minitorch2; the function runs in Python", _BUG),

@@ -30,3 +30,16 @@ def corrcoef(input: Any) -> Any:
     deviation = covariance.diag().sqrt()
     scaled = covariance / deviation.view(-1, 1) / deviation.view(1, -1)
     return scaled.clip(-1, 1)
+
+
+def addcdiv_(tensor: Any, numerator: Any, denominator: Any, *, value: Any = 1) -> Any:
+    """``tensor.addcdiv_`` with a factor that is a tensor, as optimizers use it when compiled"""
+    return tensor.add_(numerator / denominator * value)
+
+
+def foreach_addcdiv_(tensors: Any, numerators: Any, denominators: Any, factors: Any) -> None:
+    """``torch._foreach_addcdiv_`` with a tensor of factors, likewise"""
+    for tensor, numerator, denominator, factor in zip(
+        tensors, numerators, denominators, factors, strict=True
+    ):
+        tensor.add_(numerator / denominator * factor)

@@ -15,6 +15,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy
 import torch
 
 from minitorch2 import controls
@@ -30,6 +31,7 @@ from minitorch2.bytecode.guards import (
     id_match,
 )
 from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
+from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
@@ -47,6 +49,8 @@ from minitorch2.bytecode.trackers import (
     control_rules,
     copies,
     library_rules,
+    numpy_array,
+    optimizer_rules,
     outside_context,
     tensor_constructors,
     weak_reference,
@@ -109,12 +113,17 @@ RULES: Final = (
     control_rules,
     copies,
     library_rules,
+    numpy_array,
+    optimizer_rules,
     outside_context,
     tensor_constructors,
     weak_reference,
 )
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
+
+UNCOMPILED: Final = TORCH + "_compile.py"
+TENSOR_FILE: Final = TORCH + "_tensor.py"
 
 TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -388,6 +397,12 @@ def _function(capture: Capture, value: types.FunctionType, source: Source) -> Va
         return BuiltinVariable(request, source=source, guards=_identity(capture, value, source))
     if is_torch_function(value):
         return TorchVariable(value, source=source, guards=_identity(capture, value, source))
+    if value.__code__.co_filename == UNCOMPILED and hasattr(value, "__wrapped__"):
+        # PyTorch hides what it wraps there from its own compiler.
+        _identity(capture, value, source)
+        return capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
+    if value.__code__.co_filename == TENSOR_FILE and hasattr(torch.Tensor, value.__name__):
+        return _tensor_method(capture, value, source)
     if isinstance(source.root(), LocalSource | CellSource):
         # A caller often makes its function anew for each call: the same code will do, as defaults
         # and closure are guarded where they are used.
@@ -395,6 +410,15 @@ def _function(capture: Capture, value: types.FunctionType, source: Source) -> Va
     else:
         guards = _identity(capture, value, source)
     return UserFunctionVariable(value, source=source, guards=guards)
+
+
+def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A method of `torch.Tensor` that is written in Python, such as ``torch.Tensor.__rsub__``."""
+    method = BuiltinMethodVariable(
+        value, value.__name__, None, capture.wrap(torch.Tensor, capture.reference(torch.Tensor))
+    )
+    method.guards |= _identity(capture, value, source)
+    return method
 
 
 def _polyfill(capture: Capture, value: Any) -> VariableTracker:
@@ -523,6 +547,11 @@ def _outside_context(capture: Capture, value: object, source: Source) -> Variabl
     return OutsideContextVariable(type(value), source=source, guards=guards)
 
 
+def _array(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    guards = _guarded(capture, *_type(capture, value, source))
+    return numpy_array.array_of(capture, value, source, guards)
+
+
 def _weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:
     guards = _guarded(capture, *_type(capture, value, source))
     return WeakReferenceVariable(value, source=source, guards=guards)
@@ -559,6 +588,7 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.WrapperDescriptorType: _descriptor,
     functools._lru_cache_wrapper: _cached_function,
     type: _class,
+    numpy.ndarray: _array,
     weakref.ref: _weak_reference,
     controls.error_on_graph_break: _error_on_graph_break,
     **dict.fromkeys(GETTERS, _getter),

@@ -97,6 +97,8 @@ QUERIES: Final = {
     torch.amp.is_autocast_available,
     torch._C._get_cudnn_enabled,
     torch._C._len_torch_function_stack,
+    torch._C._get_privateuse1_backend_name,
+    torch._C._is_multithreading_enabled,
 }
 """Functions of constants, or of PyTorch's state, that guards keep at their answer."""
 
