@@ -24,6 +24,7 @@ def compile_function(
     """
     text = "\n".join([f"def __scope({', '.join(free)}):", *(" " + line for line, _ in lines)])
     module = ast.parse(text)
+    _function(_function(module)).name = "__function"  # so that its own name is still the global
     for node in ast.walk(module):
         if hasattr(node, "lineno"):
             line = lines[max(node.lineno - 2, 0)][1]
@@ -35,6 +36,12 @@ def compile_function(
         co_qualname=stands_for.co_qualname,
         co_firstlineno=stands_for.co_firstlineno,
     )
+
+
+def _function(node: ast.Module | ast.FunctionDef) -> ast.FunctionDef:
+    inner = node.body[0]
+    assert isinstance(inner, ast.FunctionDef)
+    return inner
 
 
 def _inner_code(code: CodeType) -> CodeType:

@@ -217,7 +217,12 @@ class Evaluator:
         bound = bind_arguments(callee, args, kwargs or {})
         cells = dict(zip(code.co_freevars, callee.cells, strict=True))
         frame = Evaluator(self.capture, code, callee.namespace, bound, cells, parent=self)
-        return GeneratorVariable(frame) if code.co_flags & CO_GENERATOR else frame.run()
+        if code.co_flags & CO_GENERATOR:
+            return GeneratorVariable(frame)
+        try:
+            return frame.run()
+        except RecursionError:
+            unsupported("recursion", f"{code.co_name} is called too deep to be evaluated")
 
     # Where we are --------------------------------------------------------------------------------
 
@@ -238,5 +243,8 @@ class Evaluator:
 
     def user_stack(self) -> tuple[SourceLine, ...]:
         """The lines that are being evaluated: the captured frame's first, then inlined calls'."""
-        callers = () if self.parent is None else self.parent.user_stack()
-        return (*callers, self.source_line())
+        lines, frame = [self.source_line()], self.parent
+        while frame is not None:
+            lines.append(frame.source_line())
+            frame = frame.parent
+        return tuple(reversed(lines))

@@ -293,6 +293,23 @@ _REASONS = (
         "a backend decides something about sizes after the guards were made",
         "mark the dimension as static",
     ),
+    Reason(
+        "overlap",
+        "an operator writes to memory that another operand is partly in",
+        "clone one of the tensors",
+    ),
+    Reason("bytecode", "bytecode that does not have the form that compilers give it", _OUTSIDE),
+    Reason("no-continuation", "a place in a function at which it cannot go on", _OUTSIDE),
+    Reason(
+        "unbacked-size",
+        "a decision depends on a size that comes from the data of a tensor",
+        "make the decision outside the compiled function, or keep the size fixed",
+    ),
+    Reason(
+        "late-size-guard",
+        "a backend decides something about sizes after the guards were made",
+        "mark the dimension as static",
+    ),
     Reason("unsupported", "the backend cannot compile the graph", _OUTSIDE),
     Reason("internal-error", "a bug of minitorch2; the function runs in Python", _BUG),
 )

@@ -264,3 +264,30 @@ def test_a_counter_grows_and_random_numbers_differ_at_each_call():
     first, second = run(torch.zeros(10)), run(torch.zeros(10))
     assert model.call_count == 2
     assert not torch.equal(first, second)
+
+
+def recursive(x, n):
+    if n == 0:
+        return x
+    print(end="")
+    return recursive(x, n - 1) + 1
+
+
+def test_recursive_function_still_means_the_global_of_its_own_name():
+    def f(x):
+        return recursive(x, 2)
+
+    compiled = capture(f)
+    assert torch.equal(compiled(X), X + 2)
+
+
+def test_recursion_deeper_than_pythons_stack_allows_to_evaluate():
+    def f(x):
+        return deeper(x, 150)
+
+    with config.patch(suppress_errors=False):
+        assert torch.equal(capture(f)(X), X + 150)
+
+
+def deeper(x, n):
+    return x if n == 0 else deeper(x, n - 1) + 1

@@ -1,0 +1,135 @@
+"""Reasons that have to do with calls and control flow."""
+
+import functools
+import inspect
+import json
+import time
+
+import torch
+
+import minitorch2
+from tests.unit.bytecode.break_examples import X, breaks, whole
+
+
+@breaks("c-function", X)
+def function_written_in_c(x):
+    return x + time.perf_counter()
+
+
+@breaks("builtin", X)
+def builtin_with_effects(x):
+    y = x + 1
+    print(end="")
+    return y * 2
+
+
+@breaks("not-inlined", X)
+def library_function(x):
+    return x + len(json.dumps([1, 2]))
+
+
+@whole("not-inlined", X, len(json.dumps([1, 2])))
+def library_function_outside(x, length):
+    return x + length
+
+
+def depth(x, n):
+    return x if n == 0 else depth(x, n - 1) + 1
+
+
+async def later(x):
+    return x + 1
+
+
+@breaks("async", X)
+def asynchronous(x):
+    later(x).close()
+    return x + 1
+
+
+@functools.lru_cache
+def cached(x):
+    return 1
+
+
+@breaks("cached-function", X)
+def cached_on_a_tensor(x):
+    return x + cached(x)
+
+
+@breaks("exception", X, raises=True)
+def raises(x):
+    y = x + 1
+    raise ValueError(y.shape)
+
+
+@breaks("bare-raise", X, raises=True)
+def reraises(x):
+    raise
+
+
+@breaks("graph-break", X)
+def asked_for(x):
+    y = x + 1
+    minitorch2.graph_break()
+    return y * 2
+
+
+@breaks("disabled", X)
+def calls_a_disabled_function(x):
+    return left_to_python(x) + 1
+
+
+@minitorch2.disable
+def left_to_python(x):
+    return x.sin()
+
+
+@breaks("skip-frame", X)
+def skips(x):
+    minitorch2.skip_frame()
+    return x + 1
+
+
+def never(x):
+    return x.sin()
+
+
+minitorch2.disallow_in_graph(torch.erfinv)
+
+
+@breaks("disallowed", X)
+def calls_what_is_disallowed(x):
+    return torch.erfinv(x + 1)
+
+
+@minitorch2.assume_constant_result
+def constant(x):
+    return 3
+
+
+@breaks("constant-result-argument", X)
+def constant_of_a_tensor(x):
+    return x + constant(x)
+
+
+@breaks("recursion", X)
+def deep_recursion(x):
+    return depth(x, 300)
+
+
+@breaks("import", X)
+def imports(x):
+    import zipapp
+
+    return x + len(zipapp.__name__)
+
+
+@whole("import", X)
+def imported_before(x):
+    return x + len(json.__name__)
+
+
+@breaks("signature", X)
+def signature_of_an_object(x):
+    return x + len(inspect.signature(functools.partial(depth, x)).parameters)

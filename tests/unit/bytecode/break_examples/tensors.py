@@ -1,0 +1,134 @@
+"""Reasons that have to do with tensors and their data."""
+
+import torch
+import torch.utils.checkpoint
+
+from tests.unit.bytecode.break_examples import X, breaks, whole
+
+
+@breaks("data-dependent-branch", X)
+def branch_on_data(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+@whole("data-dependent-branch", X)
+def choose_with_where(x):
+    return torch.where(x.sum() > 0, x + 1, x - 1)
+
+
+@breaks("scalar-read", X)
+def number_from_a_tensor(x):
+    return x / x.max().item()
+
+
+@whole("scalar-read", X)
+def tensor_stays_a_tensor(x):
+    return x / x.max()
+
+
+@breaks("tensor-method", X.clone())
+def method_with_effects(x):
+    y = x.sin()
+    y.share_memory_()
+    return y + 1
+
+
+@breaks("tensor-layout", X.to_sparse())
+def sparse(x):
+    return x.sin()
+
+
+@whole("tensor-layout", X)
+def dense(x):
+    return x.sin()
+
+
+class Labelled(torch.Tensor):
+    pass
+
+
+@breaks("tensor-subclass", X.as_subclass(Labelled))
+def tensor_of_a_class(x):
+    return x.sin()
+
+
+@breaks("operator-error", X)
+def sizes_that_do_not_fit(x):
+    try:
+        return x + torch.ones(2)
+    except RuntimeError:
+        return x
+
+
+@breaks("autocast", X)
+def autocast_twice(x):
+    half = torch.autocast("cpu")
+    with half, half:
+        return x @ x
+
+
+@breaks("tensor-attribute", X)
+def attribute_of_a_tensor(x):
+    return x + x.is_leaf + len(x.__dict__)
+
+
+@breaks("tensor-attribute-write", X)
+def data_of_a_tensor(x):
+    y = x.sin()
+    y.data = x
+    return y + 1
+
+
+@breaks("tensor-type", X, torch.cuda.FloatTensor)
+def kind_of_tensor(x, kind):
+    return x + isinstance(x, kind)
+
+
+@whole("tensor-type", X)
+def device_of_a_tensor(x):
+    return x + x.is_cuda
+
+
+@breaks("data-dependent", X)
+def unknown_size(x):
+    return x.nonzero() + 1
+
+
+@breaks("torch-context", X)
+def changes_a_setting(x):
+    torch.set_default_dtype(torch.float32)
+    return x + 1
+
+
+@breaks("leaf-made-inside", X)
+def gradient_of_a_new_leaf(x):
+    y = x.detach().requires_grad_()
+    y.sin().sum().backward()
+    return y.grad
+
+
+@breaks("autograd-engine", X.clone().requires_grad_())
+def gradients_inside(x):
+    return torch.autograd.grad(x.sin().sum(), x)
+
+
+@breaks("function-transform", X)
+def transform(x):
+    return torch.func.vmap(torch.sin)(x)
+
+
+@breaks("checkpoint", X.clone().requires_grad_())
+def reentrant(x):
+    return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True)
+
+
+@whole("checkpoint", X.clone().requires_grad_())
+def not_reentrant(x):
+    return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False)
+
+
+@breaks("random-state", X)
+def reads_the_state(x):
+    return x + 1, torch.get_rng_state()

@@ -1,0 +1,137 @@
+"""Reasons that have to do with Python values and classes."""
+
+import array
+import copy
+import io
+import itertools
+
+import torch
+
+from tests.unit.bytecode.break_examples import X, breaks, whole
+
+
+@breaks("identity", X)
+def address_of_an_object(x):
+    return {id(x): x + 1}
+
+
+class Key:
+    def __init__(self, name):
+        self.name = name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+
+@breaks("hash", X)
+def object_as_a_key(x):
+    return {Key("a"): x + 1}
+
+
+@whole("hash", X)
+def string_as_a_key(x):
+    return {"a": x + 1}
+
+
+@breaks("builtin-method", X, array.array("d", [1.0]))
+def method_written_in_c(x, numbers):
+    return x + numbers.pop()
+
+
+class Box:
+    value = 1
+
+
+@breaks("construction", X)
+def new_file(x):
+    file = io.StringIO()
+    return x + 1, file
+
+
+class Problem(Exception):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+
+class Meta(type):
+    def __call__(cls, *args):
+        return super().__call__(*args)
+
+
+class Made(metaclass=Meta):
+    pass
+
+
+@breaks("metaclass", X)
+def class_of_a_metaclass(x):
+    Made()
+    return x + 1
+
+
+@breaks("super", X)
+def unbound_super(x):
+    return super(Box), x + 1
+
+
+@breaks("copy", X, torch.nn.Linear(3, 3))
+def deep_copy(x, module):
+    return copy.deepcopy(module)(x)
+
+
+@breaks("set-elements", X, {(1, Box)})
+def set_of_objects(x, objects):
+    return x + len(objects)
+
+
+@breaks("cyclic-value", X)
+def list_that_contains_itself(x):
+    numbers = [x + 1]
+    numbers.append(numbers)
+    return numbers
+
+
+@breaks("descriptor", X, range(3))
+def attribute_written_in_c(x, numbers):
+    return x + (ValueError.__cause__ is None)
+
+
+@breaks("endless-iteration", X)
+def endless(x):
+    try:
+        first, _second = itertools.count()
+    except ValueError:
+        first = 1
+    return x + first
+
+
+@breaks("call", X, 3)
+def call_of_a_number(x, number):
+    try:
+        number()
+    except TypeError:
+        return x + 1
+
+
+@breaks("not-a-graph-argument", X, Box())
+def object_for_an_operator(x, box):
+    try:
+        return torch.add(x, box)
+    except TypeError:
+        return x + 1
+
+
+class Guarded:
+    def __delattr__(self, name):
+        raise AttributeError(name)
+
+
+@breaks("isinstance", X, Box())
+def unknown_class(x, box):
+    try:
+        return x + isinstance(1, box.value)
+    except TypeError:
+        return x + 1
