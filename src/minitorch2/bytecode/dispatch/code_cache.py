@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -72,9 +73,9 @@ class CodeCache:
         """References that drop the entry when what they refer to dies."""
         this, entry = weakref.ref(self), weakref.ref(compiled)
 
-        def forget(_: object) -> None:
+        def forget(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
             cache, dropped = this(), entry()
-            if cache is not None and dropped is not None:
+            if cache is not None and dropped is not None and not ending():
                 cache.drop(dropped)
 
         for value in compiled.guards.watched():
