@@ -14,6 +14,7 @@ from typing import Any
 
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.printer import PrintedCode, print_python
+from minitorch2.graph.release import compile_releasing
 
 _FILE_NUMBERS = count()
 
@@ -93,7 +94,7 @@ class GraphModule:
         # Registered so that tracebacks and debuggers show the generated lines.
         linecache.cache[file] = (len(printed.text), None, printed.text.splitlines(True), file)
         namespace = dict(printed.names)
-        exec(compile(printed.text, file, "exec"), namespace)
+        exec(compile_releasing(printed.text, file), namespace)
         forward: Callable[..., Any] = namespace["forward"]
         weakref.finalize(forward, linecache.cache.pop, file, None).atexit = False
         return forward

@@ -59,7 +59,7 @@ class GuardFailure:
         return f"{self.guard}: {self.what} was {self.expected}, now {self.actual}{where}"
 
 
-TIMINGS = 5
+TIMINGS = 20
 """How often a new guard is run to see what it costs; the fastest run counts."""
 
 

@@ -1,0 +1,41 @@
+"""Let the values of a printed graph go after their last use, as eager execution does.
+
+    y = torch.sin(x)              y = torch.sin(x)
+    z = torch.cos(y)      -->     z = torch.cos(y); del y
+    return (z,)                   return (z,)
+
+Without that a graph holds every intermediate value until it ends: it needs more memory than the
+program that it was captured from, and each operator must ask for memory that is not in the cache.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import CodeType
+
+
+def compile_releasing(text: str, file: str) -> CodeType:
+    """A code object of the module `text` whose functions, straight-line ones, delete their
+    variables after the last use. Lines are those of the text.
+    """
+    module = ast.parse(text, file)
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef):
+            statement.body = _with_deletions(statement.body)
+    code: CodeType = compile(module, file, "exec")
+    return code
+
+
+def _with_deletions(body: list[ast.stmt]) -> list[ast.stmt]:
+    uses = [[name for name in ast.walk(s) if isinstance(name, ast.Name)] for s in body]
+    last = {name.id: place for place, names in enumerate(uses) for name in names}
+    stored = {name.id for names in uses for name in names if isinstance(name.ctx, ast.Store)}
+    longer: list[ast.stmt] = []
+    for place, statement in enumerate(body):
+        longer.append(statement)
+        dead = [name for name in last if name in stored and last[name] == place]
+        if dead and not isinstance(statement, ast.Return):
+            targets: list[ast.expr] = [ast.Name(name, ast.Del()) for name in dead]
+            deletion = ast.copy_location(ast.Delete(targets), statement)
+            longer.append(ast.fix_missing_locations(deletion))
+    return longer
