@@ -5,7 +5,7 @@ Takes a PyTorch function or module, gives one with the same meaning that runs fa
 Read the packages in this order, each with its own docstring: `graph` (the language all layers
 share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward),
 `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`, which
-chains them. `errors`, `cautions`, `config`, `controls`, `logs` and `stages` are the
+chains them. `errors`, `cautions`, `config`, `controls`, `dimensions`, `logs` and `stages` are the
 basement under all.
 
 Names of the public interface are looked up on first use, so that
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         reset,
         set_default_backend,
         set_stance,
+        shapes,
     )
     from minitorch2.controls import (
         allow_in_graph,
@@ -43,6 +44,12 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         is_compiling,
         skip_frame,
         substitute_in_graph,
+    )
+    from minitorch2.dimensions import (
+        mark_dynamic,
+        mark_static,
+        mark_unbacked,
+        maybe_mark_dynamic,
     )
 
 __version__ = "0.1.0"
@@ -62,6 +69,7 @@ _FROM_API = (
     "reset",
     "set_default_backend",
     "set_stance",
+    "shapes",
 )
 _FROM_CONTROLS = (
     "allow_in_graph",
@@ -74,6 +82,7 @@ _FROM_CONTROLS = (
     "skip_frame",
     "substitute_in_graph",
 )
+_FROM_DIMENSIONS = ("mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic")
 _MODULES = ("config", "errors", "logs", "stages", "testing")
 
 __all__ = [
@@ -97,11 +106,16 @@ __all__ = [
     "list_options",
     "logs",
     "lookup_backend",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "recompiles",
     "register_backend",
     "reset",
     "set_default_backend",
     "set_stance",
+    "shapes",
     "skip_frame",
     "stages",
     "substitute_in_graph",
@@ -113,6 +127,8 @@ def __getattr__(name: str) -> object:
         return getattr(import_module("minitorch2.api"), name)
     if name in _FROM_CONTROLS:
         return getattr(import_module("minitorch2.controls"), name)
+    if name in _FROM_DIMENSIONS:
+        return getattr(import_module("minitorch2.dimensions"), name)
     if name in _MODULES:
         return import_module(f"minitorch2.{name}")
     raise AttributeError(f"module 'minitorch2' has no attribute {name!r}")

@@ -27,6 +27,7 @@ from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
+from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
 from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options
@@ -51,6 +52,7 @@ __all__ = [
     "reset",
     "set_default_backend",
     "set_stance",
+    "shapes",
 ]
 
 _LOGGER = get_logger(__name__)
@@ -314,12 +316,27 @@ def recompiles(compiled: Callable[..., Any]) -> list[Recompile]:
     Raises:
         ConfigError: it is not compiled.
     """
+    return _region_of(compiled).recompiles()
+
+
+def shapes(compiled: Callable[..., Any]) -> ShapesReport:
+    """What a compiled function or module assumes of sizes: every symbol with its range, and for
+    each specialization the chain of user lines, operators and guards that led to it.
+
+    Raises:
+        ConfigError: it is not compiled.
+    """
+    caches = _region_of(compiled).caches.values()
+    return shapes_report(entry for cache in list(caches) for entry in cache.compiled)
+
+
+def _region_of(compiled: Callable[..., Any]) -> Region:
     called = type(compiled).forward if isinstance(compiled, torch.nn.Module) else compiled
     function = getattr(called, "__func__", called)
     dispatcher = dispatcher_of(function) if isinstance(function, FunctionType) else None
     if dispatcher is None:
         raise ConfigError(f"{compiled} is not compiled", code="not-compiled")
-    return dispatcher.region.recompiles()
+    return dispatcher.region
 
 
 def explain(

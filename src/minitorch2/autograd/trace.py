@@ -33,7 +33,7 @@ from minitorch2.errors import LoweringError, UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Argument, Node, SourceLine, map_nodes
-from minitorch2.graph.symbols import expr_of
+from minitorch2.graph.symbols import expr_of, same_sizes
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -257,11 +257,11 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         store it.
         """
         with self:
-            if value.shape != target.shape:
+            if not same_sizes(value.shape, target.shape):
                 value = aten.expand.default(value, list(target.shape))
             if value.dtype != target.dtype or value.device != target.device:
                 value = aten._to_copy.default(value, dtype=target.dtype, device=target.device)
-            if value.stride() != target.stride() and target.is_contiguous():
+            if not same_sizes(value.stride(), target.stride()) and target.is_contiguous():
                 value = aten.clone.default(value, memory_format=torch.contiguous_format)
         return _as_fake(value) if isinstance(value, FakeTensor) else value
 
@@ -340,9 +340,9 @@ def _as_fake(tensor: torch.Tensor) -> FakeTensor:
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     return (
-        (a.dtype, a.device, a.storage_offset()) == (b.dtype, b.device, b.storage_offset())
-        and a.shape == b.shape
-        and a.stride() == b.stride()
+        (a.dtype, a.device) == (b.dtype, b.device)
+        and same_sizes((*a.shape, a.storage_offset()), (*b.shape, b.storage_offset()))
+        and same_sizes(a.stride(), b.stride())
     )
 
 

@@ -115,7 +115,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     with stages.phase("guards"):
         _LOGGER.debug("step 5 of 8: one guard function for %s", name)
         guards = [*capture.guards, *capture.sizes.all_guards(), *global_state_guards()]
-        capture.sizes.env.frozen = True
+        capture.sizes.env.freeze()
         values = capture.references.values
         if compiler.guard_filter is not None:
             guards = select_guards(guards, compiler.guard_filter)
@@ -135,6 +135,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         frozenset(capture.lines),
         tuple(map(weakref.ref, capture.entered.values())),
         compile_id(),
+        shape_env=capture.sizes.env if capture.sizes.env.symbols else None,
     )
     report_compiled(compiled)
     return compiled

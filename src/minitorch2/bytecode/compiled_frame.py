@@ -16,6 +16,7 @@ from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
+from minitorch2.graph.symbols import ShapeEnv
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class CompiledFrame:
         codes: the code of the frame and of the functions that were inlined into it, held weakly.
         compile_id: which compilation made it, such as ``"0/1"``: frame and entry.
         forced_backend: the backend that a stance put in the place of the region's own.
+        shape_env: the symbols of its sizes; None if all of them are numbers.
     """
 
     guards: CompiledGuards
@@ -79,6 +81,7 @@ class CompiledFrame:
     codes: tuple[weakref.ref[CodeType], ...] = ()
     compile_id: str = ""
     forced_backend: object = None
+    shape_env: ShapeEnv | None = None
 
     @property
     def entered(self) -> list[CodeType]:

@@ -26,7 +26,7 @@ from minitorch2.dimensions import DimensionMark, marks_of
 from minitorch2.errors import DynamicSizeError
 from minitorch2.graph.symbols import ShapeEnv, SizeSymbol, expr_of, free_symbols
 from minitorch2.graph.symbols.conditions import AllOf, Condition, compare, map_condition
-from minitorch2.graph.symbols.ranges import Range
+from minitorch2.graph.symbols.ranges import Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain
 
 SMALLEST_SIZE: Final = 2
@@ -193,6 +193,7 @@ class Sizes:
 
     def _limits(self) -> Iterator[Guard]:
         """The range of each symbol, and the equality of the sizes that share it."""
+        guarded = {symbol: record.limits for symbol, record in self.env.symbols.items()}
         for record in self.env.symbols.values():
             if not record.sources:
                 continue
@@ -202,7 +203,7 @@ class Sizes:
                 twin = sympy.Symbol(f"<{other}>", integer=True)
                 yield ShapeCondition(compare("==", twin, symbol), ((twin, other), place))
             known = self.env.simplify(symbol)
-            limits, found = record.limits, self.env.knowledge.range(known)
+            limits, found = record.limits, range_of(known, guarded)
             if limits.low != -math.inf and (known == symbol or found.low < limits.low):
                 yield ShapeCondition(compare(">=", symbol, int(limits.low)), (place,))
             if limits.high != math.inf and (known == symbol or found.high > limits.high):

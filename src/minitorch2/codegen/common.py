@@ -15,10 +15,9 @@ from functools import reduce
 
 import sympy
 import torch
-from sympy.printing.precedence import PRECEDENCE
-from sympy.printing.str import StrPrinter
 
-from minitorch2.loopir.expressions import Expr, FloorDiv, ModularIndexing
+from minitorch2.graph.symbols.text import ExprPrinter
+from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.ops import Value
 from minitorch2.loopir.schedule import KernelNode, bodies
 
@@ -101,25 +100,20 @@ class Namer:
         return f"{prefix}{self._counts[prefix]}"
 
 
-class _IndexPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
-    """SymPy to Python, where integers stay integers."""
+class _IndexPrinter(ExprPrinter):
+    """Size expressions in the Python that kernels are written in: extremes have two operands,
+    and powers are products."""
 
-    def _print_FloorDiv(self, expr: FloorDiv) -> str:
-        a, b = (self.parenthesize(x, PRECEDENCE["Mul"], strict=True) for x in expr.args)
-        return f"({a} // {b})"
-
-    def _print_ModularIndexing(self, expr: ModularIndexing) -> str:
-        a, d, m = (self.parenthesize(x, PRECEDENCE["Mul"], strict=True) for x in expr.args)
-        return f"({a} % {m})" if expr.args[1] == 1 else f"({a} // {d} % {m})"
+    def _print_Pow(self, expr: sympy.Pow, rational: bool = False) -> str:
+        if not (expr.exp.is_Integer and expr.exp > 0):
+            return str(super()._print_Pow(expr, rational))
+        return f"({'*'.join([self._print(expr.base)] * int(expr.exp))})"
 
     def _print_Max(self, expr: sympy.Max) -> str:
         return str(reduce(lambda a, b: f"max({a}, {b})", map(self._print, expr.args)))
 
     def _print_Min(self, expr: sympy.Min) -> str:
         return str(reduce(lambda a, b: f"min({a}, {b})", map(self._print, expr.args)))
-
-    def _print_ToFloat(self, expr: sympy.Expr) -> str:
-        return f"float({self._print(expr.args[0])})"
 
 
 _PRINTER = _IndexPrinter()

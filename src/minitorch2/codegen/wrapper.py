@@ -280,7 +280,8 @@ class WrapperPrinter:
         return print_expr(value) if isinstance(value, (int, float, sympy.Basic)) else repr(value)
 
     def _assemble(self) -> str:
-        head = ["import torch", "from torch import as_strided, empty, empty_strided"]
+        head = ["import math"] if any("math." in line for line in self.body.lines) else []
+        head += ["import torch", "from torch import as_strided, empty, empty_strided"]
         head += self.extern.imports()
         definitions = list(dict.fromkeys(call.definition for call in self.kernels.values()))
         head += [

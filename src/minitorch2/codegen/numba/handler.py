@@ -14,6 +14,7 @@ import torch
 
 from minitorch2.codegen.common import Block, Namer, TextValue, print_expr
 from minitorch2.codegen.numba import operators
+from minitorch2.graph.symbols.floats import rounded_parts
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
 from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, compute_dtype
 
@@ -30,7 +31,7 @@ class Arguments:
     read: set[str]
     written: set[str]
     pointers: dict[str, str] = field(default_factory=dict)
-    sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
+    sizes: dict[sympy.Expr, str] = field(default_factory=dict)
     namer: Namer = field(default_factory=Namer)
 
     def root(self, buffer: str) -> str:
@@ -45,11 +46,11 @@ class Arguments:
             self.pointers[root] = self.namer.fresh(f"{way}ptr")
         return self.pointers[root]
 
-    def size(self, symbol: sympy.Symbol) -> str:
-        """The size argument for a size symbol: size0, size1..."""
-        if symbol not in self.sizes:
-            self.sizes[symbol] = f"size{len(self.sizes)}"
-        return self.sizes[symbol]
+    def size(self, expr: sympy.Expr) -> str:
+        """The argument for a size symbol, or for an integer computed of them: size0, size1..."""
+        if expr not in self.sizes:
+            self.sizes[expr] = f"size{len(self.sizes)}"
+        return self.sizes[expr]
 
 
 class NumbaHandler(OpsHandler[TextValue]):
@@ -89,10 +90,15 @@ class NumbaHandler(OpsHandler[TextValue]):
         simple = simplify(expr, self.ranges)
         if isinstance(simple, int):
             return str(simple), 0
+        rounded = {part: self._size(part) for part in sorted(rounded_parts(simple), key=str)}
+        simple = simple.xreplace(rounded)
         outside = [s for s in sorted(simple.free_symbols, key=str) if s.name not in self.depths]
-        sizes = {s: sympy.Symbol(self.arguments.size(s), integer=True) for s in outside}
+        sizes = {s: self._size(s) for s in outside if s not in rounded.values()}
         depth = max((self.depths.get(s.name, 0) for s in simple.free_symbols), default=0)
         return print_expr(simple.xreplace(sizes)), depth
+
+    def _size(self, expr: sympy.Expr) -> sympy.Symbol:
+        return sympy.Symbol(self.arguments.size(expr), integer=True)
 
     # -- memory ------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ class KernelArguments:
         self._inputs: dict[str, str] = {}
         self._outputs: dict[str, str] = {}
         self._shared_names: dict[str, str] = {}
-        self._sizes: dict[sympy.Symbol, str] = {}
+        self._sizes: dict[sympy.Expr, str] = {}
 
     def input(self, buffer: str) -> str:
         """The pointer through which a buffer is read."""
@@ -47,9 +47,9 @@ class KernelArguments:
     def _share(self, target: str) -> str:
         return self._shared_names.setdefault(target, f"in_out_ptr{len(self._shared_names)}")
 
-    def size(self, symbol: sympy.Symbol) -> str:
-        """The parameter that holds a symbolic size."""
-        return self._sizes.setdefault(symbol, f"ks{len(self._sizes)}")
+    def size(self, expr: sympy.Expr) -> str:
+        """The parameter that holds a symbolic size, or an integer computed of sizes."""
+        return self._sizes.setdefault(expr, f"ks{len(self._sizes)}")
 
     def pointers(self) -> list[KernelArgument]:
         """Inputs, buffers that change in place, outputs."""

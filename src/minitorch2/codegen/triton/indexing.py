@@ -104,6 +104,8 @@ class IndexPrinter:
             return self._division(expr)
         if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
             return "*".join([self._factor(expr.base)] * int(expr.exp))
+        if not expr.free_symbols & {*DIMS, *self.indirect}:  # a number for the whole kernel
+            return self.arguments.size(expr)
         raise LoweringError(f"no Triton text for the index {expr}", code="triton-index")
 
     def _symbol(self, symbol: sympy.Symbol) -> str:

@@ -14,7 +14,7 @@ expressions), then ``bindings`` (how compiled code gets the values of symbols) a
 """
 
 from minitorch2.graph.symbols.bindings import bindings, solve_for
-from minitorch2.graph.symbols.expression import Expr, expr_of, free_symbols, size_symbol
+from minitorch2.graph.symbols.expression import Expr, expr_of, free_symbols, same_sizes, size_symbol
 from minitorch2.graph.symbols.shape_env import (
     ShapeEnv,
     ShapeGuard,
@@ -37,6 +37,7 @@ __all__ = [
     "numbers_of",
     "print_condition",
     "print_expr",
+    "same_sizes",
     "simplified",
     "size_symbol",
     "solve_for",

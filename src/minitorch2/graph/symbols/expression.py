@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import sympy
@@ -39,6 +40,11 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
         return free_symbols((value.start, value.stop, value.step))
     symbols = getattr(value, "symbols", None)
     return set(symbols) if isinstance(symbols, frozenset) else set()
+
+
+def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two lists of sizes are certainly the same: asked without making a guard."""
+    return len(a) == len(b) and all(expr_of(x) == expr_of(y) for x, y in zip(a, b, strict=True))
 
 
 def size_symbol(name: str) -> sympy.Symbol:

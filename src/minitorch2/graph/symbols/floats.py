@@ -127,6 +127,15 @@ PYTHON_OPERATIONS: Final[dict[type, Callable[..., Any]]] = {
 """What each operation computes."""
 
 
+def rounded_parts(expr: Any) -> set[Any]:
+    """The integers inside an expression that are computed in floating point, outermost ones."""
+    if isinstance(expr, FloatOperation):
+        return {expr} if expr.is_integer else set()
+    if not isinstance(expr, sympy.Basic):
+        return set()
+    return set().union(*map(rounded_parts, expr.args))
+
+
 def is_float_expression(expr: Any) -> bool:
     """Whether an expression has a part that is computed in floating point."""
     return isinstance(expr, float) or (isinstance(expr, sympy.Basic) and expr.has(FloatOperation))

@@ -300,6 +300,12 @@ class ShapeEnv:
         self.knowledge.learn(condition)
         return True
 
+    def freeze(self) -> None:
+        """Guards are compiled: record no more of them, and let go of what only tracing needs."""
+        self.frozen = True
+        self.locate = lambda: None
+        self.results.clear()
+
     def specialize(self, expr: Any) -> Any:
         """The number that an expression is in the example, fixed by a guard."""
         expr = self.simplify(expr)

@@ -176,9 +176,9 @@ class SymNode:
         """``a // b``; the sign of b is decided, since the algebra takes it for positive."""
         if float in (self.pytype, other.pytype):
             return self._float("floordiv", other)
-        a, b = self.expr, other.expr
-        if self.shape_env.evaluate(compare("<", b, 0)):
-            a, b = arithmetic("mul", a, -1), arithmetic("mul", b, -1)
+        a, b = self._divided(other)
+        if self._is_below(a, b):
+            return self.make(0, int)
         return self.make(arithmetic("floordiv", a, b), int)
 
     int_floordiv = floordiv
@@ -187,12 +187,28 @@ class SymNode:
         """``a % b``."""
         if float in (self.pytype, other.pytype):
             return self._float("mod", other)
+        a, b = self._divided(other)
+        rest = a if self._is_below(a, b) else arithmetic("mod", a, b)
+        is_negated = b != other.expr
+        return self.make(arithmetic("mul", rest, -1) if is_negated else rest, int)
+
+    def _divided(self, other: SymNode) -> tuple[Any, Any]:
+        """Dividend and divisor, both negated if the divisor is negative.
+
+        Raises:
+            ZeroDivisionError: the divisor is 0.
+        """
         a, b = self.expr, other.expr
-        if self.shape_env.evaluate(compare("<", b, 0)):
-            positive = arithmetic("mul", b, -1)
-            rest = arithmetic("mod", arithmetic("mul", a, -1), positive)
-            return self.make(arithmetic("mul", rest, -1), int)
-        return self.make(arithmetic("mod", a, b), int)
+        if self.shape_env.evaluate(compare(">", b, 0)):
+            return a, b
+        if self.shape_env.evaluate(compare("==", b, 0)):
+            raise ZeroDivisionError("integer division or modulo by zero")
+        return arithmetic("mul", a, -1), arithmetic("mul", b, -1)
+
+    def _is_below(self, a: Any, b: Any) -> bool:
+        """Whether ``0 <= a < b`` is certain: then a divided by b is 0, and a is the rest."""
+        decide = self.shape_env.decide
+        return decide(compare(">=", a, 0)) is True and decide(compare("<", a, b)) is True
 
     def pow(self, other: SymNode) -> SymNode:
         """``a ** b``: a polynomial if b is a number; a symbolic exponent is specialised."""
@@ -223,6 +239,9 @@ class SymNode:
         return self.make(to_expr(function(self.expr, other.expr)), int)
 
     def _float(self, name: str, other: SymNode) -> SymNode:
+        divides = "div" in name or name == "mod"
+        if divides and self.shape_env.evaluate(compare("==", other.expr, 0)):
+            raise ZeroDivisionError("division by zero")
         return self.make(FLOAT_OPERATIONS[name](self.expr, other.expr), float)
 
     # Decisions -----------------------------------------------------------------------------------
@@ -403,7 +422,7 @@ def _number_method(name: str) -> Callable[[SymNode, SymNode], SymNode]:
 
 def _float_method(name: str) -> Callable[[SymNode, SymNode], SymNode]:
     def method(self: SymNode, other: SymNode) -> SymNode:
-        return self.make(FLOAT_OPERATIONS[name](self.expr, other.expr), float)
+        return self._float(name, other)
 
     return method
 

@@ -13,7 +13,7 @@ from minitorch2.graph.symbols.conditions import AllOf, AnyOf, Comparison, Condit
 from minitorch2.graph.symbols.floats import FLOAT_OPERATIONS, FloatOperation
 
 
-class _ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
+class ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
     """SymPy's text in Python's integer arithmetic; symbols may stand for other text."""
 
     def __init__(self, names: Mapping[sympy.Symbol, str] | None = None) -> None:
@@ -27,11 +27,11 @@ class _ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
         return repr(float(expr))
 
     def _print_FloorDiv(self, expr: sympy.Expr) -> str:
-        a, b = self._factors(expr)
+        a, b = self._operands(expr)
         return f"({a} // {b})"
 
     def _print_ModularIndexing(self, expr: sympy.Expr) -> str:
-        a, d, m = self._factors(expr)
+        a, d, m = self._operands(expr)
         return f"({a} % {m})" if expr.args[1] == 1 else f"({a} // {d} % {m})"
 
     def _print_floor(self, expr: sympy.Expr) -> str:
@@ -52,15 +52,18 @@ class _ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
             return expr.TEXT.format(*map(self._print, expr.args))
         return str(super()._print_Function(expr))
 
-    def _factors(self, expr: sympy.Expr) -> list[str]:
-        return [self.parenthesize(part, PRECEDENCE["Mul"], strict=True) for part in expr.args]
+    def _operands(self, expr: sympy.Expr) -> list[str]:
+        """Operands of a chain of ``//`` and ``%``: all but the first need brackets as products."""
+        first, *rest = expr.args
+        others = [self.parenthesize(part, PRECEDENCE["Atom"], strict=True) for part in rest]
+        return [self.parenthesize(first, PRECEDENCE["Mul"], strict=True), *others]
 
 
 for _operation in {*FLOAT_OPERATIONS.values()}:  # StrPrinter looks for a method per class
-    setattr(_ExprPrinter, f"_print_{_operation.__name__}", _ExprPrinter._print_Function)
+    setattr(ExprPrinter, f"_print_{_operation.__name__}", ExprPrinter._print_Function)
 
 
-_PLAIN = _ExprPrinter()
+_PLAIN = ExprPrinter()
 
 
 def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> str:
@@ -71,7 +74,7 @@ def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> st
     """
     if not isinstance(expr, sympy.Basic):
         return repr(expr)
-    return str((_ExprPrinter(names) if names else _PLAIN).doprint(expr))
+    return str((ExprPrinter(names) if names else _PLAIN).doprint(expr))
 
 
 def print_condition(condition: Condition, names: Mapping[sympy.Symbol, str] | None = None) -> str:

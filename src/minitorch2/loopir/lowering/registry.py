@@ -22,6 +22,16 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from minitorch2 import config
 from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.symbols.floats import (
+    FloatDifference,
+    FloatOperation,
+    FloatPower,
+    FloatProduct,
+    FloatSum,
+    SquareRoot,
+    ToFloat,
+    TrueDivision,
+)
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.handlers.counter import body_cost
@@ -186,12 +196,41 @@ def _is_repeated(extent: Expr, target: Expr) -> bool:
 def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) -> Value:
     """A Python number or a symbolic size as a value of `dtype`."""
     if isinstance(number, sympy.Expr):
-        return ops.index_expr(number, dtype)
+        if number.is_integer:
+            return ops.index_expr(number, dtype)
+        return ops.to_dtype(_float_value(number), dtype)
     if dtype == torch.bool:
         return ops.constant(bool(number), dtype)
     if dtype.is_floating_point:
         return ops.constant(float(number), dtype)
     return ops.constant(wrapped_integer(int(number), dtype), dtype)
+
+
+def _float_value(number: sympy.Expr) -> Value:
+    """A number that is computed of sizes in floating point, as Python would in 64 bits."""
+    if isinstance(number, sympy.Float):
+        return ops.constant(float(number), torch.float64)
+    if number.is_integer or not isinstance(number, FloatOperation):
+        return ops.index_expr(number, torch.float64)
+    operands = [_float_value(part) for part in number.args]
+    if isinstance(number, ToFloat):
+        return operands[0]
+    name = _PRIMITIVES.get(type(number))
+    if name is None:
+        raise NoLoopForm(f"{number} has no form in loops")
+    value: Value = getattr(ops, name)(*operands)
+    return value
+
+
+_PRIMITIVES: dict[type[FloatOperation], str] = {
+    TrueDivision: "truediv",
+    FloatSum: "add",
+    FloatDifference: "sub",
+    FloatProduct: "mul",
+    FloatPower: "pow",
+    SquareRoot: "sqrt",
+}
+"""The primitive of each operation on sizes."""
 
 
 def wrapped_integer(number: int, dtype: torch.dtype) -> int:

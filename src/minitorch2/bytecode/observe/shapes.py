@@ -1,0 +1,66 @@
+"""What a compiled function assumes of sizes: symbols, ranges, guards, and why each is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from textwrap import indent
+
+from minitorch2.bytecode.compiled_frame import CompiledFrame
+from minitorch2.bytecode.guards import ShapeCondition
+from minitorch2.graph.symbols.report import SizeReport, size_report
+
+
+@dataclass(frozen=True)
+class EntrySizes:
+    """The sizes of one compiled entry.
+
+    Attributes:
+        function: the captured function's name.
+        number: counts what its region compiled.
+        sizes: its symbols; none if it was compiled for one set of sizes.
+        guards: conditions on sizes that are checked at each call.
+        implied: how many conditions came up that needed no guard.
+    """
+
+    function: str
+    number: int
+    sizes: tuple[SizeReport, ...]
+    guards: tuple[str, ...]
+    implied: int
+
+    def __str__(self) -> str:
+        head = f"{self.function}, compilation {self.number}"
+        if not self.sizes:
+            return f"{head}: every size is a number"
+        lines = [*map(str, self.sizes), *(f"guard: {guard}" for guard in self.guards)]
+        lines.append(f"implied by these, so not guarded: {self.implied} conditions")
+        return f"{head}:\n" + indent("\n".join(lines), "    ")
+
+
+@dataclass(frozen=True)
+class ShapesReport:
+    """The sizes of all entries of a compiled function, in the order of compilation."""
+
+    entries: tuple[EntrySizes, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.entries)) or "nothing is compiled yet"
+
+
+def shapes_report(entries: Iterable[CompiledFrame]) -> ShapesReport:
+    """The report of compiled entries."""
+    ordered = sorted(entries, key=lambda entry: entry.number)
+    return ShapesReport(tuple(map(_entry_sizes, ordered)))
+
+
+def _entry_sizes(entry: CompiledFrame) -> EntrySizes:
+    guards = [g for g in entry.guards.guards if isinstance(g, ShapeCondition)]
+    env = entry.shape_env
+    return EntrySizes(
+        entry.residual.co_qualname,
+        entry.number,
+        () if env is None else tuple(size_report(env)),
+        tuple(map(str, guards)),
+        0 if env is None else env.implied,
+    )
