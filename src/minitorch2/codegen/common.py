@@ -15,6 +15,7 @@ from functools import reduce
 
 import sympy
 import torch
+from sympy.printing.precedence import PRECEDENCE
 
 from minitorch2.graph.symbols.text import ExprPrinter
 from minitorch2.loopir.expressions import Expr
@@ -107,7 +108,8 @@ class _IndexPrinter(ExprPrinter):
     def _print_Pow(self, expr: sympy.Pow, rational: bool = False) -> str:
         if not (expr.exp.is_Integer and expr.exp > 0):
             return str(super()._print_Pow(expr, rational))
-        return f"({'*'.join([self._print(expr.base)] * int(expr.exp))})"
+        base = self.parenthesize(expr.base, PRECEDENCE["Atom"], strict=True)
+        return f"({'*'.join([base] * int(expr.exp))})"
 
     def _print_Max(self, expr: sympy.Max) -> str:
         return str(reduce(lambda a, b: f"max({a}, {b})", map(self._print, expr.args)))

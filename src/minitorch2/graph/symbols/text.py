@@ -88,6 +88,6 @@ def print_condition(condition: Condition, names: Mapping[sympy.Symbol, str] | No
         left, right = print_expr(condition.left, names), print_expr(condition.right, names)
         return f"{left} {condition.relation} {right}"
     if isinstance(condition, (AllOf, AnyOf)):
-        word = " and " if isinstance(condition, AllOf) else " or "
+        word = " or " if isinstance(condition, AnyOf) else " and "
         return word.join(f"({print_condition(part, names)})" for part in condition.parts)
     return repr(condition)
