@@ -2,7 +2,9 @@
 
 A guard is asked before every call, so it must cost next to nothing. Compiling each one to machine
 code would take longer than many programs run; so one function is compiled once per process, and
-each guard is a *program* for it, an array of words:
+each guard is a *program* for it, an array of words.
+
+Grammar::
 
     program ::= values parameters widest  instruction*
     instruction ::= op a b c                         four words
