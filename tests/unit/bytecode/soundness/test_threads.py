@@ -35,7 +35,7 @@ def in_threads(works):
     def run_one(work):
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 - shown by the assertion
+        except BaseException as error:
             errors.append(error)
 
     threads = [threading.Thread(target=run_one, args=(work,)) for work in works]

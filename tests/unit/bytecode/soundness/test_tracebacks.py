@@ -1,11 +1,14 @@
 """Exceptions of compiled functions: type, arguments, causes and tracebacks are CPython's."""
 
+import gc
 import traceback
 import warnings
+import weakref
 
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import config
 from minitorch2.errors import GraphBreakError
 from tests.unit.bytecode.capturing import capture
@@ -121,17 +124,12 @@ def test_own_errors_hide_frames_too_and_internal_errors_do_not():
 
 
 def capture_with(backend):
-    import minitorch2
-
     return minitorch2.compile(lambda x: x + 1, backend=backend)
 
 
 def test_frames_do_not_stay_alive():
     class Big:
         pass
-
-    import gc
-    import weakref
 
     def f(x, big):
         raise ValueError(x.sum())

@@ -1,0 +1,156 @@
+"""Ctrl-C at any point of a first call: nothing is left behind, and the next call works."""
+
+import signal
+import sys
+
+import pytest
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+import minitorch2
+from minitorch2 import config, stages
+from minitorch2.bytecode.machine import frame_hook
+from minitorch2.compile_lock import is_held
+from tests.unit.bytecode.capturing import capture
+from tests.unit.bytecode.soundness.processes import run
+
+X = torch.tensor([1.0, -2.0, 3.0])
+POINTS = 60
+
+
+class Stop(KeyboardInterrupt):
+    pass
+
+
+def inner(x):
+    return x.cos() + 1
+
+
+def program(x):
+    y = x.sin()
+    print(end="")
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        z = inner(y)
+    if x.sum() > 0:
+        z = z + y
+    return z * 2
+
+
+class Interrupter:
+    """Counts the lines of minitorch2 that run, and raises at one of them."""
+
+    def __init__(self, at):
+        self.at = at
+        self.count = 0
+
+    def __call__(self, frame, event, argument):
+        return self.line if "/minitorch2/" in frame.f_code.co_filename else None
+
+    def line(self, frame, event, argument):
+        self.count += event == "line"
+        if self.count == self.at and event == "line":
+            raise Stop
+        return self.line
+
+
+def interrupted(compiled, at):
+    """Call; whether it was interrupted, and how many points there were."""
+    interrupter, previous = Interrupter(at), sys.gettrace()
+    sys.settrace(interrupter)
+    try:
+        compiled(X)
+    except Stop:
+        return True, interrupter.count
+    finally:
+        sys.settrace(previous)
+    return False, interrupter.count
+
+
+def test_interrupted_anywhere():
+    wanted = program(X)
+    capture(program)(X)
+    _, total = interrupted(capture(program), -1)
+    options, stopped = config.current(), 0
+    for at in range(1, total, max(total // POINTS, 1)):
+        compiled = capture(program)
+        was_stopped, _ = interrupted(compiled, at)
+        stopped += was_stopped
+        assert torch.is_grad_enabled(), at
+        assert not torch.is_autocast_enabled("cpu"), at
+        assert not is_held(), at
+        assert not _get_current_dispatch_mode_stack(), at
+        assert not stages.open_logs(), at
+        assert config.current() is options, at
+        assert frame_hook._thread.row is None, at
+        assert torch.equal(compiled(X), wanted), at
+        assert torch.equal(compiled(X), wanted), at
+    assert stopped > POINTS // 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_real_signals():
+    """A timer interrupts compilations, kernels and residual code at odd moments."""
+    printed = run("""
+        import signal
+        def stop(*_):
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, stop)
+        wanted, stopped = program(X), 0
+        minitorch2.compile(program)(X)
+        for turn in range(60):
+            compiled = minitorch2.compile(program)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 * (turn % 30 + 1))
+                for _ in range(40):
+                    compiled(X)
+            except KeyboardInterrupt:
+                stopped += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert torch.is_grad_enabled()
+            assert torch.allclose(compiled(X), wanted)
+        print(stopped)
+    """)
+    assert int(printed) > 20
+
+
+def test_an_exception_of_the_backend_leaves_no_entry():
+    answers = []
+
+    def backend(module, inputs):
+        if not answers:
+            answers.append(None)
+            raise KeyboardInterrupt
+        return module
+
+    compiled = minitorch2.compile(lambda x: x + 1, backend=backend)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(X)
+    assert not is_held()
+    assert torch.equal(compiled(X), X + 1)
+
+
+def test_interrupted_backward():
+    state = {"stop": True}
+
+    class Interrupting(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            if state["stop"]:
+                raise Stop
+            return gradient * 2
+
+    def f(x):
+        print(end="")
+        return Interrupting.apply(x.sin()).sum()
+
+    compiled, x = capture(f), X.clone().requires_grad_()
+    with pytest.raises(Stop):
+        compiled(x).backward()
+    state["stop"] = False
+    (given,) = torch.autograd.grad(capture(f)(x), x)
+    assert torch.equal(given, torch.autograd.grad(f(x), x)[0])
