@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, cast, overload
 
@@ -27,6 +28,7 @@ from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
+from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
 from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
@@ -43,6 +45,8 @@ __all__ = [
     "disable",
     "explain",
     "recompiles",
+    "replay",
+    "save_call",
     "get_default_backend",
     "list_backends",
     "list_mode_options",
@@ -337,6 +341,15 @@ def _region_of(compiled: Callable[..., Any]) -> Region:
     if dispatcher is None:
         raise ConfigError(f"{compiled} is not compiled", code="not-compiled")
     return dispatcher.region
+
+
+def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> Explanation:
+    """Capture again the call that `save_call` kept in a folder, and say what came out.
+
+    Runs the program in the folder: read what others send before replaying it.
+    """
+    saved = load_call(folder)
+    return explain(saved.function, backend=backend)(*saved.args, **saved.kwargs)
 
 
 def explain(

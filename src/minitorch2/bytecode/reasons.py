@@ -17,7 +17,7 @@ PAGE = "docs/graph_breaks.md"
 
 _OUTSIDE = "call it outside the compiled function, or leave the break"
 _TENSOR = "compute it with tensor operators"
-_BUG = "please report it: `minitorch2.save_replay` saves what a report needs"
+_BUG = "please report it: `minitorch2.save_call` keeps what a report needs"
 
 
 @dataclass(frozen=True)
@@ -279,23 +279,6 @@ _REASONS = (
     Reason(
         "overlap",
         "an operator writes to memory that another of its operands is partly in",
-        "clone one of the tensors",
-    ),
-    Reason("bytecode", "bytecode that does not have the form that compilers give it", _OUTSIDE),
-    Reason("no-continuation", "a place in a function at which it cannot go on", _OUTSIDE),
-    Reason(
-        "unbacked-size",
-        "a decision depends on a size that comes from the data of a tensor",
-        "make the decision outside the compiled function, or keep the size fixed",
-    ),
-    Reason(
-        "late-size-guard",
-        "a backend decides something about sizes after the guards were made",
-        "mark the dimension as static",
-    ),
-    Reason(
-        "overlap",
-        "an operator writes to memory that another operand is partly in",
         "clone one of the tensors",
     ),
     Reason("bytecode", "bytecode that does not have the form that compilers give it", _OUTSIDE),

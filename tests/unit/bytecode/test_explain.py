@@ -2,7 +2,6 @@
 
 import time
 
-import numpy
 import pytest
 import torch
 
@@ -34,13 +33,13 @@ def test_all_breaks_are_listed_without_stopping_at_the_first():
         x = calls_it(x)
         if x.sum() > 0:
             x = x - 1
-        return torch.from_numpy(numpy.sin(x.numpy())) + 1
+        return x + 1
 
     explanation = explain(f, X)
     reasons = {each.reason for each in explanation.breaks}
     assert {"builtin", "scalar-read", "data-dependent-branch"} <= reasons
-    assert explanation.graph_break_count == len(explanation.breaks) == 8
-    assert len(explanation.costs) == 6  # the inlined calls break three graphs at one line
+    assert explanation.graph_break_count == len(explanation.breaks) == 5
+    assert len(explanation.costs) == 3  # the inlined calls break three graphs at one line
 
 
 def test_the_stack_of_inlined_calls():

@@ -32,6 +32,8 @@ REMEDIES = {
     "SHAPE_ENV": "keep the sizes within this relation",
     "GRAD_MODE": "call it always with gradients, or always under torch.no_grad()",
     "GLOBAL_STATE": "change PyTorch's settings before the first call",
+    "DEFAULT_DEVICE": "name the device of new tensors, or call it always with the same default",
+    "DEFAULT_DEVICE": "set the default device before the first call",
     "AUTOCAST": "call it always inside the same torch.autocast, or always outside",
     "AUTOCAST_DTYPE": "set the autocast dtype before the first call",
 }
