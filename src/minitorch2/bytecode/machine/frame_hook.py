@@ -444,6 +444,7 @@ _OWN_CODE = (
     _Switch.__del__,
     _Switch._leave,
     FrameHook.enabled,
+    why_unavailable.__wrapped__,
     disabled,
     skip,
     unskip,
