@@ -125,9 +125,8 @@ def counters() -> dict[str, int]:
     """What was counted in this process so far, by name.
 
     Capture: `frames`, `frames_as_is`, `graphs`, `graph_breaks`, `cache_misses` (calls that no
-    entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `bytes` (that
-    kernels read and write, once for each compilation), `fallbacks`. Kernels: `kernels_compiled`,
-    `kernels_loaded` (from the cache on disk), `kernels_shared`.
+    entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `fallbacks`.
+    Kernels: `kernels_compiled`, `kernels_loaded` (from the cache on disk), `kernels_shared`.
     """
     with _TOTALS_LOCK:
         return dict(_TOTALS)

@@ -81,3 +81,11 @@ def test_write_numbers_the_files(tmp_path):
     paths = log.write(tmp_path / "new")
     assert [path.name for path in paths] == ["001_bytecode.txt", "002_kernels_numba.py"]
     assert [path.read_text() for path in paths] == ["RESUME 0\n", "x = 1\n"]
+
+
+def test_counters_of_the_process_count_without_a_log():
+    before = stages.counters().get("kernels", 0)
+    stages.count("kernels", 2)
+    assert stages.counters()["kernels"] == before + 2
+    stages.counters()["kernels"] = 0  # a copy
+    assert stages.counters()["kernels"] == before + 2
