@@ -183,7 +183,8 @@ class Dispatcher:
         holds, cost = guards.measure(entry.check, values), guards.microseconds
         _LOGGER.info("%d guards of %s: %.1f us a call", len(guards.guards), self.name, cost)
         if not holds:
-            _LOGGER.warning("%s will be compiled again: %s", self.name, self.failures(values)[-1])
+            reason = next(reversed(self.failures(values)), "unknown")
+            _LOGGER.warning("%s will be compiled again: %s", self.name, reason)
 
     def _recompile_error(self, values: tuple[object, ...]) -> RecompileError:
         failures = [f"entry {i}: {failure}" for i, failure in enumerate(self.failures(values))]

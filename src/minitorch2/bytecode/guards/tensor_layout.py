@@ -11,12 +11,14 @@ is tried on tensors of all sorts. If anything looks unfamiliar there is no layou
 
 The dispatch keys name the type of device, the layout, and whether the tensor is lazily negated or
 conjugated, belongs to inference mode, or is a subclass's. A tensor needs a gradient if its own flag
-says so or if it has a `grad_fn`.
+says so or if it has a `grad_fn`; one without autograd data needs none. In between are views, which
+may need one because of what they view: those are asked.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,6 +48,9 @@ DTYPES = (
     torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
 )  # fmt: skip
 """Dtypes that guards recognize; tensors of others are asked."""
+
+REQUIRES_GRAD = sys.intern("requires_grad")
+"""The attribute that a view is asked for; programs refer to this object."""
 
 _Found = TypeVar("_Found")
 _EVERY_BIT = 2**64 - 1
@@ -91,6 +96,7 @@ class TensorLayout:
         if words is None:
             return None
         flags = [self.autograd, self.requires_grad, self.grad_fn, int(metadata.requires_grad)]
+        flags.append(id(REQUIRES_GRAD))
         return [self.tensor, len(words), *(part for word in words for part in word), *flags]
 
     def _words(self, m: TensorMetadata) -> list[tuple[int, int, int]] | None:
@@ -121,10 +127,11 @@ class TensorLayout:
             return tuple(found[start // _WORD :][: tensor.dim()])
 
         meta = found[self.autograd // _WORD]
-        wants = bool(meta) and (
+        flagged = bool(meta) and (
             _bytes(meta)[self.requires_grad] != 0
             or ctypes.c_uint64.from_address(meta + self.grad_fn).value != 0
         )
+        is_asked = bool(meta) and not flagged
         return (
             impl == tensor._cdata
             and found[self.ndim // _WORD] == tensor.dim()
@@ -134,7 +141,7 @@ class TensorLayout:
             and (found[self.dtype // _WORD] >> self.dtype_shift) & 0xFFFF
             == self.dtypes[tensor.dtype]
             and (found[self.dtype // _WORD] >> self.dtype_shift + 16 & 0xFF == 0) == tensor.is_cpu
-            and wants == tensor.requires_grad
+            and (is_asked or flagged == tensor.requires_grad)
             and found[self.storage // _WORD] == tensor.untyped_storage()._cdata
         )
 

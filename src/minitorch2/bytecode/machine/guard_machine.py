@@ -358,7 +358,8 @@ word_one:
 word_right:
   %w_next = add i64 %w, 1
   br label %word
-flag:                                   ; then: offset of a pointer, of a byte, of a word; answer
+flag:                                   ; then: offset of a pointer, of a byte, of a word; answer;
+                                        ; the attribute to ask where neither is set
   %flag_offset_p = getelementptr i64, ptr %w_p, i64 2
   %flag_offset = load i64, ptr %flag_offset_p
   %byte_offset_p = getelementptr i64, ptr %w_p, i64 3
@@ -380,9 +381,21 @@ flag_look:
   %other = load i64, ptr %other_p
   %other_set = icmp ne i64 %other, 0
   %either = or i1 %byte_set, %other_set
+  br i1 %either, label %flag_answer, label %flag_ask
+flag_ask:
+  %flag_name_p = getelementptr i64, ptr %w_p, i64 6
+  %flag_name_address = load i64, ptr %flag_name_p
+  %flag_name = inttoptr i64 %flag_name_address to ptr
+  %asked = call ptr @attribute(ptr %x, ptr %flag_name)
+  %has_asked = icmp ne ptr %asked, null
+  br i1 %has_asked, label %flag_asked, label %error
+flag_asked:
+  %asked_truth = call i32 @truth(ptr %asked)
+  call void @decref(ptr %asked)
+  %asked_set = icmp sgt i32 %asked_truth, 0
   br label %flag_answer
 flag_answer:
-  %flag_is = phi i1 [ false, %flag ], [ %either, %flag_look ]
+  %flag_is = phi i1 [ false, %flag ], [ true, %flag_look ], [ %asked_set, %flag_asked ]
   %flag_right = icmp eq i1 %flag_is, %wants_flag
   br i1 %flag_right, label %next, label %fail
 op_distinct:                            ; table: offset of a pointer or 0, offset, then the numbers
