@@ -164,8 +164,11 @@ def test_words_behind_an_object():
     start = ctypes.addressof(ctypes.c_char.from_buffer(holder))
     offset = 8 * list(words).index(start)
 
+    unset = sys.intern("__hash__")  # of a bytearray it is None: asked, it says no
+
     def guard(mask, value, wanted):
-        return guard_of(lambda w: w.words(0, [offset, 1, 0, mask, value, 8, 0, 8, wanted]))
+        table = [offset, 1, 0, mask, value, 8, 0, 8, wanted, id(unset)]
+        return guard_of(lambda w: w.words(0, table))
 
     assert guard(2**64 - 1, 5, 0)(holder) and guard(1, 1, 0)(holder)
     assert not guard(2**64 - 1, 6, 0)(holder) and not guard(2**64 - 1, 5, 1)(holder)
