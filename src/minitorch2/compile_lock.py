@@ -27,6 +27,25 @@ def released() -> Iterator[None]:
         COMPILING._acquire_restore(held)  # type: ignore[attr-defined]
 
 
+MOST_SECONDS = 60.0
+"""How long a thread waits for another one that compiles the same code."""
+
+
+@contextmanager
+def in_turn(lock: threading.RLock) -> Iterator[None]:
+    """One thread after another, if that does not take too long.
+
+    Waiting saves work and no more: two threads may compile the same code at once. So a thread that
+    holds the compiler's lock does not wait, and others not forever: no deadlock comes of it.
+    """
+    taken = lock.acquire(timeout=0 if is_held() else MOST_SECONDS)
+    try:
+        yield
+    finally:
+        if taken:
+            lock.release()
+
+
 def is_held() -> bool:
     """Whether this thread is compiling."""
     return COMPILING._is_owned()  # type: ignore[attr-defined, no-any-return]

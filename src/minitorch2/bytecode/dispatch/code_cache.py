@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -27,6 +28,7 @@ class CodeCache:
 
     Attributes:
         code: the code object.
+        turn: held by the thread that compiles it.
         compiled: its entries, in the order in which they are tried.
         as_is: why its frames run in Python as they are; None while they are captured.
         varying: its parameters that change too often to be constants.
@@ -37,6 +39,7 @@ class CodeCache:
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
+        self.turn = threading.RLock()
         self.compiled: list[CompiledFrame] = []
         self.as_is: GraphBreak | None = None
         self.varying: set[Source] = set()

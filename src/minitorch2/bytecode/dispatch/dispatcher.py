@@ -23,7 +23,7 @@ from minitorch2.bytecode.sources import LocalSource
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.cautions import caution
-from minitorch2.compile_lock import COMPILING
+from minitorch2.compile_lock import COMPILING, in_turn
 from minitorch2.controls import Disabled
 from minitorch2.errors import GraphBreakError, RecompileError, UnsupportedError
 from minitorch2.logs import get_logger
@@ -146,7 +146,7 @@ class Dispatcher:
         if isinstance(mark_of(self.function), Disabled):
             return None
         _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
-        with COMPILING, frame_hook.disabled():
+        with in_turn(self.cache.turn), COMPILING, frame_hook.disabled():
             return self.find(values) or isolated(lambda: self._compile(values))
 
     def _compile(self, values: tuple[object, ...]) -> Run | None:

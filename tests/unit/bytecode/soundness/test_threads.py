@@ -111,15 +111,15 @@ def test_a_backend_may_wait_for_threads_that_compile():
 
 
 def test_a_function_compiled_by_two_threads_at_once_gets_one_entry():
-    barrier = threading.Barrier(2, timeout=20)
+    calls = []
 
     def backend(module, inputs):
-        barrier.wait()  # both threads are here at the same time
+        calls.append(module)
+        threading.Event().wait(0.2)  # without a lock both threads would be here at the same time
         return module
 
     compiled = minitorch2.compile(lambda x: x + 1, backend=backend)
     results = []
     assert not in_threads([lambda: results.append(compiled(X))] * 2)
     assert all(torch.equal(result, X + 1) for result in results)
-    barrier.abort()
-    assert torch.equal(compiled(X), X + 1)  # a third compilation would break the barrier
+    assert len(calls) == 1
