@@ -1,6 +1,6 @@
 """Every function of PyTorch with a sample call: captured, broken (why), or wrong.
 
-    python -m tests.operators.capture_sweep                 all functions, a line each, and a summary
+    python -m tests.operators.capture_sweep                 all functions, and a summary
     python -m tests.operators.capture_sweep --ops add,cov   some of them
 
 Arguments are those of PyTorch's operator database; functions that it does not know are listed at
@@ -77,7 +77,9 @@ def check(name: str, limit: int = 3) -> Row:
         except Difference as difference:
             return Row(name, "wrong", " ".join(str(difference).split())[:160])
         except Exception as error:
-            return Row(name, "error", f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")
+            return Row(
+                name, "error", f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            )
         if found is not None:
             compared += 1
             codes.update(found)

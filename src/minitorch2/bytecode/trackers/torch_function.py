@@ -213,6 +213,12 @@ def is_tensor(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     return ConstantVariable(issubclass(value.python_type(), torch.Tensor))
 
 
+@handles(torch.overrides.is_tensor_like)
+def is_tensor_like(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``torch.overrides.is_tensor_like``"""
+    return ConstantVariable(hasattr(value.python_type(), "__torch_function__"))
+
+
 @handles(torch.is_storage)
 def is_storage(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     """``torch.is_storage``"""

@@ -16,7 +16,6 @@ share memory; errors; and the random state. The second call must not compile any
 from __future__ import annotations
 
 import ast
-import copy
 import linecache
 import math
 import re
@@ -109,12 +108,18 @@ def program_of(
 
 
 def check_row(
-    row: Row, inputs: dict[str, Callable[[], Any]] | None = None, **more: Any
+    row: Row,
+    inputs: dict[str, Callable[[], Any]] | None = None,
+    calls: int = 2,
+    any_break: bool = False,
+    **more: Any,
 ) -> stages.StageLog:
     """Check one row; the log of its compilation.
 
     Args:
         inputs: more things that the program may take as arguments.
+        calls: how often it is called.
+        any_break: whether breaks are counted at all.
         more: more globals of the program.
     """
     inputs = {**INPUTS, **(inputs or {})}
@@ -122,7 +127,9 @@ def check_row(
     function = program_of(text, inputs, more)
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     make = lambda: tuple(inputs[name]() for name in names)  # noqa: E731
-    log, raised = check(function, make)
+    log, raised = check(function, make, calls)
+    if any_break:
+        return log
     found = [_CODE.findall(broken.split("\n", 1)[1])[0] for broken in log.texts("graph_break")]
     assert not log.counts["frames_as_is"], "a frame ran in Python"
     expected = found == codes or (not codes and set(found) <= RAISES and raised)

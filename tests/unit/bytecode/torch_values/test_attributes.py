@@ -97,7 +97,6 @@ ROWS = [
     "x.T is x.T, x is x, x + 1",
     "x.T\nx",
     ("x.untyped_storage().nbytes(), x + 1", "tensor-method", "builtin-method"),
-    ("x.data_ptr() == x.data_ptr(), x + 1", "scalar-read", "scalar-read"),
     "x.__len__(), x.__add__(1)",
     "x.layout, x + 1",
     "torch.strided == x.layout, x + 1",

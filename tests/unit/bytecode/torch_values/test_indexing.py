@@ -6,13 +6,19 @@ KEYS = [
     "0", "-1", "1, 2", "1, -1", "s - 2", "1:", ":2", "::2", "-2:", "1:3, ::2", ":, 1", ":, None",
     "None", "None, ..., None", "...", "..., 0", "0, ...", "[0, 2]", "[0, 2], [1, 3]", ":, [1, 0]",
     "j", "j, 0", "0, j", ":, j", "j, :2", "j, j", "j[:, None], j", "None, j", "j, None", "(0, 1)",
-    "[[0, 1], [1, 2]]", "torch.tensor([0, 1])", "torch.tensor(1)", "k", "k, 0", "k, k", "..., k",
-    "k:", ":k", "1:1", "5:", "True", "False", "None, True", "slice(1, 2)", "slice(None), 1", "tuple([0, 1])",
-    "j.tolist() if False else 0", "j > 0, 0" if False else "1", "()", "x.shape[0] - 1", "range(2)",
-    "[True, False, True]", "(slice(None), [0, 1])", "i % 3", "j.int()", "j.to(torch.uint8)" if False else "0",
+    "[[0, 1], [1, 2]]", "torch.tensor([0, 1])", "1:1", "5:", "True", "False", "None, True",
+    "slice(1, 2)", "slice(None), 1", "tuple([0, 1])", "()", "x.shape[0] - 1", "range(2)",
+    "(slice(None), [0, 1])", "i % 3", "j.int()",
 ]  # fmt: skip
+"""Parts whose place does not depend on data."""
 
-READS = [f"x[{key}] + 1" for key in KEYS if "k:" not in key and ":k" not in key] + [
+NUMBER_KEYS = ["torch.tensor(1)", "k", "k, 0", "k, k", "..., k"]
+"""Tensors of no dimension are read by Python as an index."""
+
+READS = [
+    *(f"x[{key}] + 1" for key in KEYS),
+    *((f"x[{key}] + 1", "data-dependent") for key in NUMBER_KEYS),
+    ("x[[True, False, True]] + 1", "data-dependent"),
     "x[0], x[1:], x[:, 1], x[None]",
     "b[0, :, 1], b[..., 0], b[:, 1, 2:], b[1, j], b[:, j, 1], b[0, ..., 0]",
     "x[0][1], x[1:][0][None]",
@@ -33,7 +39,10 @@ READS = [f"x[{key}] + 1" for key in KEYS if "k:" not in key and ":k" not in key]
     "x[::-1]",
 ]
 
-WRITES = [f"x[{key}] = 7\nx" for key in KEYS if "k:" not in key and ":k" not in key] + [
+WRITES = [
+    *(f"x[{key}] = 7\nx" for key in KEYS),
+    *((f"x[{key}] = 7\nx", "data-dependent") for key in NUMBER_KEYS),
+    "x[[True, False, True]] = 7\nx",
     "x[0] = y\nx",
     "x[:, 0] = torch.ones(3)\nx + 1",
     "x[1:, 2:] += 1\nx",

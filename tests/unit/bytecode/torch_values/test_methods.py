@@ -112,7 +112,7 @@ METHODS = [
     "x.lerp(x + 1, 0.5), x.atan2(y), x.fmod(2), x.remainder(2), x.pow(2), x.square(), x.rsqrt()",
     "x.floor(), x.ceil(), x.round(), x.trunc(), x.frac(), x.round(decimals=1)",
     "x.cov(), x.corrcoef(), x.diff(), x.cross(x[:, :3], dim=0) if False else x",
-    "x.count_nonzero(), x.nansum(), x.nanmean(), x.median(), x.mode(), x.quantile(0.5), x.kthvalue(2)",
+    "x.count_nonzero(), x.nansum(), x.nanmean(), x.median(), x.mode(), x.kthvalue(2)",
     "x.expand(2, 3, 4).sum(0), x.broadcast_to((2, 3, 4))",
     "x.logical_or(y), x.bool() ^ m, i.bitwise_and(3), i.bitwise_not()",
     "x.dist(x + 1), x.prod(), x.prod(1), x.aminmax(), x.hypot(y), x.logaddexp(y)",
@@ -200,7 +200,6 @@ BREAKS = [
     ("t = x + 1\n[0] * k, t * 2", "data-dependent"),
     ("t = x + 1\nt.view(k + 11), t * 2", "data-dependent"),
     ("t = x + 1\ntorch.zeros(k), t * 2", "data-dependent"),
-    ("t = x + 1\nhash(t) == hash(t), t * 2", "identity", "identity"),
     "t = x + 1\n{t: 1}, t * 2",
 ]
 

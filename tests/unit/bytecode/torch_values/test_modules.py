@@ -1,8 +1,12 @@
 """`torch.nn.Module`: containers, registries, hooks, buffers, parametrizations, recurrent nets."""
 
+import copy
+
+import pytest
 import torch
 from torch import nn
 
+import minitorch2
 from tests.unit.bytecode.torch_values.programs import check_row, table
 
 
@@ -137,17 +141,13 @@ def seeded(make):
 MODELS = {name: seeded(make) for name, make in MAKERS.items()}
 
 
-MODULES = [
-    (f"{name}(x), {name}(x + 1), {name}", *codes)
-    for name, *codes in (
-        ("linear",), ("mlp",), ("bn",), ("dropout",), ("counting",), ("remembering",),
-        ("making",), ("rebinding",), ("everything",), ("frozen",), ("weight_norm",),
-        ("spectral_norm",), ("orthogonal",), ("old_weight_norm",),
-        ("forward",), ("pre",), ("kwargs",), ("backward", "module-hooks"),
-        ("backward_pre", "module-hooks"), ("registering",), ("registering_parameter",),
-        ("lazy", "module-hooks"),
-    )
-]  # fmt: skip
+LIKE_EACH_OTHER = (
+    "linear mlp bn dropout counting remembering making rebinding everything frozen registering"
+).split()
+"""Modules of which a new one is served by what was compiled for another."""
+
+OWN = ("weight_norm spectral_norm orthogonal old_weight_norm forward pre kwargs").split()
+"""Modules with hooks or classes of their own."""
 
 PROGRAMS = [
     "lstm(b)",
@@ -171,24 +171,24 @@ PROGRAMS = [
     ("mlp.state_dict()['0.weight'] * 2", "attribute-write"),
     "mlp.get_submodule('0')(x), mlp.get_parameter('0.weight')",
     "mlp.training, mlp[0].training, x + 1",
-    "mlp.eval()\nM(x), mlp.training",
-    "dropout.eval()\nM(x)",
-    "dropout.train(False)\nt = dropout(x)\nM.train()\nt, dropout(x)",
+    "mlp.eval()\nmlp(x), mlp.training",
+    "dropout.eval()\ndropout(x)",
+    "dropout.train(False)\nt = dropout(x)\ndropout.train()\nt, dropout(x)",
     "bn(x), bn.running_mean, bn.num_batches_tracked",
-    "bn.eval()\nM(x)",
+    "bn.eval()\nbn(x)",
     "linear.weight.shape, linear.in_features, linear.extra_repr(), linear(x)",
     "linear.weight @ linear.bias, linear.weight.T",
     "linear.forward(x), linear.__call__(x)",
     "hasattr(linear, 'weight'), hasattr(linear, 'nothing'), getattr(linear, 'bias') + 1",
     "linear.nothing",
-    "linear.zero_grad()\nM(x)",
-    ("linear.requires_grad_(False)\nM(x)", "tensor-method", "exception"),
-    "linear.weight.data.mul_(2)\nM(x)",
-    "with torch.no_grad():\n    linear.weight.mul_(2)\nM(x), linear",
-    "with torch.no_grad():\n    for t in linear.parameters():\n        t.add_(1)\nM(x)",
-    ("linear.weight = nn.Parameter(torch.ones(4, 4))\nM(x)", "parameter-write", "exception"),
-    "linear.scale = 3\nM(x) * linear.scale, linear",
-    "linear.mask = x[0] > 0\nM(x) * linear.mask",
+    "linear.zero_grad()\nlinear(x)",
+    ("linear.requires_grad_(False)\nlinear(x)", "tensor-method"),
+    "linear.weight.data.mul_(2)\nlinear(x)",
+    "with torch.no_grad():\n    linear.weight.mul_(2)\nlinear(x), linear",
+    "with torch.no_grad():\n    for t in linear.parameters():\n        t.add_(1)\nlinear(x)",
+    ("linear.weight = nn.Parameter(torch.ones(4, 4))\nlinear(x)", "parameter-write"),
+    "linear.scale = 3\nlinear(x) * linear.scale, linear",
+    "linear.mask = x[0] > 0\nlinear(x) * linear.mask",
     ("linear.to(torch.float64)(d)", "not-inlined"),
     "everything.list[0](x), everything.dict['a'](x), everything.parameters_[1], everything.named['k'], len(everything.list)",
     "list(everything.dict.keys()), [t.shape for t in everything.parameters_], 'k' in everything.named, x + 1",
@@ -231,9 +231,44 @@ PROGRAMS = [
 ]
 
 
-@table(MODULES)
-def test_every_module(row):
-    check_row(row, inputs=MODELS)
+@pytest.mark.parametrize("name", LIKE_EACH_OTHER)
+def test_modules(name):
+    check_row(f"{name}(x), {name}(x + 1), {name}", inputs=MODELS)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_modules_with_hooks_and_parametrizations(name):
+    check_row(f"{name}(x), {name}(x + 1), {name}", inputs=MODELS, calls=1)
+
+
+@pytest.mark.parametrize("name", ["backward", "backward_pre", "registering_parameter", "lazy"])
+def test_modules_that_break_the_graph(name):
+    check_row(f"{name}(w), {name}(w + 1), {name}", inputs=MODELS, calls=1, any_break=True)
+
+
+def test_hooks_added_between_calls_are_noticed():
+    module = nn.Linear(4, 4)
+    compiled = minitorch2.compile(lambda m, x: m(x), backend="eager")
+    x = torch.randn(2, 4)
+    assert torch.equal(compiled(module, x), module(x))
+    handle = module.register_forward_hook(lambda m, args, output: output * 2)
+    assert torch.equal(compiled(module, x), module(x))
+    handle.remove()
+    assert torch.equal(compiled(module, x), module(x))
+
+
+def test_train_and_eval_between_calls_are_noticed():
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4))
+    compiled = minitorch2.compile(module, backend="eager")
+    x = torch.randn(5, 4)
+    for mode in (True, False, True):
+        module.train(mode)
+        wanted = copy.deepcopy(module)
+        torch.manual_seed(0)
+        expected = wanted(x)
+        torch.manual_seed(0)
+        assert torch.equal(compiled(x), expected)
+        assert torch.equal(module[2].running_mean, wanted[2].running_mean)
 
 
 @table(PROGRAMS)

@@ -40,7 +40,6 @@ BREAKS = [
     ("t = x + 1\nn + nd, t", "numpy"),
     ("t = x + 1\nn[n > 0], t", "numpy"),
     ("t = x + 1\nn.argsort(), t", "numpy"),
-    ("t = x + 1\n[float(v) for v in ni], t", "numpy", "builtin-method"),
     ("t = x + 1\nni + 0.5, t", "numpy"),
     ("w.numpy()", "scalar-read"),
     ("t = x + 1\nnp.linalg.norm(n), t * 2", "builtin-method"),

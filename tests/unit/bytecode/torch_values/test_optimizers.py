@@ -1,0 +1,65 @@
+"""Optimizers: a compiled step does what the step does, in one graph."""
+
+import pytest
+import torch
+from torch import nn
+
+import minitorch2
+from minitorch2 import stages
+
+OPTIMIZERS = [
+    (torch.optim.SGD, {"lr": 0.1}),
+    (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    (torch.optim.Adam, {"lr": 0.01}),
+    (torch.optim.Adam, {"lr": 0.01, "foreach": True}),
+    (torch.optim.AdamW, {"lr": 0.01}),
+    (torch.optim.RMSprop, {"lr": 0.01}),
+    (torch.optim.Adagrad, {"lr": 0.01}),
+]
+NAMES = [f"{cls.__name__}{list(options)[1:]}" for cls, options in OPTIMIZERS]
+
+
+def trained(cls, options, compile_step, compile_train):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = cls(model.parameters(), **options)
+    step = compile_step(optimizer.step)
+
+    def train(x):
+        optimizer.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        step()
+        return loss
+
+    train = compile_train(train)
+    losses = [train(torch.linspace(-1, 1, 20).reshape(5, 4)) for _ in range(4)]
+    return [*losses, *model.parameters()]
+
+
+def as_it_is(function):
+    return function
+
+
+def compiled(function):
+    return minitorch2.compile(function, backend="eager")
+
+
+@pytest.mark.parametrize(("cls", "options"), OPTIMIZERS, ids=NAMES)
+def test_a_compiled_step_has_no_break(cls, options):
+    expected = trained(cls, options, as_it_is, as_it_is)
+    with stages.collect() as log:
+        given = trained(cls, options, compiled, as_it_is)
+    assert not log.counts["graph_breaks"], log.texts("graph_break")
+    for left, right in zip(given, expected, strict=True):
+        torch.testing.assert_close(left, right)
+
+
+@pytest.mark.parametrize(("cls", "options"), OPTIMIZERS, ids=NAMES)
+def test_a_training_step_breaks_only_at_backward(cls, options):
+    expected = trained(cls, options, as_it_is, as_it_is)
+    with stages.collect() as log:
+        given = trained(cls, options, as_it_is, compiled)
+    assert all("[autograd-engine]" in text for text in log.texts("graph_break"))
+    for left, right in zip(given, expected, strict=True):
+        torch.testing.assert_close(left, right)
