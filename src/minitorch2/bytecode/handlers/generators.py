@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.handlers.exceptions import raise_exception
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -56,6 +57,20 @@ def end_send(evaluator: Evaluator, instruction: Instruction) -> None:
     result = evaluator.pop()
     evaluator.pop()
     evaluator.push(result)
+
+
+@handles("CLEANUP_THROW")
+def cleanup_throw(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``iterator sent exception -> None result``; other than StopIteration it is raised again.
+
+    Where a generator that waits in ``yield from`` is left (3.12 and later).
+    """
+    exception = evaluator.pop()
+    if not issubclass(exception.python_type(), StopIteration):
+        raise_exception(exception)
+    evaluator.popn(2)
+    evaluator.push(ConstantVariable(None))
+    evaluator.push(exception.get_attribute(evaluator, "value"))
 
 
 @handles("CALL_INTRINSIC_1")

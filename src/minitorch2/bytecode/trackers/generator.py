@@ -232,6 +232,7 @@ class GeneratorVariable(IteratorVariable):
 _LETS_PASS: Final = words(
     "PUSH_EXC_INFO LOAD_GLOBAL LOAD_FAST LOAD_DEREF LOAD_ATTR BUILD_TUPLE CHECK_EXC_MATCH COPY SWAP"
     " POP_JUMP_IF_FALSE POP_JUMP_IF_TRUE POP_EXCEPT RERAISE CALL_INTRINSIC_1 NOP"
+    " CLEANUP_THROW"
 )
 """Instructions of an ``except`` clause that does not catch the exception."""
 
