@@ -39,10 +39,10 @@ def test_tolist_int_float_and_bool_of_tensors():
 def test_numpy_runs_in_python():
     def f(x):
         y = x * 2
-        z = torch.from_numpy(numpy.sin(y.numpy()))
+        z = torch.from_numpy(numpy.cumsum(y.numpy(), axis=0))
         return z + x
 
-    check(f, X, graphs=2, breaks=3)
+    check(f, X, graphs=2, breaks=1)
 
 
 def test_branch_on_data_takes_both_ways():
