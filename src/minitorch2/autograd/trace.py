@@ -32,6 +32,7 @@ from minitorch2.autograd.schemas import (
 from minitorch2.errors import LoweringError, UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph import Graph
+from minitorch2.graph.known_scalars import known_value
 from minitorch2.graph.node import Argument, Node, SourceLine, map_nodes
 from minitorch2.graph.symbols import expr_of, same_sizes
 
@@ -249,6 +250,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _assign(self, target: torch.Tensor, value: FakeTensor) -> None:
         if not isinstance(target, FakeTensor):
             raise UnsupportedError("the program writes to a tensor that is a constant of the graph")
+        target.known = None
         fitted = self._fitted(value, target)
         self.state_of(target).write(self, self.read(fitted))
 
@@ -335,7 +337,9 @@ def _plain_value(value: Any) -> Any:
 def _as_fake(tensor: torch.Tensor) -> FakeTensor:
     if isinstance(tensor, FakeTensor):
         return tensor
-    return FakeTensor(tensor.detach().to("meta"), tensor.device)
+    fake = FakeTensor(tensor.detach().to("meta"), tensor.device)
+    fake.known = known_value(tensor)
+    return fake
 
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:

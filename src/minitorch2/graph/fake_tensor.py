@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_kernels import FAKE_KERNELS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
+from minitorch2.graph.known_scalars import known_value, learn
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.shape_env import ShapeEnv
 
@@ -35,11 +36,15 @@ class DataDependentError(UnsupportedError):
 
 
 class FakeTensor(torch.Tensor):
-    """A tensor without data. ``meta`` is the meta tensor that operators run on."""
+    """A tensor without data.
+
+    ``meta`` is the meta tensor that operators run on; ``known`` see `known_scalars`.
+    """
 
     meta: torch.Tensor
     fake_device: torch.device
     is_symbolic: bool
+    known: torch.Tensor | None
 
     @staticmethod
     def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
@@ -53,6 +58,7 @@ class FakeTensor(torch.Tensor):
         )
         fake.meta = meta
         fake.fake_device = device
+        fake.known = None
         fake.is_symbolic = env_of((*meta.size(), *meta.stride())) is not None
         return fake
 
@@ -244,6 +250,8 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     where PyTorch has no meta kernel.
     """
     facts = operator_facts(func)
+    if func is aten._local_scalar_dense.default and known_value(args[0]) is not None:
+        return func(known_value(args[0]))
     if facts.needs_data and not _shape_is_known(func, args, kwargs):
         raise DataDependentError(f"{func} needs the data of a tensor that is not computed yet")
     if facts.changes_metadata:  # others may hold the same meta tensor
@@ -263,7 +271,9 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         raise UnsupportedError(cause, code="no-meta-kernel") from error
     if facts.changes_metadata:
         _refresh(args[0])
-    return call.wrap(result, device)
+    fake = call.wrap(result, device)
+    learn(func, args, kwargs, fake, facts.makes_fresh_tensors)
+    return fake
 
 
 def _run_on_meta(

@@ -24,6 +24,7 @@ from minitorch2.bytecode.trackers.tensor_names import (
     BINARY,
     COMPARISONS,
     IMPURE_METHODS,
+    KNOWN_READS,
     LAZY_BITS,
     LEGACY_NAMES,
     LEGACY_TYPES,
@@ -186,6 +187,8 @@ class TensorVariable(VariableTracker):
     ) -> VariableTracker:
         if name in METADATA_METHODS:
             return self._metadata(name, args, kwargs)
+        if name in KNOWN_READS and self.fake.known is not None and not args:
+            return literal(getattr(self.fake.known, name)())
         if name in SCALAR_READS:
             unsupported("scalar-read", f"Tensor.{name} reads the data of a tensor")
         if name == "requires_grad_" and self._set_requires_grad(args, kwargs):

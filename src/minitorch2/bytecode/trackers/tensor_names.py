@@ -34,6 +34,9 @@ SCALAR_READS: Final = words(
 )
 """Methods that need the data."""
 
+KNOWN_READS: Final = words("item tolist is_nonzero __int__ __float__ __bool__ __complex__ __index__")
+"""Those that are answered for a scalar whose value is known."""
+
 IMPURE_METHODS: Final = words(
     "backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ set_"
     " share_memory_ resize_ resize_as_ untyped_storage storage apply_ map_ map2_ pin_memory"
