@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 from minitorch2.autograd.functionalize import ViewStep
 
@@ -39,6 +40,13 @@ class OutputView:
     index: int
     views: tuple[ViewStep, ...]
     detached: bool
+
+
+@dataclass(frozen=True)
+class OutputNumber:
+    """In the arguments of a view: the number that is the graph's output ``index``, a size."""
+
+    index: int
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,17 @@ class Epilogue:
         return [_make(result, inputs, outputs) for result in self.results]
 
 
+def _filled(step: ViewStep, outputs: Sequence[Any]) -> ViewStep:
+    """The view with the sizes that the graph has computed."""
+    if not any(isinstance(leaf, OutputNumber) for leaf in tree_leaves((step.args, step.kwargs))):
+        return step
+
+    def number(leaf: Any) -> Any:
+        return outputs[leaf.index] if isinstance(leaf, OutputNumber) else leaf
+
+    return ViewStep(step.func, tree_map(number, step.args), tree_map(number, step.kwargs))
+
+
 def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     if isinstance(result, Computed):
         return outputs[result.index]
@@ -95,7 +114,7 @@ def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     base = (inputs if isinstance(result, InputView) else outputs)[result.index]
     tensor = base
     for step in result.views:
-        tensor = step.apply(tensor)
+        tensor = _filled(step, outputs).apply(tensor)
     # A view taken under no_grad, or detached, must not bring the base's history with it.
     return (
         tensor.detach()

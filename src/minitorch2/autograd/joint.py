@@ -17,7 +17,7 @@ from typing import Any
 import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
-from torch.utils._pytree import TreeSpec, tree_flatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map
 
 from minitorch2.autograd.epilogue import (
     Computed,
@@ -25,10 +25,11 @@ from minitorch2.autograd.epilogue import (
     Epilogue,
     InputView,
     Mutation,
+    OutputNumber,
     OutputView,
     Result,
 )
-from minitorch2.autograd.functionalize import Storage, TensorState
+from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
 from minitorch2.autograd.schemas import alias_facts
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import UnsupportedError
@@ -45,9 +46,10 @@ from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import (
     eliminate_common_subexpressions,
     eliminate_dead_code,
+    simplify_sizes,
     simplify_views,
 )
-from minitorch2.graph.symbols import ShapeEnv, free_symbols, numbers_of
+from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOLIC
 
 aten = torch.ops.aten
@@ -104,12 +106,14 @@ class _ProgramTracer:
         self.tracer = Tracer(decompositions)
         self.leaves: list[Any] = []
         self.values: list[Any] = []
+        self.env: ShapeEnv | None = None
         self.heads: list[Any] = []  # forward outputs: fakes, or numbers
 
     def trace(self, differentiate: bool) -> TracedProgram:
         self._make_inputs(differentiate)
+        self._follow_sizes()
         with self._state(), torch.set_grad_enabled(differentiate), self.tracer:
-            output = _SourceInterpreter(self.module, self.tracer).run(*self.values)
+            output = _SourceInterpreter(self.module, self.tracer, self.env).run(*self.values)
         results, output_spec = tree_flatten(output)
         epilogue = self._plan(results)
         differentiable = tuple(isinstance(h, torch.Tensor) and h.requires_grad for h in self.heads)
@@ -131,6 +135,14 @@ class _ProgramTracer:
             output_spec=output_spec,
             symbols=self._symbols(),
         )
+
+    def _follow_sizes(self) -> None:
+        """Guards that come up while tracing are asked for by the line that is running."""
+        self.env = env_of(
+            size for value in self.values for size in getattr(value, "shape", (value,))
+        )
+        if self.env is not None:
+            self.env.locate = lambda: self.tracer.source
 
     def _state(self, autocast: bool = True) -> AbstractContextManager[None]:
         """PyTorch's state while the program or its gradients run."""
@@ -167,6 +179,8 @@ class _ProgramTracer:
         joint = GraphModule(self.tracer.graph, self.tracer.constants.tensors)
         eliminate_dead_code(joint)
         simplify_views(joint)
+        if self.env is not None:
+            simplify_sizes(joint, self.env)
         eliminate_common_subexpressions(joint)
         return joint
 
@@ -264,15 +278,34 @@ class _ProgramTracer:
         detached = not result.requires_grad
         if state.storage.input_index is not None:
             is_input = result is self.values[state.storage.input_index]
-            return InputView(state.storage.input_index, () if is_input else state.views, detached)
+            views = () if is_input else self._with_numbers(state.views)
+            return InputView(state.storage.input_index, views, detached)
         base = bases[state.storage]
         head = result if base is None else base
         if id(head) not in indices:
             indices[id(head)] = len(self.heads)
             self.heads.append(head)
         index = indices[id(head)]
+        if head is result:
+            return Computed(index)
         below = state.views[len(self.tracer.state_of(head).views) :]
-        return Computed(index) if head is result else OutputView(index, below, detached)
+        return OutputView(index, self._with_numbers(below), detached)
+
+    def _with_numbers(self, views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
+        """Views whose symbolic arguments are outputs of the graph."""
+
+        def number(leaf: Any) -> Any:
+            if not isinstance(leaf, SYMBOLIC):
+                return leaf
+            if not isinstance(expr_of(leaf), sympy.Basic):
+                return expr_of(leaf)
+            self.heads.append(leaf)
+            return OutputNumber(len(self.heads) - 1)
+
+        return tuple(
+            ViewStep(step.func, tree_map(number, step.args), tree_map(number, step.kwargs))
+            for step in views
+        )
 
     def _number(self, result: Any) -> Result:
         if isinstance(result, (torch.SymInt, torch.SymFloat)):
@@ -286,7 +319,7 @@ class _ProgramTracer:
         nodes: list[Any] = []
         for head in self.heads:
             if not isinstance(head, torch.Tensor):
-                nodes.append(head.node.expr)
+                nodes.append(expr_of(head))
                 continue
             node = self.tracer.read(head)
             root = _memory_root(node)
@@ -341,8 +374,11 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def _dense_like(head: FakeTensor) -> FakeTensor:
-    """A tangent has the layout of its output, made dense where the output overlaps itself."""
-    if 0 in head.stride():
+    """A tangent has the layout of its output, made dense where the output overlaps itself.
+
+    With symbolic strides it is contiguous: the runtime could not tell other strides.
+    """
+    if 0 in map(expr_of, head.stride()) or env_of(head.stride()) is not None:
         return FakeTensor(head.meta.contiguous(), head.fake_device)
     return FakeTensor(
         torch.empty_strided(head.size(), head.stride(), dtype=head.dtype, device="meta"),
@@ -401,17 +437,10 @@ def _tracing_state(autocast: bool, symbolic: bool) -> Iterator[None]:
 class _SourceInterpreter(Interpreter):
     """Runs the captured graph and tells the tracer which of the user's lines is running."""
 
-    def __init__(self, module: GraphModule, tracer: Tracer) -> None:
+    def __init__(self, module: GraphModule, tracer: Tracer, env: ShapeEnv | None) -> None:
         super().__init__(module)
         self.tracer = tracer
-        self.env: ShapeEnv | None = None
-
-    def run(self, *inputs: Any) -> Any:
-        sizes = [size for value in inputs for size in getattr(value, "shape", (value,))]
-        self.env = env_of(sizes)
-        if self.env is not None:
-            self.env.locate = lambda: self.tracer.source
-        return super().run(*inputs)
+        self.env = env
 
     def load(self, argument: Argument) -> Any:
         value = super().load(argument)

@@ -36,8 +36,9 @@ from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
+from minitorch2.graph.passes import simplify_sizes
 from minitorch2.graph.printer import symbol_sizes
-from minitorch2.graph.symbols import bindings, free_symbols, simplified
+from minitorch2.graph.symbols import bindings, free_symbols
 from minitorch2.logs import compile_id, get_logger
 
 _LOGGER = get_logger(__name__)
@@ -264,11 +265,10 @@ class Attempt:
     def _bind_sizes(self) -> None:
         """Sizes in the graph's arguments in their simplest form, and inputs for those that no
         tensor input carries."""
-        graph, env = self.capture.graph, self.capture.sizes.env
+        graph = self.capture.graph
+        simplify_sizes(GraphModule(graph), self.capture.sizes.env)
         wanted: set[sympy.Symbol] = set()
         for node in graph.nodes:
-            if env.knowledge.version:
-                node.update_args(*simplified((node.args, dict(node.kwargs)), env))
             wanted |= free_symbols((node.args, dict(node.kwargs)))
         if wanted:
             sizes = [pair for node in graph.placeholders for pair in symbol_sizes(node)]
@@ -281,6 +281,7 @@ class Attempt:
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
         self.capture.references.bind(name, compiled)
+        simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
 

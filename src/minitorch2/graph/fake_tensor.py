@@ -204,7 +204,7 @@ def meta_tensor(sizes: Sequence[Any], strides: Sequence[Any], dtype: torch.dtype
 def env_of(values: Any) -> ShapeEnv | None:
     """The environment of the first symbolic number among the values."""
     for value in values:
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, SYMBOLIC):
             env: ShapeEnv = value.node.shape_env
             return env
     return None

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import minitorch2
 from minitorch2.autograd import DECOMPOSITIONS, min_cut_partition, trace_program
 from minitorch2.graph import ShapeEnv, expr_of, to_fake
 from tests.unit.autograd.programs import graph_of
@@ -90,3 +91,27 @@ def test_sizes_in_arguments_are_expressions() -> None:
     view = next(n for n in joint.module.graph.nodes if n.name == "view")
     assert view.args[1] == [expr_of(size) * 4]  # type: ignore[operator]
     assert joint.module(torch.zeros(3, 4))[1] == 3
+
+
+def test_a_transposed_result_takes_any_tangent() -> None:
+    """The tangent used to be laid out in rows where backward was compiled for columns."""
+    compiled = minitorch2.compile(
+        lambda x: (x + 1).t() * 1.0, backend="aot_eager_decomp_partition", dynamic=True
+    )
+    for shape in [(4, 6), (3, 5)]:
+        x = torch.randn(shape, requires_grad=True)
+        result = compiled(x)
+        tangent = torch.randn_like(result)
+        result.backward(tangent)
+        assert torch.equal(x.grad, tangent.t())  # type: ignore[arg-type]
+
+
+def test_a_view_of_an_input_is_taken_with_the_sizes_of_the_call() -> None:
+    """The view used to hold the symbolic sizes of the first call."""
+    compiled = minitorch2.compile(
+        lambda x: (x[: (x.shape[0] + 1) // 2], x.sum()), backend="aot_eager", dynamic=True
+    )
+    for rows in (6, 9, 4):
+        x = torch.randn(rows, 3)
+        half, _ = compiled(x)
+        assert torch.equal(half, x[: (rows + 1) // 2]) and half.data_ptr() == x.data_ptr()

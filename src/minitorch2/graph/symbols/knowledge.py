@@ -236,7 +236,7 @@ class Knowledge:
         if not isinstance(expr, ModularIndexing) or expr.args[1] != 1:
             return False
         dividend, _, modulus = expr.args
-        if not dividend.is_Symbol or dividend in modulus.free_symbols:
+        if not dividend.is_Symbol or not modulus.is_Integer:
             return False
         quotient = size_symbol(f"{dividend.name}_{_identifier(modulus)}")
         self.multiples[quotient] = FloorDiv(dividend, modulus)
