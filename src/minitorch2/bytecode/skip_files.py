@@ -51,6 +51,7 @@ INLINED_STANDARD = (
     "inspect.py",
     "operator.py",
     "types.py",
+    "typing.py",
 )
 
 

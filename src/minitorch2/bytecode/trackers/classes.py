@@ -166,8 +166,9 @@ class ClassVariable(KnownObjectVariable):
     def _subscript(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         if issubclass(self.value, enum.Enum):
             return fold(self.value.__getitem__, [key])
-        if is_trusted(self.value.__module__):
-            return self
+        if is_trusted(self.value.__module__) and key.is_constant():
+            alias = self.value[key.as_constant()]  # type: ignore[index]
+            return evaluator.capture.wrap(alias, evaluator.capture.reference(alias))
         return unsupported("class-subscript", f"{self.value.__name__}[...]")
 
     def call_class_method(

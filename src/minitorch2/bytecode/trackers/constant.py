@@ -126,6 +126,8 @@ class ConstantVariable(VariableTracker):
             return GetAttrVariable(self, name)
         if isinstance(attribute, types.MethodType | types.FunctionType | type):
             return _python_attribute(evaluator, self, attribute)
+        if isinstance(self.value, types.UnionType):  # its parts are classes
+            return evaluator.capture.wrap(attribute, evaluator.capture.reference(attribute))
         return literal(attribute)
 
     def call_method(
