@@ -298,15 +298,19 @@ def _named_tuple(capture: Capture, value: Any, source: Source) -> VariableTracke
 def _entries(
     capture: Capture, value: dict[Any, Any], source: Source
 ) -> list[tuple[VariableTracker, VariableTracker]]:
-    """Keys are wrapped at once; values stay lazy."""
+    """Keys are wrapped at once; values stay lazy.
+
+    Where subscripting would run code of the user's, values are found by their position.
+    """
     entries: list[tuple[VariableTracker, VariableTracker]] = []
+    is_subscripted = type(type(value).__getitem__) is type(dict.__getitem__)
     for index, (key, element) in enumerate(value.items()):
         if is_constant_value(key) or _is_constant_tuple(key):
             key_tracker = literal(key)
         else:
             key_tracker = capture.wrap(key, DictKeySource(source, index))
         place: Source = DictValueSource(source, index)
-        if _has_literal(key):
+        if is_subscripted and _has_literal(key):
             place = ItemSource(source, key)
         entries.append((key_tracker, LazyVariable(capture, element, place)))
     return entries
