@@ -192,7 +192,8 @@ class Capture:
                 known.guards |= {self.add_guard(SameObject(source, known.source))}
             return known
         tracker = build.build(self, value, source)
-        if not isinstance(tracker, ConstantVariable):
+        if not isinstance(tracker, ConstantVariable) and tracker.source == source:
+            # Not what stands for another object: a polyfill, a method of its owner.
             self._by_identity[id(value)] = tracker
         self._alive.append(value)
         return tracker

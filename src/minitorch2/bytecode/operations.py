@@ -16,7 +16,7 @@ from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
-from minitorch2.bytecode.trackers.descriptors import MISSING
+from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.iterator import IteratorVariable, SequenceIterator
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.rules import raise_real
@@ -194,7 +194,7 @@ def set_item(
 
 def delete_item(evaluator: Evaluator, owner: VariableTracker, key: VariableTracker) -> None:
     """``del owner[key]``."""
-    _required(evaluator, owner, "__delitem__", "object does not support item deletion", key)
+    _required(evaluator, owner, "__delitem__", "object doesn't support item deletion", key)
 
 
 def length(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
@@ -256,7 +256,7 @@ def special(
     evaluator: Evaluator, owner: VariableTracker, name: str, *args: VariableTracker
 ) -> VariableTracker | None:
     """Call a special method of the value's class; None if it has none or it is NotImplemented."""
-    if getattr(owner.python_type(), name, None) is None:
+    if class_lookup(owner.python_type(), name)[1] in (MISSING, None):
         return None
     result = owner.call_method(evaluator, name, args, {})
     if result.is_constant() and result.as_constant() is NotImplemented:

@@ -237,7 +237,7 @@ _REASONS = (
         "a generator that is half way lives on, or is dropped inside a try or with",
         "consume it, or close it, where it was started",
     ),
-    Reason("handled-exception", "code looks at the exception that a caller handles", _OUTSIDE),
+    Reason("logging", "a message that is logged", "raise the level, or log outside"),
     Reason("shadowed-builtin", "a global of the module hides a builtin", "give it another name"),
     # Control flow
     Reason("instruction", "an instruction that capture does not model", _OUTSIDE),

@@ -49,6 +49,7 @@ INLINED_STANDARD = (
     "functools.py",
     "heapq.py",
     "inspect.py",
+    "logging/__init__.py",
     "operator.py",
     "types.py",
     "typing.py",

@@ -7,6 +7,7 @@ Grammar::
              | Attribute(source, name) | Item(source, key)      one step further
              | TypeOf(source) | Stride(source, dim) | Closure(source, index)
              | DictKey(source, index) | DictValue(source, index)
+             | Contents(source, kind)                           past overridden methods
 
 One notion serves both users of a source: a guard evaluates the expression before the compiled code
 runs, and residual code evaluates it afterwards to load, rebuild or mutate the value.
@@ -188,6 +189,18 @@ class ClosureSource(StepSource):
 
     def step(self, base: str) -> str:
         return f"{base}.__closure__[{self.index}].cell_contents"
+
+
+@dataclass(frozen=True, eq=False)
+class ContentsSource(StepSource):
+    """What a list, tuple or dict of a derived class holds, past the methods that it overrides."""
+
+    kind: str
+
+    def step(self, base: str) -> str:
+        if self.kind == "dict":
+            return f"dict(dict.items({base}))"
+        return f"{self.kind}({self.kind}.__iter__({base}))"
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ def test_break_inside_try_goes_on_in_the_handler():
             print("finally")
         return y
 
-    check(f, X, breaks=4)
+    check(f, X, breaks=3)
 
 
 def test_exception_of_a_broken_call_is_caught():

@@ -62,6 +62,7 @@ from minitorch2.bytecode.guards.torch_state import (
 from minitorch2.bytecode.guards.values import (
     ConstantMatch,
     IdMatch,
+    LoggerDisabled,
     NoneMatch,
     TypeMatch,
     constant_match,
@@ -87,6 +88,7 @@ __all__ = [
     "KeyPresent",
     "LengthMatch",
     "Name",
+    "LoggerDisabled",
     "NoneMatch",
     "STATE_READERS",
     "SameObject",

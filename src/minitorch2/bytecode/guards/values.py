@@ -195,3 +195,15 @@ class NoneMatch(SourceGuard):
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+@dataclass(frozen=True)
+class LoggerDisabled(SourceGuard):
+    """A logger that shows no messages of a level."""
+
+    KIND = "LOGGER_DISABLED"
+    level: int
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"{path}.isEnabledFor({self.level})"
+        yield Check("log level", f"not {actual}", actual, "disabled")

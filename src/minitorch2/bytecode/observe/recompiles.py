@@ -25,6 +25,7 @@ REMEDIES = {
     "SET_CONTAINS": "keep the same elements",
     "DICT_CONTAINS": "set the key or attribute before the first call",
     "HASATTR": "set the attribute before the first call",
+    "LOGGER_DISABLED": "keep the level of the logger",
     "MODULE_HOOKS": "add hooks before the first call",
     "DUPLICATE_INPUT": "pass one object for both, or two different ones, always",
     "DISTINCT_INPUTS": "pass different objects",
@@ -33,7 +34,6 @@ REMEDIES = {
     "GRAD_MODE": "call it always with gradients, or always under torch.no_grad()",
     "GLOBAL_STATE": "change PyTorch's settings before the first call",
     "DEFAULT_DEVICE": "name the device of new tensors, or call it always with the same default",
-    "DEFAULT_DEVICE": "set the default device before the first call",
     "AUTOCAST": "call it always inside the same torch.autocast, or always outside",
     "AUTOCAST_DTYPE": "set the autocast dtype before the first call",
 }

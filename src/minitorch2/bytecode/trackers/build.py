@@ -35,6 +35,7 @@ from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
+    ContentsSource,
     DictKeySource,
     DictValueSource,
     ItemSource,
@@ -65,7 +66,7 @@ from minitorch2.bytecode.trackers.constant import (
 )
 from minitorch2.bytecode.trackers.context import EnteredAutocast
 from minitorch2.bytecode.trackers.deque import DequeVariable
-from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable
+from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, class_lookup, is_trusted
 from minitorch2.bytecode.trackers.functions import (
     CachedFunctionVariable,
     GetterVariable,
@@ -122,6 +123,12 @@ RULES: Final = (
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
 
+REPR_GUARDS: Final = (
+    "_recursive_repr.<locals>.wrapper",
+    "recursive_repr.<locals>.decorating_function.<locals>.wrapper",
+)
+"""Wrappers of ``__repr__`` that stop at objects that contain themselves, by `id`."""
+
 UNCOMPILED: Final = TORCH + "_compile.py"
 TENSOR_FILE: Final = TORCH + "_tensor.py"
 
@@ -154,7 +161,7 @@ def _by_class(value: object) -> Builder:
         return _python_module
     if isinstance(value, tuple) and _field_names(type(value)):
         return _named_tuple
-    if is_torch_function(value):
+    if is_trusted(type(value).__module__) and is_torch_function(value):
         return _torch_function
     if isinstance(value, functools.partial):
         return _partial
@@ -369,10 +376,26 @@ def _mapping_proxy(capture: Capture, value: Any, source: Source) -> VariableTrac
 
 def _set(capture: Capture, value: Any, source: Source) -> VariableTracker:
     if not all(is_constant_value(element) or _is_constant_tuple(element) for element in value):
+        if all(isinstance(element, _LASTING) or is_constant_value(element) for element in value):
+            return _set_of_objects(capture, value, source)
         unsupported("set-elements", "a set from outside with elements that are no constants")
     elements = SetMatch(source, frozenset(value), user_line=capture.line)
     guards = _guarded(capture, *_type(capture, value, source), elements)
     return SetVariable(map(literal, value), type(value), source=source, guards=guards)
+
+
+_LASTING = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+"""Objects that are told apart by identity and rarely die."""
+
+
+def _set_of_objects(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A set of classes, functions and modules, each of them reached by a private name."""
+    same = SetMatch(source, frozenset(value), user_line=capture.line)
+    guards = _guarded(capture, *_type(capture, value, source), same)
+    elements = [
+        literal(e) if is_constant_value(e) else capture.wrap(e, capture.reference(e)) for e in value
+    ]
+    return SetVariable(elements, type(value), source=source, guards=guards)
 
 
 def _range(capture: Capture, value: range, source: Source) -> VariableTracker:
@@ -393,10 +416,12 @@ def _function(capture: Capture, value: types.FunctionType, source: Source) -> Va
     if value in POLYFILLS:
         _identity(capture, value, source)
         return _polyfill(capture, value)
+    if value.__code__.co_qualname in REPR_GUARDS and is_trusted(value.__globals__["__name__"]):
+        return capture.wrap(value.__dict__["__wrapped__"], AttributeSource(source, "__wrapped__"))
     if control_rules.is_compiled_by_torch(value):
         name = control_rules.COMPILED_BY_TORCH
         return capture.wrap(value.__dict__[name], AttributeSource(source, name))
-    request = value if value in BUILTINS else control_rules.request_of(value)
+    request = value if value in BUILTINS or value in PURE else control_rules.request_of(value)
     if request is not None:
         return BuiltinVariable(request, source=source, guards=_identity(capture, value, source))
     if is_torch_function(value):
@@ -532,12 +557,14 @@ def _object(capture: Capture, value: object, source: Source) -> VariableTracker:
     guards = _guarded(capture, *_type(capture, value, source))
     container: VariableTracker | None = None
     if isinstance(value, dict):
-        guards |= _guarded(capture, *_key_guards(capture, value, source))
-        container = DictVariable(_entries(capture, value, source), _builtin_base(cls))
+        contents, place = _contents(value, _builtin_base(cls), source)
+        guards |= _guarded(capture, *_key_guards(capture, contents, place))
+        container = DictVariable(_entries(capture, contents, place), _builtin_base(cls))
     elif isinstance(value, list | tuple):
-        guards |= _guarded(capture, LengthMatch(source, len(value), user_line=capture.line))
         kind = ListVariable if isinstance(value, list) else TupleVariable
-        container = kind(_elements(capture, value, source))
+        contents, place = _contents(value, kind.CLS, source)
+        guards |= _guarded(capture, LengthMatch(place, len(contents), user_line=capture.line))
+        container = kind(_elements(capture, contents, place))
     return ObjectVariable(cls, value, container, source=source, guards=guards)
 
 
@@ -564,6 +591,20 @@ def _weak_reference(capture: Capture, value: Any, source: Source) -> VariableTra
 def _error_on_graph_break(capture: Capture, value: Any, source: Source) -> VariableTracker:
     guards = _identity(capture, value, source)
     return control_rules.ErrorOnGraphBreakVariable(value.error, source=source, guards=guards)
+
+
+def _contents(value: Any, base: Any, source: Source) -> tuple[Any, Source]:
+    """What the container part of an instance holds and where to load it from.
+
+    A class that overrides how its instances are read is asked past its own methods.
+    """
+    names = ("__getitem__", "__iter__", "__len__", "items", "values", "keys")
+    if not any(isinstance(class_lookup(type(value), n)[1], types.FunctionType) for n in names):
+        return value, source
+    contents = base(base.items(value) if issubclass(base, dict) else base.__iter__(value))
+    if base not in (dict, list, tuple):
+        return contents, source
+    return contents, ContentsSource(source, base.__name__)
 
 
 def _builtin_base(cls: type) -> type:

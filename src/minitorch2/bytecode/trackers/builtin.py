@@ -7,9 +7,14 @@ since C code cannot be inlined.
 from __future__ import annotations
 
 import cmath
+import json
 import math
 import operator
+import os
+import re
+import string
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -47,23 +52,42 @@ def _functions_of(*modules: types.ModuleType) -> set[Any]:
     }
 
 
-PURE: Final = _functions_of(math, cmath, operator) | {
-    abs,
-    ascii,
-    bin,
-    chr,
-    divmod,
-    format,
-    hash,
-    hex,
-    len,
-    oct,
-    ord,
-    pow,
-    repr,
-    round,
-    sys.intern,
+_PURE_PYTHON: Final[set[Any]] = {
+    getattr(module, name)
+    for module, names in (
+        (json, "dumps loads"),
+        (os.path, "basename commonprefix dirname isabs join normpath split splitext"),
+        (re, "compile escape findall finditer fullmatch match search split sub subn"),
+        (string, "capwords"),
+        (textwrap, "dedent fill indent shorten wrap"),
+    )
+    for name in names.split()
 }
+"""Python functions that are cheaper to call than to inline."""
+
+PURE: Final = (
+    _functions_of(math, cmath, operator)
+    | _PURE_PYTHON
+    | {
+        abs,
+        ascii,
+        bin,
+        chr,
+        divmod,
+        format,
+        hash,
+        hex,
+        len,
+        oct,
+        ord,
+        pow,
+        repr,
+        round,
+        str.maketrans,
+        sys.getrecursionlimit,
+        sys.intern,
+    }
+)
 """Functions that fold on constants: no effects, and the same answer each time."""
 
 

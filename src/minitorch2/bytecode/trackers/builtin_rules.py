@@ -17,7 +17,12 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import models
 from minitorch2.bytecode.trackers.classes import ClassVariable
 from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable
-from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
+from minitorch2.bytecode.trackers.descriptors import (
+    MISSING,
+    class_lookup,
+    class_tracker,
+    is_trusted,
+)
 from minitorch2.bytecode.trackers.functions import FunctionVariable, is_none
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
@@ -46,7 +51,20 @@ def is_instance(
     evaluator: Evaluator, value: VariableTracker, classes: VariableTracker
 ) -> VariableTracker:
     """``isinstance(value, classes)``"""
-    return ConstantVariable(any(_is_instance(value, c) for c in _classes(evaluator, classes)))
+    found = any(_check_instance(evaluator, value, c) for c in _classes(evaluator, classes))
+    return ConstantVariable(found)
+
+
+def _check_instance(evaluator: Evaluator, value: VariableTracker, cls: Any) -> bool:
+    """A metaclass of the user may say what an instance is."""
+    if value.python_type() is cls:
+        return True
+    found_in, check = class_lookup(type(cls), "__instancecheck__")
+    if isinstance(check, types.FunctionType) and not is_trusted(found_in.__module__):
+        kind = class_tracker(evaluator, cls)
+        answer = kind.call_method(evaluator, "__instancecheck__", [value], {})
+        return operations.truth(evaluator, answer)
+    return _is_instance(value, cls)
 
 
 def _is_instance(value: VariableTracker, cls: Any) -> bool:
@@ -169,7 +187,8 @@ def _identity_is_guarded(value: VariableTracker) -> bool:
 def hash_of(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     """``hash(value)``"""
     result = operations.special(evaluator, value, "__hash__")
-    return result or raise_observed(TypeError, "unhashable type")
+    kind = value.python_type().__name__
+    return result or raise_observed(TypeError, f"unhashable type: {kind!r}")
 
 
 # Truth, order, sums -------------------------------------------------------------------------------
@@ -306,6 +325,11 @@ def divide(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) 
     if left.in_graph or right.in_graph:
         kinds = f"{left.python_type().__name__!r} and {right.python_type().__name__!r}"
         raise_observed(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
+    for owner, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
+        if isinstance(owner, ObjectVariable):
+            result = operations.special(evaluator, owner, name, other)
+            if result is not None:
+                return result
     parts = [operations.binary(evaluator, symbol, left, right) for symbol in ("//", "%")]
     return TupleVariable(parts)
 

@@ -18,8 +18,9 @@ import torch
 
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.side_effects import Deleted
+from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import ConstantVariable, fold, literal
+from minitorch2.bytecode.trackers.constant import ConstantVariable, fold, literal, register_literal
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     allocator,
@@ -35,7 +36,7 @@ from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.mapping import DictVariable
 from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.objects import ObjectVariable
-from minitorch2.bytecode.trackers.rules import apply_rule
+from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
 from minitorch2.bytecode.trackers.sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -96,7 +97,7 @@ class ClassVariable(KnownObjectVariable):
         if isinstance(pending, VariableTracker):
             return pending
         found_in, raw = class_lookup(self.value, name)
-        if isinstance(pending, Deleted) or raw is MISSING:
+        if isinstance(pending, Deleted) or raw is MISSING or name == "__dict__":
             return self._from_metaclass(evaluator, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return literal(getattr(self.value, name))
@@ -112,6 +113,9 @@ class ClassVariable(KnownObjectVariable):
             return TupleVariable([class_tracker(evaluator, base) for base in value])
         if name == "__class__":
             return class_tracker(evaluator, type(self.value))
+        if name == "__dict__":
+            source = self.source or evaluator.capture.reference(self.value)
+            return evaluator.capture.wrap(self.value.__dict__, AttributeSource(source, name))
         if name == "__members__" and issubclass(self.value, enum.Enum):
             return literal(dict(self.value.__members__))
         if not hasattr(self.value, name):
@@ -146,6 +150,10 @@ class ClassVariable(KnownObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
+        found_in, method = class_lookup(type(self.value), name)
+        if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
+            bound = bind(evaluator, self, type(self.value), found_in, name, method)
+            return bound.call(evaluator, args, kwargs)
         if name == "__class_getitem__":
             return self._subscript(evaluator, args[0])
         if name in ("__eq__", "__ne__"):
@@ -166,10 +174,27 @@ class ClassVariable(KnownObjectVariable):
     def _subscript(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         if issubclass(self.value, enum.Enum):
             return fold(self.value.__getitem__, [key])
-        if is_trusted(self.value.__module__) and key.is_constant():
-            alias = self.value[key.as_constant()]  # type: ignore[index]
-            return evaluator.capture.wrap(alias, evaluator.capture.reference(alias))
+        found_in, method = class_lookup(type(self.value), "__getitem__")
+        if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
+            return self.call_method(evaluator, "__getitem__", [key], {})
+        found_in, _ = class_lookup(self.value, "__class_getitem__")
+        if key.is_constant() and is_trusted(found_in.__module__):
+            return GenericAliasVariable(self, self.value[key.as_constant()])  # type: ignore[index]
         return unsupported("class-subscript", f"{self.value.__name__}[...]")
+
+    def call_builtin(
+        self,
+        evaluator: Evaluator,
+        method: Any,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """A method of `type` itself, reached by a metaclass's ``super()``."""
+        if method is type.__dict__["__call__"]:
+            return self.make_instance(evaluator, args, kwargs)
+        if method is type.__dict__["__instancecheck__"]:
+            return ConstantVariable(issubclass(args[0].python_type(), self.value))
+        return self.call_method(evaluator, method.__name__, args, kwargs)
 
     def call_class_method(
         self,
@@ -199,6 +224,22 @@ class ClassVariable(KnownObjectVariable):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         cls = self.value
+        found_in, custom = class_lookup(type(cls), "__call__")
+        if isinstance(custom, types.FunctionType) and not is_trusted(found_in.__module__):
+            method = bind(evaluator, self, type(cls), found_in, "__call__", custom)
+            return method.call(evaluator, args, kwargs)
+        return self.make_instance(evaluator, args, kwargs)
+
+    def make_instance(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """``type.__call__(cls, *args, **kwargs)``"""
+        cls = self.value
+        if type(cls).__call__ is dict:
+            return class_tracker(evaluator, dict).call(evaluator, args, kwargs)
         if cls in CONSTRUCTORS:
             made = apply_rule(CONSTRUCTORS[cls], cls, evaluator, args, kwargs)
             assert made is not None, "a constructor makes something"
@@ -239,12 +280,54 @@ class ClassVariable(KnownObjectVariable):
         return residual.reference(self.value)
 
 
+class GenericAliasVariable(KnownObjectVariable):
+    """``Box[int]``: calling it makes a ``Box`` that remembers the alias."""
+
+    def __init__(self, origin: ClassVariable, alias: object) -> None:
+        super().__init__(alias)
+        self.origin = origin
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("__origin__", "__args__"):
+            return literal(getattr(self.value, name))
+        return self.origin.get_attribute(evaluator, name)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name in ("__eq__", "__ne__", "__or__", "__ror__"):
+            return fold(getattr(type(self.value), name), [self, *args])
+        return self.origin.call_method(evaluator, name, args, kwargs)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        made = self.origin.call(evaluator, args, kwargs)
+        if isinstance(made, ObjectVariable) and made.cls.__dictoffset__:
+            made.set_attribute(evaluator, "__orig_class__", self)
+        return made
+
+    def reconstruct(self, residual: Residual) -> str:
+        return residual.reference(self.value, self.origin.value.__name__)
+
+
 def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> ObjectVariable:
     """``object.__new__(cls)``, or that of the built-in container that `cls` derives from."""
     if issubclass(cls, BaseException):
         return make_exception(evaluator, cls, args)
-    if class_lookup(type(cls), "__call__")[0] is not type:
-        unsupported("metaclass", f"{cls.__name__} has a metaclass with its own __call__")
     container: VariableTracker | None = None
     if issubclass(cls, defaultdict):
         unsupported("construction", f"construction of {cls.__name__}, a defaultdict")
@@ -256,12 +339,17 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
         container = TupleVariable(args[0].items(evaluator) if args else ())
     elif not _is_plain(cls):
         unsupported("construction", f"{cls.__name__} is made by C code")
+    if cls.__flags__ & _ABSTRACT:
+        raise_real(object.__new__, [class_tracker(evaluator, cls)])
     kind = ModuleVariable if issubclass(cls, torch.nn.Module) else ObjectVariable
     made = kind(cls, container=container)
     evaluator.capture.side_effects.new_object(made)
     if isinstance(container, DictVariable | ListVariable):
         evaluator.capture.side_effects.mutated(made)
     return made
+
+
+_ABSTRACT = 1 << 20  # Py_TPFLAGS_IS_ABSTRACT: abstract methods are left
 
 
 def _is_plain(cls: type) -> bool:
@@ -330,7 +418,7 @@ def make_super(
         start, owner = cell.load(), _first_parameter(evaluator)
     if owner is None or not isinstance(start, ClassVariable):
         unsupported("super", "super with one argument")
-    if isinstance(owner, ClassVariable):
+    if isinstance(owner, ClassVariable) and issubclass(owner.value, start.value):
         return SuperVariable(start.value, owner, owner.value, through_class=True)
     return SuperVariable(start.value, owner, owner.python_type(), through_class=False)
 
@@ -340,3 +428,6 @@ def _first_parameter(evaluator: Evaluator) -> VariableTracker:
     if name in evaluator.cells:
         return evaluator.cells[name].load()
     return realize(evaluator.locals[name])
+
+
+register_literal(type, ClassVariable)

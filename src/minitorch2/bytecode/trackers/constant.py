@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 import types
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 SCALAR_TYPES = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented))
 OTHER_CONSTANT_TYPES = (
     types.UnionType,
+    types.GenericAlias,
+    re.Pattern,
     torch.dtype,
     torch.device,
     torch.layout,
@@ -59,6 +62,12 @@ def literal(value: object) -> VariableTracker:
         return ConstantVariable(value)
     if type(value) in _LITERALS:
         return _LITERALS[type(value)](value)
+    if isinstance(value, re.Match):
+        return ConstantVariable(value)
+    if isinstance(value, Iterator):
+        return _LITERALS[type(iter([]))](list(value))
+    if isinstance(value, type):
+        return _LITERALS[type](value)
     return unsupported("folded-value", f"a folded operation gave a {type(value).__name__}")
 
 

@@ -24,6 +24,7 @@ from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.deque import DequeVariable
 from minitorch2.bytecode.trackers.descriptors import class_tracker
 from minitorch2.bytecode.trackers.functions import GetterVariable, PartialVariable
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.iterator import (
     ChainVariable,
     CountVariable,
@@ -122,6 +123,8 @@ def make_default_dict(
     **named: VariableTracker,
 ) -> VariableTracker:
     """``defaultdict(factory, other, **named)``"""
+    if isinstance(factory, ConstantVariable) and factory.value is not None:
+        raise_observed(TypeError, "first argument must be callable or None")
     made = DefaultDictVariable(entries_of(evaluator, other), factory)
     made.py_update(evaluator, None, **named)
     return made
@@ -134,9 +137,19 @@ def make_deque(
     maxlen: VariableTracker = NONE,
 ) -> VariableTracker:
     """``deque(values, maxlen)``"""
+    if maxlen.as_constant() is not None and as_index(evaluator, maxlen) < 0:
+        raise_observed(ValueError, "maxlen must be non-negative")
     made = DequeVariable((), maxlen.as_constant())
     made.py_extend(evaluator, ListVariable(_elements(evaluator, values)))
     return made
+
+
+@constructs(types.MethodType)
+def make_method(
+    evaluator: Evaluator, function: VariableTracker, owner: VariableTracker
+) -> VariableTracker:
+    """``types.MethodType(function, owner)``"""
+    return BoundMethodVariable(function, owner)
 
 
 @constructs(types.MappingProxyType)
@@ -172,8 +185,12 @@ def make_slice(evaluator: Evaluator, *parts: VariableTracker) -> VariableTracker
 
 
 @constructs(int)
-def make_int(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
-    """``int(x)``"""
+def make_int(
+    evaluator: Evaluator, *args: VariableTracker, **options: VariableTracker
+) -> VariableTracker:
+    """``int(x)`` or ``int(text, base=base)``"""
+    if options:
+        return fold(int, args, options)
     return _number(evaluator, int, "__int__", torch.sym_int, args)
 
 

@@ -60,6 +60,23 @@ class DequeVariable(ListVariable):
         super().py_extend(evaluator, items)
         self._trim()
 
+    def py_insert(
+        self, evaluator: Evaluator, index: VariableTracker, item: VariableTracker
+    ) -> None:
+        if self.maxlen is not None and len(self.elements) >= self.maxlen:
+            raise_observed(IndexError, "deque already at its maximum size")
+        super().py_insert(evaluator, index, item)
+
+    def py___imul__(self, evaluator: Evaluator, times: VariableTracker) -> VariableTracker:
+        super().py___imul__(evaluator, times)
+        self._trim()
+        return self
+
+    def concatenated(self, elements: Sequence[VariableTracker]) -> VariableTracker:
+        made = DequeVariable(elements, self.maxlen)
+        made._trim()
+        return made
+
     def py_appendleft(self, evaluator: Evaluator, item: VariableTracker) -> None:
         self.changed(evaluator).insert(0, item)
         self._trim(left=True)

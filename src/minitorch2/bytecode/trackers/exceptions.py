@@ -167,10 +167,18 @@ class TracebackVariable(VariableTracker):
 
 
 class HandledBefore(VariableTracker):
-    """The exception that was being handled when the captured frame was called, or None."""
+    """The exception that was being handled when the captured frame was called, or None.
+
+    Args:
+        part: which item of `sys.exc_info`: its class, the exception, or its traceback.
+    """
+
+    def __init__(self, part: int = 1) -> None:
+        super().__init__()
+        self.part = part
 
     def reconstruct(self, residual: Residual) -> str:
-        return f"{residual.reference(sys.exception)}()"
+        return f"{residual.reference(sys.exc_info)}()[{self.part}]"
 
 
 def make_exception(
@@ -208,7 +216,7 @@ def exception_info(evaluator: Evaluator) -> list[VariableTracker]:
     """Class, exception and traceback, as `sys.exc_info` gives them."""
     exception = _handled(evaluator)
     if exception is None:
-        unsupported("handled-exception", "the exception that a caller handles, if any")
+        return [HandledBefore(part) for part in range(3)]
     cls = exception.python_type()
     kind = evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
     return [kind, exception, TracebackVariable()]

@@ -11,11 +11,13 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.callee import Callee, Default, callee_of
+from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.cell import CellVariable
 from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable, literal
+from minitorch2.bytecode.trackers.descriptors import MISSING, inherits
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.sequence import TupleVariable
@@ -336,13 +338,23 @@ class CachedFunctionVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if not all(isinstance(value, ConstantVariable) for value in (*args, *kwargs.values())):
-            unsupported("cached-function", "a cached function called with more than constants")
+        real = [_cache_key(evaluator, arg) for arg in args]
+        named = {name: _cache_key(evaluator, value) for name, value in kwargs.items()}
         try:
-            result = self.value(
-                *(arg.as_constant() for arg in args),
-                **{name: value.as_constant() for name, value in kwargs.items()},
-            )
+            result = self.value(*real, **named)
         except Exception as error:  # noqa: BLE001 (whatever the user's function raises)
             raise_as_observed(error)
         return evaluator.capture.wrap(result, evaluator.capture.reference(result))
+
+
+def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
+    """An argument as the cache sees it: a constant, or an object that is guarded to be the same."""
+    if isinstance(argument, ConstantVariable):
+        return argument.value
+    real = getattr(argument, "value", MISSING)
+    plain = real is not MISSING and inherits(type(real), "__hash__")
+    if not plain or argument.source is None or argument.in_graph:
+        unsupported("cached-function", "a cached function called with more than constants")
+    if not argument.source.is_fixed:
+        evaluator.capture.add_guard(id_match(argument.source, real, evaluator.source_line()))
+    return real

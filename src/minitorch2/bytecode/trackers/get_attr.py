@@ -34,6 +34,13 @@ class GetAttrVariable(VariableTracker):
     def truth(self, evaluator: Evaluator) -> bool:
         return True
 
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.owner
+        if name == "__name__":
+            return evaluator.capture.wrap(self.name, None)
+        return super().get_attribute(evaluator, name)
+
     def call(
         self,
         evaluator: Evaluator,

@@ -203,6 +203,11 @@ class DictVariable(ModeledVariable):
     def py_items(self, evaluator: Evaluator) -> VariableTracker:
         return DictViewVariable(self, "items")
 
+    def py_fromkeys(
+        self, evaluator: Evaluator, keys: VariableTracker, value: VariableTracker = NONE
+    ) -> VariableTracker:
+        return DictVariable([(key, value) for key in operations.iterate(evaluator, keys)], self.cls)
+
     def py_copy(self, evaluator: Evaluator) -> VariableTracker:
         return self.make(self.entries.values())
 

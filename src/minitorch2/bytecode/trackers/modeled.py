@@ -33,11 +33,11 @@ class ModeledVariable(VariableTracker):
     """A value with methods ``py_<name>``."""
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if self.model(name) is not None or callable(getattr(self.python_type(), name, None)):
-            return GetAttrVariable(self, name)
         if name == "__class__":
             cls = self.python_type()
             return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
+        if callable(getattr(self.python_type(), name, None)):
+            return GetAttrVariable(self, name)
         if name == "__doc__":
             return literal(self.python_type().__doc__)
         message = f"{self.python_type().__name__!r} object has no attribute {name!r}"
@@ -53,7 +53,7 @@ class ModeledVariable(VariableTracker):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         model = self.model(name)
-        if model is None:
+        if model is None or not hasattr(self.python_type(), name):
             return self.call_unmodeled(evaluator, name, args, kwargs)
         real: Any = getattr(self.python_type(), name, model)
         result = apply_rule(model, real, evaluator, args, kwargs, [self])

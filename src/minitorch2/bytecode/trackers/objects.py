@@ -162,7 +162,7 @@ class ObjectVariable(VariableTracker):
         if isinstance(pending, VariableTracker):
             return pending
         if self.value is MISSING or pending is not None:
-            return raise_observed(AttributeError, name)
+            return self._raise_absent(name)
         try:
             value = raw.__get__(self.value)
         except AttributeError:
@@ -214,14 +214,14 @@ class ObjectVariable(VariableTracker):
         """``self.__dict__``."""
         if self._dict is None:
             initial: dict[str, VariableTracker] = {}
+            if not self.cls.__dictoffset__ and not isinstance(self.value, type):
+                self._raise_absent("__dict__")
             if self.value is not MISSING:
                 source = self.source or evaluator.capture.reference(self.value)
                 own = AttributeSource(source, "__dict__")
                 known = evaluator.capture.wrap(self.instance_dict(), own)
                 assert isinstance(known, DictVariable)
                 initial = {key.as_constant(): value for key, value in known.entries.values()}
-            elif not hasattr(self.cls, "__dictoffset__") or not self.cls.__dictoffset__:
-                self._raise_absent("__dict__")
             effects = evaluator.capture.side_effects
             self._dict = InstanceDictVariable(AttributeEntries(self, effects, initial))
         return self._dict
@@ -239,13 +239,19 @@ class ObjectVariable(VariableTracker):
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
             if raw.fset is None:
-                raise_observed(AttributeError, f"property {name!r} has no setter")
+                owner = f"of {self.cls.__name__!r} object"
+                raise_observed(AttributeError, f"property {name!r} {owner} has no setter")
             setter = class_function(evaluator, found_in, name, raw, "fset")
             setter.call(evaluator, [self, value], {})
             return
         if hasattr(type(raw), "__set__") and not isinstance(raw, DATA_MEMBERS):
             self._set_through_descriptor(evaluator, found_in, name, raw, value)
             return
+        if not self.cls.__dictoffset__ and not isinstance(raw, DATA_MEMBERS):
+            kind = f"{self.cls.__name__!r} object"
+            absent = f"{kind} has no attribute {name!r}"
+            read_only = f"{kind} attribute {name!r} is read-only"
+            raise_observed(AttributeError, absent if raw is MISSING else read_only)
         custom = isinstance(class_lookup(self.cls, "__setattr__")[1], types.FunctionType)
         raw_write = custom and not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
@@ -272,7 +278,8 @@ class ObjectVariable(VariableTracker):
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
             if raw.fdel is None:
-                raise_observed(AttributeError, f"property {name!r} has no deleter")
+                owner = f"of {self.cls.__name__!r} object"
+                raise_observed(AttributeError, f"property {name!r} {owner} has no deleter")
             deleter = class_function(evaluator, found_in, name, raw, "fdel")
             deleter.call(evaluator, [self], {})
             return

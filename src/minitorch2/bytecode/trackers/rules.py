@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.observed import ObservedError, raise_as_observed, raise_observed
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.observed import ObservedError, raise_as_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -42,7 +42,8 @@ def apply_rule(
         if _accepts(rule, evaluator, args, kwargs):
             raise
         raise_real(real, [*owner, *args], kwargs)
-        raise_observed(TypeError, str(error))
+        name = getattr(real, "__qualname__", str(real))
+        unsupported("builtin", f"{name} with arguments that its model does not take: {error}")
 
 
 def raise_real(

@@ -308,7 +308,9 @@ class NamedTupleVariable(TupleVariable):
             return self.element(self.fields.index(name))
         if name in ("_fields", "__match_args__"):
             return literal(self.fields)
-        if name in tuple.__dict__ or name in ("_asdict", "_replace", "__class__"):
+        if name == "__class__":
+            return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))
+        if name in tuple.__dict__ or name in ("_asdict", "_replace"):
             return super().get_attribute(evaluator, name)
         return inherited_attribute(evaluator, self, name)
 

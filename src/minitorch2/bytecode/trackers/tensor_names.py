@@ -34,7 +34,9 @@ SCALAR_READS: Final = words(
 )
 """Methods that need the data."""
 
-KNOWN_READS: Final = words("item tolist is_nonzero __int__ __float__ __bool__ __complex__ __index__")
+KNOWN_READS: Final = words(
+    "item tolist is_nonzero __int__ __float__ __bool__ __complex__ __index__"
+)
 """Those that are answered for a scalar whose value is known."""
 
 IMPURE_METHODS: Final = words(

@@ -66,7 +66,7 @@ WITHOUT_EXAMPLE = {
         ("changed-while-iterated", "dispatch-modes", "generator-argument", "no-meta-kernel",
          "compiled-module", "nothing-captured", "format", "late-size-guard",
          "unbacked-size", "instance-dict", "exception-class", "attribute-delete",
-         "allowed-result", "overlap", "handled-exception", "generator", "bytecode",
+         "allowed-result", "overlap", "bytecode",
          "no-continuation"),
         "a rare case for which no short program is known",
     ),

@@ -3,6 +3,8 @@
 import functools
 import inspect
 import json
+import logging
+import shlex
 import time
 
 import torch
@@ -25,10 +27,10 @@ def builtin_with_effects(x):
 
 @breaks("not-inlined", X)
 def library_function(x):
-    return x + len(json.dumps([1, 2]))
+    return x + len(shlex.split("a b"))
 
 
-@whole("not-inlined", X, len(json.dumps([1, 2])))
+@whole("not-inlined", X, len(shlex.split("a b")))
 def library_function_outside(x, length):
     return x + length
 
@@ -133,3 +135,23 @@ def imported_before(x):
 @breaks("signature", X)
 def signature_of_an_object(x):
     return x + len(inspect.signature(functools.partial(depth, x)).parameters)
+
+
+@breaks("logging", X)
+def logged(x):
+    y = x + 1
+    logging.getLogger("tests").critical("a message")
+    return y * 2
+
+
+def numbers():
+    try:
+        yield 1
+    finally:
+        print(end="")
+
+
+@breaks("generator", X)
+def generator_left_inside_try(x):
+    unfinished = numbers()
+    return x + next(unfinished)

@@ -58,8 +58,8 @@ class Problem(Exception):
 
 
 class Meta(type):
-    def __call__(cls, *args):
-        return super().__call__(*args)
+    def __setattr__(cls, name, value):
+        super().__setattr__(name, value)
 
 
 class Made(metaclass=Meta):
@@ -68,7 +68,7 @@ class Made(metaclass=Meta):
 
 @breaks("metaclass", X)
 def class_of_a_metaclass(x):
-    Made()
+    Made.scale = 2
     return x + 1
 
 

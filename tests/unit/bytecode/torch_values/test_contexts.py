@@ -98,10 +98,7 @@ CAPTURED = [
     ),
     "import contextlib\nwith contextlib.nullcontext():\n    t = x + 1\nt",
     "import contextlib\nwith (torch.no_grad() if x.ndim == 3 else contextlib.nullcontext()):\n    t = w + 1\nt",
-    (
-        "import contextlib\nwith contextlib.ExitStack() as stack:\n    stack.enter_context(torch.no_grad())\n    t = w + 1\nt, w * 2",
-        "c-function",
-    ),
+    "import contextlib\nwith contextlib.ExitStack() as stack:\n    stack.enter_context(torch.no_grad())\n    t = w + 1\nt, w * 2",
     "with torch.no_grad(), torch.autocast('cpu'):\n    t = w @ q\nt",
     "try:\n    with torch.no_grad():\n        t = w * 2\n        raise ValueError\nexcept ValueError:\n    t = t + w\nt",
     "with torch.no_grad():\n    w.add_(1)\nw * 2",
