@@ -134,9 +134,15 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
     return register
 
 
+INLINED: Final = frozenset({F.triplet_margin_with_distance_loss})
+"""Functions that call a function they are given: they are captured as the Python they are."""
+
+
 def is_torch_function(value: object) -> bool:
     """Whether a callable is one of PyTorch's functions that this file knows."""
     try:
+        if value in INLINED:
+            return False
         known = value in OPERATORS or value in QUERIES or value in ALWAYS or value in HANDLERS
     except TypeError:
         return False
