@@ -60,8 +60,6 @@ class FrameEnd:
         Raises:
             UnsupportedError: something that lives on cannot be rebuilt here.
         """
-        for exception in self.evaluator.handled:
-            self._handle(exception)
         if instruction.opname in BRANCHES:
             BRANCHES[instruction.opname](self, instruction)
         elif instruction.opname in PERFORMERS and not self._reads_frame(instruction):
@@ -94,12 +92,19 @@ class FrameEnd:
             unsupported("nothing-captured", f"{instruction.opname} comes before any operation")
         self.resume(self.evaluator.position, as_is=True)
 
-    def _handle(self, exception: VariableTracker) -> None:
-        """What follows runs while the exception is being handled, as in an ``except`` clause."""
-        self.residual.emit("try:")
-        self.residual.emit_in_block(f"raise {self.residual.name_for(exception)}")
-        self.residual.emit("except BaseException:")
-        self.residual.indent()
+    @contextmanager
+    def _handling(self) -> Iterator[None]:
+        """The block's statements run while the exceptions are handled that the user's code handles.
+
+        Continuations are called behind them: they begin with handling the exceptions themselves.
+        """
+        for exception in self.evaluator.handled:
+            self.residual.emit("try:")
+            self.residual.emit_in_block(f"raise {self.residual.name_for(exception)}")
+            self.residual.emit("except BaseException:")
+            self.residual.indent()
+        yield
+        self.residual.indent(-len(self.evaluator.handled))
 
     def _perform(self, instruction: Instruction) -> None:
         with self.caught(instruction):
@@ -110,17 +115,19 @@ class FrameEnd:
         """What the block's statements raise goes to the user's own ``try`` or ``with``."""
         handler, residual = instruction.handler, self.residual
         if handler is None:
-            yield
+            with self._handling():
+                yield
             return
         kept = self.evaluator.stack[: handler.depth]
         error = residual.new_name("error")
-        residual.emit("try:")
-        residual.indent()
-        yield
-        residual.emit(f"{error} = None")
-        residual.indent(-1)
-        residual.emit(f"except BaseException as caught_{error}:")
-        residual.emit_in_block(f"{error} = caught_{error}")
+        with self._handling():
+            residual.emit("try:")
+            residual.indent()
+            yield
+            residual.emit(f"{error} = None")
+            residual.indent(-1)
+            residual.emit(f"except BaseException as caught_{error}:")
+            residual.emit_in_block(f"{error} = caught_{error}")
         residual.emit(f"if {error} is not None:")
         residual.indent()
         self._resume_handler(handler, kept, error)
@@ -154,7 +161,7 @@ class FrameEnd:
         if free := continuation.code.co_freevars:
             cells = [residual.name_for(evaluator.cells[name]) for name in free]
             callee = f"{callee}.closing_over({', '.join(cells)})"
-        if self.continuations.made(evaluator.code) and not evaluator.handled:
+        if self.continuations.made(evaluator.code):
             callee += ".tail"  # a loop that breaks at each iteration must not nest calls
         return f"{callee}({', '.join(arguments)})"
 
@@ -168,7 +175,7 @@ def _pop_jump(end: FrameEnd, instruction: Instruction) -> None:
     residual = end.residual
     condition = residual.operand(end.evaluator.pop())
     test = TESTS[instruction.opname].format(condition)
-    if instruction.handler is not None:
+    if instruction.handler is not None or end.evaluator.handled:
         name = residual.new_name("test")
         with end.caught(instruction):
             residual.emit(f"{name} = bool({test})")
@@ -192,7 +199,7 @@ TESTS = {
 def _jump_or_pop(end: FrameEnd, instruction: Instruction) -> None:
     residual, value = end.residual, end.evaluator.stack[-1]
     test = residual.name_for(value)
-    if instruction.handler is not None:
+    if instruction.handler is not None or end.evaluator.handled:
         name = residual.new_name("test")
         with end.caught(instruction):
             residual.emit(f"{name} = bool({test})")

@@ -47,7 +47,7 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
-from minitorch2.graph.symbols import numbers_of
+from minitorch2.graph.symbols import free_symbols, numbers_of
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -357,10 +357,14 @@ class Capture:
             return call.run()
 
     def size_inputs(self, wanted: Iterable[sympy.Symbol]) -> None:
-        """Make symbols that no tensor input carries inputs of their own, before the tensors."""
+        """Make numbers whose symbols no tensor input carries inputs of the graph, the first ones.
+
+        A number known to be even is twice another symbol: that one, too, is had from the number.
+        """
         first = next(iter(self.graph.nodes), None)
+        needed = set(wanted)
         for symbol, source in self.sizes.names().items():
-            if symbol not in wanted:
+            if needed.isdisjoint({symbol} | free_symbols(self.sizes.env.simplify(symbol))):
                 continue
             with self.graph.inserting_before(first):
                 node = self.graph.placeholder(str(symbol))

@@ -39,7 +39,8 @@ class Continuation:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Names of its parameters: ``.stack0`` for stack items, else local variables."""
+        """Names of its parameters: ``.stack0`` for stack items, ``.handled0`` for an exception that
+        is handled above such an item, else local variables."""
         return self.code.co_varnames[: self.code.co_argcount]
 
 
@@ -49,6 +50,23 @@ class Place:
 
     code: CodeType
     index: int
+
+
+@dataclass(frozen=True)
+class StackState:
+    """What a continuation has to know of the value stack that it begins with.
+
+    Attributes:
+        depth: number of items.
+        nulls: which of them are NULL.
+        exceptions: which of them are exceptions that are being handled.
+        previous: which of them are what was handled before an exception that is on no stack.
+    """
+
+    depth: int
+    nulls: tuple[int, ...]
+    exceptions: tuple[int, ...]
+    previous: tuple[int, ...]
 
 
 @dataclass
@@ -78,9 +96,10 @@ class Continuations:
             live = sorted({*place.code.co_varnames, *place.code.co_cellvars})
         bound = tuple(n for n in live if n in evaluator.locals or n in evaluator.cells)
         nulls = tuple(i for i, value in enumerate(evaluator.stack) if value is NULL)
-        key = (id(place.code), place.index, bound, len(evaluator.stack), nulls, as_is)
+        state = StackState(len(evaluator.stack), nulls, *_handled_slots(evaluator))
+        key = (id(place.code), place.index, bound, state, as_is)
         if key not in self._made:
-            self._made[key] = self._make(place, bound, len(evaluator.stack), nulls, as_is)
+            self._made[key] = self._make(place, bound, state, as_is)
         return self._made[key]
 
     def made(self, code: CodeType) -> bool:
@@ -88,11 +107,19 @@ class Continuations:
         return id(code) in self._origins
 
     def _make(
-        self, place: Place, live: Sequence[str], stack: int, nulls: Sequence[int], as_is: bool
+        self, place: Place, live: Sequence[str], stack: StackState, as_is: bool
     ) -> Continuation:
         origin = place.code
-        number = self.new_number()
-        code = make_continuation(origin, place.index, live, stack, nulls, number=number)
+        code = make_continuation(
+            origin,
+            place.index,
+            live,
+            stack.depth,
+            stack.nulls,
+            exception_slots=stack.exceptions,
+            previous_slots=stack.previous,
+            number=self.new_number(),
+        )
         shown = code.replace(co_name=origin.co_name, co_qualname=origin.co_qualname)
         self._origins[id(shown)] = _origins(place, disassemble(shown))
         return Continuation(code.co_name, shown, as_is)
@@ -116,8 +143,23 @@ def _origins(place: Place, continued: Sequence[Instruction]) -> list[Place | Non
     return [None] * prefix + [Place(place.code, index) for index in body]
 
 
+def _handled_slots(evaluator: FrameEvaluator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Stack items that are handled exceptions, and those below such as are not on the stack."""
+    stack = [*evaluator.stack, None]
+    previous = evaluator.handled_at
+    exceptions = tuple(
+        slot + 1
+        for exception, slot in zip(evaluator.handled, previous, strict=True)
+        if stack[slot + 1] is exception and slot + 1 not in previous
+    )
+    return exceptions, tuple(slot for slot in previous if slot + 1 not in exceptions)
+
+
 def argument_value(evaluator: FrameEvaluator, name: str) -> VariableTracker:
     """What residual code passes for a parameter of a continuation."""
     if name.startswith(".stack"):
         return evaluator.stack[int(name.removeprefix(".stack"))]
+    if name.startswith(".handled"):
+        slot = int(name.removeprefix(".handled"))
+        return evaluator.handled[evaluator.handled_at.index(slot)]
     return evaluator.locals[name]

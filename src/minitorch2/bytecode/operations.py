@@ -151,11 +151,19 @@ def is_same(left: VariableTracker, right: VariableTracker) -> bool:
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
         a, b = left.value, right.value
         return a is b or (type(a) is type(b) and a == b and isinstance(a, _INTERNED))
+    if _are_numbers(left, right):
+        return bool(left.as_constant() == right.as_constant())
     opaque = isinstance(left, OpaqueVariable) or isinstance(right, OpaqueVariable)
     if opaque and left.python_type() is right.python_type():
         refuse_varying(left, right)
     value = getattr(left, "value", MISSING)
     return value is not MISSING and value is getattr(right, "value", MISSING)
+
+
+def _are_numbers(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether two numbers of one type, not both constant, might be one object."""
+    symbolic = any(isinstance(side, SymbolicNumberVariable) for side in (left, right))
+    return symbolic and left.python_type() is right.python_type()
 
 
 # Equal values of these types are one object wherever programs rely on it (small ints, names).
@@ -177,7 +185,7 @@ def contains(
 
 def get_item(evaluator: Evaluator, owner: VariableTracker, key: VariableTracker) -> VariableTracker:
     """``owner[key]``."""
-    if is_scalar(owner) and key.is_constant():
+    if is_scalar(owner) and key.is_foldable():
         return fold(operator.getitem, [owner, key])
     if _is_class(owner):
         return owner.call_method(evaluator, "__class_getitem__", [key], {})

@@ -91,7 +91,7 @@ def perform_attribute(evaluator: Evaluator, residual: Residual, instruction: Ins
     owner = residual.operand(evaluator.pop())
     if instruction.opname == "LOAD_METHOD":
         evaluator.push(NULL)
-    push_result(evaluator, residual, f"{owner}.{instruction.argval}", instruction.argval)
+    push_result(evaluator, residual, f"({owner}).{instruction.argval}", instruction.argval)
 
 
 @performs("STORE_ATTR")
@@ -100,7 +100,7 @@ def perform_store_attribute(
 ) -> None:
     """``object.name = value``"""
     value, owner = pop_names(evaluator, residual, 2)
-    do(residual, f"{owner}.{instruction.argval} = {value}")
+    do(residual, f"({owner}).{instruction.argval} = {value}")
 
 
 @performs("DELETE_ATTR")
@@ -108,7 +108,7 @@ def perform_delete_attribute(
     evaluator: Evaluator, residual: Residual, instruction: Instruction
 ) -> None:
     """``del object.name``"""
-    do(residual, f"del {residual.operand(evaluator.pop())}.{instruction.argval}")
+    do(residual, f"del ({residual.operand(evaluator.pop())}).{instruction.argval}")
 
 
 # Operators and subscripts ------------------------------------------------------------------------

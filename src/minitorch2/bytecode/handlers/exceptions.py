@@ -59,6 +59,7 @@ def reraise(evaluator: Evaluator, instruction: Instruction) -> None:
 def push_exc_info(evaluator: Evaluator, instruction: Instruction) -> None:
     """``exception -> previous exception``: the exception is the handled one now."""
     exception = evaluator.pop()
+    evaluator.handled_at.append(len(evaluator.stack))
     evaluator.push(evaluator.handled[-1] if evaluator.handled else HandledBefore())
     evaluator.handled.append(exception)
     evaluator.push(exception)
@@ -66,13 +67,10 @@ def push_exc_info(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("POP_EXCEPT")
 def pop_except(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``previous ->``: the previous exception is the handled one again.
-
-    A continuation may start inside an except clause: what it handles then is its caller's.
-    """
+    """``previous ->``: the previous exception is the handled one again."""
     evaluator.pop()
-    if evaluator.handled:
-        evaluator.handled.pop()
+    evaluator.handled.pop()
+    evaluator.handled_at.pop()
 
 
 @handles("CHECK_EXC_MATCH")

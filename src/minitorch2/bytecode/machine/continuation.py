@@ -15,6 +15,7 @@ Source: PyTorch 2 paper, section 3.8 (Graph breaks and continuation functions).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED
 from types import CodeType
 
@@ -34,6 +35,7 @@ def make_continuation(
     null_slots: Collection[int] = (),
     *,
     exception_slots: Collection[int] = (),
+    previous_slots: Collection[int] = (),
     number: int = 1,
 ) -> CodeType:
     """The code of a function that goes on at `disassemble(code)[index]`.
@@ -60,6 +62,8 @@ def make_continuation(
         exception_slots: which of them are an exception being handled (PUSH_EXC_INFO). The item
             below each is the exception that was handled before, which the prefix finds itself. The
             number that some handlers keep below that (`lasti`) is an ordinary item; 0 will do.
+        previous_slots: which of them are what was handled before an exception that is being handled
+            and is not on the stack (any more). The argument is that exception, `.handled<slot>`.
         number: makes the name `__resume_at_<offset>_<number>` unique.
 
     Raises:
@@ -74,9 +78,10 @@ def make_continuation(
     cells = [name for name in code.co_cellvars if name in live]
     _check_cells(cells, body)
     pushed = [slot for slot in range(stack) if slot not in {s - 1 for s in exception_slots}]
-    items = [_item_name(slot) for slot in pushed if slot not in null_slots]
+    stack_items = _Items(null_slots, exception_slots, previous_slots)
+    items = [stack_items.name(slot) for slot in pushed if slot not in null_slots]
     arguments = _super_first(code, body, items + [n for n in live if _is_plain(code, n)])
-    prefix = _prefix(code, instructions[index], body, cells, pushed, null_slots, exception_slots)
+    prefix = _prefix(code, instructions[index], body, cells, pushed, stack_items)
     others = [name for name in code.co_varnames if name not in {*arguments, *cells}]
     return assemble(
         [*prefix, *body],
@@ -112,9 +117,23 @@ def _is_plain(code: CodeType, name: str) -> bool:
     return name in code.co_varnames and name not in code.co_cellvars
 
 
-def _item_name(slot: int) -> str:
-    """The parameter of a stack item; like CPython's `.0`, no name that a program can have."""
-    return f".stack{slot}"
+@dataclass(frozen=True)
+class _Items:
+    """Which stack items are special: see `make_continuation`."""
+
+    null_slots: Collection[int]
+    exception_slots: Collection[int]
+    previous_slots: Collection[int]
+
+    def name(self, slot: int) -> str:
+        """The parameter of a stack item; like CPython's `.0`, no name that a program can have."""
+        return f".handled{slot}" if slot in self.previous_slots else f".stack{slot}"
+
+    def after(self, slot: int) -> Sequence[str]:
+        """What makes the argument that was pushed the stack item."""
+        if slot in self.previous_slots:
+            return ("PUSH_EXC_INFO", "POP_TOP")
+        return ("PUSH_EXC_INFO",) if slot in self.exception_slots else ()
 
 
 def _super_first(code: CodeType, body: Sequence[Instruction], arguments: list[str]) -> list[str]:
@@ -134,8 +153,7 @@ def _prefix(
     body: Sequence[Instruction],
     cells: Sequence[str],
     pushed: Sequence[int],
-    null_slots: Collection[int],
-    exception_slots: Collection[int],
+    items: _Items,
 ) -> Iterator[Instruction]:
     """Everything in front of the original body, on the line of the instruction that is resumed."""
 
@@ -149,12 +167,11 @@ def _prefix(
             yield make("MAKE_CELL", name)
     yield make("RESUME", 0)
     for slot in pushed:
-        if slot in null_slots:
+        if slot in items.null_slots:
             yield make("PUSH_NULL")
             continue
-        yield make("LOAD_FAST", _item_name(slot))
-        yield make("DELETE_FAST", _item_name(slot))  # neither kept alive nor seen by locals()
-        if slot in exception_slots:
-            yield make("PUSH_EXC_INFO")
+        yield make("LOAD_FAST", items.name(slot))
+        yield make("DELETE_FAST", items.name(slot))  # neither kept alive nor seen by locals()
+        yield from map(make, items.after(slot))
     if target is not body[0]:
         yield Instruction("JUMP", target=target, positions=target.positions)

@@ -64,6 +64,10 @@ class VariableTracker:
         """The value itself, when it is fully known while capturing."""
         return unsupported("not-a-constant", f"{self} is not a constant")
 
+    def is_foldable(self) -> bool:
+        """Whether `as_constant` will succeed, be it by a guard that fixes the value."""
+        return self.is_constant()
+
     def as_argument(self) -> Argument:
         """The value as an argument of a graph node: a Node, a constant, or a nest of them."""
         return unsupported("not-a-graph-argument", f"{self} cannot be an argument of a graph node")

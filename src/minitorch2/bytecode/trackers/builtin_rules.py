@@ -238,7 +238,7 @@ def _extreme(symbol: str) -> Callable[..., VariableTracker]:
         if not candidates:
             name = "min" if symbol == "<" else "max"
             return default or raise_observed(ValueError, f"{name}() arg is an empty sequence")
-        if is_none(key) and len(candidates) == 2:
+        if is_none(key) and len({c.python_type() for c in candidates}) == 1 == len(candidates) - 1:
             function = torch.sym_min if symbol == "<" else torch.sym_max
             if (number := compute(function, *candidates)) is not None:
                 return number

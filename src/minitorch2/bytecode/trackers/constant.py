@@ -19,6 +19,7 @@ import torch
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.tensor_names import words
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -38,6 +39,14 @@ OTHER_CONSTANT_TYPES = (
     torch.iinfo,
 )
 _LITERAL_TYPES = (int, float, bool, str, bytes, type(None), type(...))
+
+OPERATORS = words(
+    "__lt__ __le__ __eq__ __ne__ __gt__ __ge__ __add__ __sub__ __mul__ __truediv__ __floordiv__"
+    " __mod__ __divmod__ __pow__ __matmul__ __lshift__ __rshift__ __and__ __or__ __xor__ __radd__"
+    " __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rmod__ __rdivmod__ __rpow__ __rmatmul__"
+    " __rlshift__ __rrshift__ __rand__ __ror__ __rxor__"
+)
+"""Special methods that answer NotImplemented to operands that they do not know."""
 
 _LITERALS: dict[type, Callable[[Any], VariableTracker]] = {}
 
@@ -151,7 +160,7 @@ class ConstantVariable(VariableTracker):
             return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
         if name in ("__enter__", "__exit__"):
             unsupported("torch-context", f"{self.value!r} as a context sets the default device")
-        if name.startswith("__") and not all(arg.is_constant() for arg in args):
+        if name in OPERATORS and not all(arg.is_foldable() for arg in args):
             if name == "__mod__" and isinstance(self.value, str | bytes):
                 unsupported("format", "the text of a value is not known while capturing")
             return ConstantVariable(NotImplemented)

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from types import BuiltinMethodType, MethodType
 from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -40,6 +40,9 @@ class GetAttrVariable(VariableTracker):
         if name == "__name__":
             return evaluator.capture.wrap(self.name, None)
         return super().get_attribute(evaluator, name)
+
+    def hash_key(self) -> Hashable:
+        return unsupported("hash", f"the built-in method {self.name} as a key")
 
     def call(
         self,

@@ -542,6 +542,7 @@ class MappingProxyVariable(ModeledVariable):
     ) -> VariableTracker:
         if not hasattr(MappingProxyType, name):
             return super().call_unmodeled(evaluator, name, args, kwargs)
+        args = [a.owner if isinstance(a, MappingProxyVariable) else a for a in args]
         return self.owner.call_method(evaluator, name, args, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:

@@ -7,6 +7,7 @@ computed by residual code.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -23,4 +24,7 @@ class OpaqueVariable(VariableTracker):
         return self.cls
 
     def get_attribute(self, evaluator: object, name: str) -> VariableTracker:
+        return unsupported("varying-value", f"{self.source} changes from call to call")
+
+    def hash_key(self) -> Hashable:
         return unsupported("varying-value", f"{self.source} changes from call to call")

@@ -467,8 +467,11 @@ class SliceVariable(ModeledVariable):
     def is_constant(self) -> bool:
         return all(part.is_constant() for part in self.parts)
 
+    def is_foldable(self) -> bool:
+        return all(part.is_foldable() for part in self.parts)
+
     def as_constant(self) -> Any:
-        if not self.is_constant():
+        if not self.is_foldable():
             unsupported("scalar-read", f"a slice of {self.parts} needs the value of a tensor")
         return slice(*(part.as_constant() for part in self.parts))
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
-from minitorch2.bytecode.observed import raise_as_observed
+from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.constant import NOT_IMPLEMENTED, literal
+from minitorch2.bytecode.trackers.constant import NOT_IMPLEMENTED, OPERATORS, fold, literal
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.graph.symbols import expr_of, print_condition, print_expr
 from minitorch2.graph.symbols.conditions import AllOf, Comparison
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.node import Argument
 
+_NUMBERS: Final = (int, float, torch.SymInt, torch.SymFloat)
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 PYTHON_TYPES: Final[dict[type, type]] = {
     torch.SymInt: int,
@@ -34,10 +35,12 @@ PYTHON_TYPES: Final[dict[type, type]] = {
     torch.SymBool: bool,
 }
 
-_SPECIALIZING: Final = frozenset(
-    {"__index__", "__hash__", "__str__", "__repr__", "__format__", "bit_length", "is_integer"}
+_FIXING: Final = frozenset(
+    {operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.invert}
+    | {operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.inv}
+    | {round}
 )
-"""Methods whose answer Python needs at once: the number is fixed by a guard."""
+"""Functions without a form in symbols: they fix their operands by guards."""
 
 _METHODS: Final[dict[str, Any]] = {
     "__abs__": abs,
@@ -51,17 +54,32 @@ _METHODS: Final[dict[str, Any]] = {
 
 
 def compute(function: Callable[..., Any], *operands: VariableTracker) -> VariableTracker | None:
-    """Apply a function to numbers of which one is symbolic; None if that is not what they are."""
+    """Apply a function to operands of which one is symbolic; None if that is not what they are.
+
+    Where the function has no symbolic form, guards fix the numbers.
+    """
     if not any(isinstance(operand, SymbolicNumberVariable) for operand in operands):
         return None
-    values = [_operand(operand) for operand in operands]
-    if any(value is NotImplemented for value in values):
+    if not all(operand.is_foldable() for operand in operands):
         return None
+    values = [_operand(operand) for operand in operands]
     try:
+        if not _is_algebra(function, values):
+            return fold(function, operands)
         result = function(*values)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise_as_observed(error)
     return from_number(result)
+
+
+def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
+    """Whether the function of these values is an expression or a condition."""
+    if all(isinstance(value, bool | torch.SymBool) for value in values):
+        return function in (operator.and_, operator.or_, operator.not_)
+    if function in _FIXING or any(not isinstance(value, _NUMBERS) for value in values):
+        return False
+    is_power = function in (operator.pow, operator.ipow)
+    return not is_power or isinstance(values[1], int | torch.SymInt) or bool(values[0] > 0)
 
 
 def from_number(value: object) -> VariableTracker:
@@ -92,7 +110,12 @@ class SymbolicNumberVariable(VariableTracker):
     def python_type(self) -> type:
         return PYTHON_TYPES[type(self.number)]
 
+    def is_foldable(self) -> bool:
+        return True
+
     def as_argument(self) -> Argument:
+        if isinstance(self.number, torch.SymBool):
+            return bool(self.number)  # an option of an operator
         return expr_of(self.number)
 
     def as_constant(self) -> Any:
@@ -106,7 +129,13 @@ class SymbolicNumberVariable(VariableTracker):
         return bool(self.number.node.bool_())
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        return GetAttrVariable(self, name)
+        cls = self.python_type()
+        attribute = getattr(cls, name, None)
+        if attribute is None:
+            raise_observed(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        if callable(attribute):
+            return GetAttrVariable(self, name)
+        return literal(getattr(self.as_constant(), name))
 
     def call_method(
         self,
@@ -115,13 +144,12 @@ class SymbolicNumberVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if name in _SPECIALIZING and all(arg.is_constant() for arg in args):
-            real = [arg.as_constant() for arg in args]
-            return literal(getattr(self.as_constant(), name)(*real))
         function = _METHODS.get(name)
-        if function is None or args:
+        if function is not None and not args:
+            return from_number(function(self.number))
+        if name in OPERATORS and not all(arg.is_foldable() for arg in args):
             return NOT_IMPLEMENTED
-        return from_number(function(self.number))
+        return fold(getattr(self.as_constant(), name), args, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
@@ -143,6 +171,4 @@ class SymbolicNumberVariable(VariableTracker):
 def _operand(value: VariableTracker) -> Any:
     if isinstance(value, SymbolicNumberVariable):
         return value.number
-    if value.is_constant() and isinstance(value.as_constant(), int | float):
-        return value.as_constant()
-    return NotImplemented
+    return value.as_constant()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,9 @@ class WeakReferenceVariable(VariableTracker):
 
     def truth(self, evaluator: Evaluator) -> bool:
         return True
+
+    def hash_key(self) -> Hashable:
+        return unsupported("hash", "the hash of a weak reference is that of its object")
 
     def call(
         self,

@@ -1,0 +1,187 @@
+"""What random programs have found: one test a bug. `tests/property/test_capture_programs.py`."""
+
+import copy
+import sys
+import types
+import weakref
+
+import pytest
+import torch
+
+import minitorch2
+from minitorch2 import config
+from minitorch2.testing import assert_same_observation, observe
+
+X = torch.tensor([1.0, -2.0, 3.0])
+
+
+def agrees(function, *calls):
+    """Compare one compiled function with CPython over several calls, arguments included."""
+    minitorch2.reset()
+    compiled = minitorch2.compile(function, backend="eager")
+    with config.patch(suppress_errors=False):
+        for arguments in calls:
+            wanted_args, given_args = copy.deepcopy(arguments), copy.deepcopy(arguments)
+            wanted = observe(function, wanted_args, wanted_args)
+            assert_same_observation(observe(compiled, given_args, given_args), wanted)
+
+
+# Values as keys ---------------------------------------------------------------------------------
+
+
+def test_a_number_that_varies_is_no_element_of_a_set_until_it_is_known():
+    def f(x, n):
+        def inner():
+            return n
+
+        if {1, n} <= {1, 2, 3}:
+            return x + inner()
+        return x - n
+
+    with config.patch(dynamic=False):
+        agrees(f, *[(X, n) for n in (0, 1, 2, 3, 0, 2)])
+
+
+@pytest.mark.parametrize("key", ["upper", "builtin", "weakref"])
+def test_keys_that_are_equal_without_being_one_tracker(key):
+    class Thing:
+        pass
+
+    def f(x):
+        thing = Thing
+        if key == "upper":
+            a, b = "a".upper, "a".upper
+        elif key == "builtin":
+            a, b = x.sin, x.sin
+        else:
+            a, b = weakref.ref(thing), weakref.ref(thing)
+        return x + len({a, b}), {a: 1}.get(b)
+
+    agrees(f, (X,), (X,))
+
+
+def test_views_of_one_dict_are_equal():
+    def f(x):
+        table = {}
+        a, b = types.MappingProxyType(table), types.MappingProxyType(table)
+        return x + 1, a == b, a != b, a == {}, [a] == [b]
+
+    agrees(f, (X,))
+
+
+# Symbolic numbers -------------------------------------------------------------------------------
+
+OPERATIONS = """
+n & 3; n | 4; n ^ 1; ~n; n << 2; 1 << n; n >> 1; (-n) ** 0.5; n ** -0.5; divmod(n, 3); 17 % n
+round(n / 3, 1); round(n, -1); round(n / 2); max(n / 2, m); min(n, 2.5); complex(n, m); hash(n)
+'abcdefghijkl'[n]; 'abcdefghijkl'[:n]; b'abcdefghij'[n]; 'x' * n; n * b'a'; [0] * n; range(20)[n]
+n.bit_count(); n.conjugate(); n.real; n.to_bytes(2, 'big'); n.as_integer_ratio(); (n / 2).hex()
+n.__add__(1); n.__add__(m); n.__radd__(1); n.__lt__(m); n.__bool__(); n.__and__(3); n.__round__()
+(3).__add__(n); 'x'.__mul__(n); (3).__and__(n); (2.5).__mul__(n); int.__add__(n, m); n.imag
+n.startswith('a'); n.foo; n(); n[0]; len(n); n + 'a'; 'a' + n; n + None; n @ 2; n / 0; n < 'a'
+(n > 4) is True; (n > 4) + 1; (n > 4) + (m > 2); (n > 4) & (m > 2); -(n > 4); {n > 4: 1}
+'ab' * (n > 4); (n > 4) == 1; (n > 4).bit_length(); [1, 2][n > 4]; str(n > 4); divmod(n > 4, 2)
+{n: 1}; {n, m}; {4, 5} <= {n, 5}; {4: 'a', 5: 'b', 6: 'c', 7: 'd'}[n]; n in {4: 1}; n is n; n is 4
+f'{n:>5}'; f'{n / 2:.2f}'; '%d' % n; '%s %d' % (n, m); '{} {k}'.format(n, k=m); 'a'.ljust(n)
+torch.nn.functional.relu(x.clone(), inplace=n > 5); x.sum(0, keepdim=n > 5); x[n % 3]
+"""
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.parametrize("operation", [o.strip() for o in OPERATIONS.replace("\n", ";").split(";")])
+def test_symbolic_numbers_do_what_numbers_do(operation):
+    namespace = {"torch": torch}
+    exec(f"def f(x, n, m):\n    return {operation or 'n'}, x + 1", namespace)
+    agrees(namespace["f"], *[(X, n, m) for n, m in ((4, 3), (5, 2), (7, 3))])
+
+
+def test_a_condition_on_a_number_is_an_option_of_an_operator():
+    def f(x, n):
+        torch.nn.functional.relu(x, inplace=n > 5)
+        return x
+
+    agrees(f, *[(X, n) for n in (1, 2, 3, 7, 3)])
+
+
+def test_an_even_number_enters_the_graph():
+    def f(x, n):
+        return x if n % 2 else x + n
+
+    agrees(f, *[(X, n) for n in (1, 2, 4, 6, 3, 4)])
+
+
+def test_an_attribute_of_a_literal_is_looked_up_by_residual_code():
+    def f(x, n):
+        y = x + 1
+        print("before", end="")
+        return (4).startswith("a"), y
+
+    agrees(f, (X, 1))
+
+
+# Exceptions being handled -----------------------------------------------------------------------
+
+
+def test_behind_an_except_clause_its_exception_is_handled_no_more():
+    def f(x):
+        for _ in range(3):
+            try:
+                try:
+                    _ = 1 // 0
+                finally:
+                    print(x.sum().item())
+            except ZeroDivisionError as error:
+                print(repr(error.__context__))
+        return x + 1, sys.exc_info()
+
+    agrees(f, (X,), (X,))
+
+
+def test_exceptions_handled_in_one_another_survive_breaks():
+    def f(x, n):
+        try:
+            for v in (1, -2, n):
+                try:
+                    raise KeyError(v)
+                except KeyError as first:
+                    if x.sum() > 0:
+                        x = x + 1
+                    try:
+                        [][n]
+                    except IndexError as second:
+                        print(x.sum().item(), repr(second.__context__), sys.exc_info()[1])
+                        try:
+                            if v > 0:
+                                if x.sum() > 9:
+                                    raise
+                                raise ValueError(v) from first
+                        except (ValueError, IndexError) as third:
+                            print(repr(third), repr(third.__context__), repr(third.__cause__))
+                            print(sys.exc_info()[1])
+                    print("after", sys.exc_info()[1])
+                    if n == 2 and v == 2:
+                        raise RuntimeError from None
+                    raise
+        except (KeyError, RuntimeError) as error:
+            print(repr(error), repr(error.__context__))
+        print(sys.exc_info())
+        return x
+
+    agrees(f, *[(X, n) for n in (0, 1, 2, 2)])
+
+
+def test_a_condition_is_decided_while_its_exception_is_handled():
+    class Truth:
+        def __bool__(self):
+            print("asked while", repr(sys.exc_info()[1]))
+            return True
+
+    def f(x):
+        try:
+            raise KeyError(1)
+        except KeyError:
+            if x.sum() > 0 and Truth():
+                x = x + 1
+        return x
+
+    agrees(f, (X,), (-X,))
