@@ -6,17 +6,27 @@ Both IRs have the same six opcodes, so that a conversion is a copy of the nodes.
 from __future__ import annotations
 
 import inspect
+import operator
 import typing
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Final, TypeVar
 
+import sympy
 import torch
 import torch.fx
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node, map_nodes
+from minitorch2.graph.printer import symbol_sizes
+from minitorch2.graph.symbols import bindings, expr_of, free_symbols
+from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing
+from minitorch2.graph.symbols.expression import SYMBOLIC
+from minitorch2.graph.symbols.floats import PYTHON_OPERATIONS, FloatOperation
+from minitorch2.graph.symbols.shape_env import map_expressions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _MARK: Final = "_minitorch2_fx_backend"
@@ -62,8 +72,10 @@ def adapt_fx_backend(backend: Callable[..., Any]) -> Callable[..., Any]:
     """A backend for our graphs that converts them and calls one for ``torch.fx`` graphs."""
 
     def adapted(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        compiled: Callable[..., Any] = backend(to_torch_fx(gm), example_inputs)
-        return compiled
+        sizes = size_arguments(gm)
+        numbers = [number.node.hint for number in sizes.values()]
+        compiled: Callable[..., Any] = backend(to_torch_fx(gm), [*numbers, *example_inputs])
+        return with_sizes(compiled, gm) if sizes else compiled
 
     adapted.__name__ = getattr(backend, "__name__", "backend")
     return adapted
@@ -72,22 +84,100 @@ def adapt_fx_backend(backend: Callable[..., Any]) -> Callable[..., Any]:
 def to_torch_fx(module: GraphModule) -> torch.fx.GraphModule:
     """The same graph as a ``torch.fx.GraphModule``; ``meta["val"]`` becomes
     ``meta["example_value"]`` too.
+
+    Sizes that its arguments use are placeholders in front of the others, and expressions of them
+    are nodes, as in ``torch.compile``.
     """
     graph = torch.fx.Graph()
     copies: dict[Node, torch.fx.Node] = {}
+    arithmetic = _SizeNodes(graph)
+    for symbol, number in size_arguments(module).items():
+        arithmetic.add_placeholder(symbol, number)
     for node in module.graph.nodes:
-        args = map_nodes(node.args, copies.__getitem__)
-        kwargs = map_nodes(dict(node.kwargs), copies.__getitem__)
+        args = map_expressions(map_nodes(node.args, copies.__getitem__), arithmetic.node)
+        kwargs = map_expressions(map_nodes(dict(node.kwargs), copies.__getitem__), arithmetic.node)
         copy = graph.create_node(node.op, node.target, args, kwargs, name=node.name)
         copy.meta = dict(node.meta)
         if "val" in node.meta:
             copy.meta["example_value"] = node.meta["val"]
         copies[node] = copy
+        if node.op == "placeholder" and isinstance(node.meta.get("val"), SYMBOLIC):
+            arithmetic.nodes[expr_of(node.meta["val"])] = copy
     root = torch.nn.Module()
     for name, value in module.attributes.items():
         if "." not in name:
             _attach(root, name, value)
     return torch.fx.GraphModule(root, graph)
+
+
+def size_arguments(module: GraphModule) -> dict[sympy.Symbol, Any]:
+    """The size symbols that arguments of the graph use and that are no inputs yet."""
+    wanted: set[sympy.Symbol] = set()
+    for node in module.graph.nodes:
+        wanted |= free_symbols((node.args, dict(node.kwargs)))
+    values = [node.meta.get("val") for node in module.graph.placeholders]
+    given = {expr_of(value) for value in values if isinstance(value, SYMBOLIC)}
+    sizes = [size for v in values if isinstance(v, torch.Tensor) for size in v.shape]
+    env = env_of(sizes)
+    missing = sorted(wanted - given, key=str)
+    return {} if env is None else {symbol: env.number_of(symbol) for symbol in missing}
+
+
+def with_sizes(compiled: Callable[..., Any], module: GraphModule) -> Callable[..., Any]:
+    """A function of the graph's own inputs, which reads the sizes off them."""
+    wanted = size_arguments(module)
+    placeholders = module.graph.placeholders
+    sizes = [pair for node in placeholders for pair in symbol_sizes(node)]
+    texts = dict(bindings(sizes, wanted))
+    names = "".join(f"{node.name}, " for node in placeholders)
+    numbers = "".join(f"{texts[symbol]}, " for symbol in wanted)
+    namespace: dict[str, Any] = {"_compiled": compiled}
+    exec(f"def call({names}):\n    return _compiled({numbers}{names})", namespace)
+    return namespace["call"]  # type: ignore[no-any-return]
+
+
+class _SizeNodes:
+    """Size expressions as nodes of a ``torch.fx`` graph; equal ones are one node."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.graph = graph
+        self.nodes: dict[sympy.Expr, torch.fx.Node] = {}
+
+    def add_placeholder(self, symbol: sympy.Symbol, number: Any) -> None:
+        """An input for a size."""
+        node = self.nodes[symbol] = self.graph.placeholder(str(symbol))
+        node.meta.update(val=number, example_value=number)
+
+    def node(self, expr: Any) -> Any:
+        """The node (or plain number) that has the value of an expression."""
+        if expr.is_Integer or isinstance(expr, sympy.Float):
+            return int(expr) if expr.is_Integer else float(expr)
+        if expr not in self.nodes:
+            self.nodes[expr] = self._make(expr)
+        return self.nodes[expr]
+
+    def _make(self, expr: sympy.Expr) -> torch.fx.Node:
+        parts = [self.node(part) for part in expr.args]
+        if isinstance(expr, FloorDiv):
+            return self.graph.call_function(operator.floordiv, tuple(parts))
+        if isinstance(expr, ModularIndexing):
+            quotient = self.graph.call_function(operator.floordiv, (parts[0], parts[1]))
+            return self.graph.call_function(operator.mod, (quotient, parts[2]))
+        if isinstance(expr, FloatOperation):
+            return self.graph.call_function(PYTHON_OPERATIONS[type(expr)], tuple(parts))
+        function = next((f for kind, f in _FOLDS.items() if isinstance(expr, kind)), None)
+        if function is None:
+            raise UnsupportedError(f"no torch.fx form of the size {expr}")
+        return reduce(lambda a, b: self.graph.call_function(function, (a, b)), parts)
+
+
+_FOLDS: Final[dict[type, Callable[..., Any]]] = {
+    sympy.Add: operator.add,
+    sympy.Mul: operator.mul,
+    sympy.Pow: operator.pow,
+    sympy.Max: max,
+    sympy.Min: min,
+}
 
 
 def _attach(root: torch.nn.Module, name: str, value: object) -> None:

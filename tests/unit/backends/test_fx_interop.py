@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.fx
 
+import minitorch2
 from minitorch2.backends import from_torch_fx, fx_backend, lookup_backend, to_torch_fx, torch_entry
 from minitorch2.backends.fx_interop import wants_torch_fx
 from minitorch2.graph import GraphModule
@@ -96,3 +97,24 @@ def test_the_entry_point_is_declared() -> None:
 
     names = {point.name: point.value for point in entry_points(group="torch_dynamo_backends")}
     assert names.get("minitorch2") == "minitorch2.backends.torch_entry:minitorch2_backend"
+
+
+def test_sizes_are_placeholders_in_front():
+    """As torch.compile hands them to a backend."""
+    seen = []
+
+    def backend(module: torch.fx.GraphModule, inputs):
+        seen.append((module, inputs))
+        return module.forward
+
+    def f(x, y):
+        return x.view(x.shape[0] * x.shape[1] // 2, 2) + y, y * x.shape[1]
+
+    fast = minitorch2.compile(f, backend=backend, dynamic=True)
+    for rows in (4, 6, 10):
+        x, y = torch.randn(rows, 8), torch.randn(2)
+        torch.testing.assert_close(fast(x, y), f(x, y))
+    ((module, inputs),) = seen
+    names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    assert names == ["s0", "s1", "x", "y"] and inputs[:2] == [4, 8]
+    assert isinstance(next(iter(module.graph.nodes)).meta["val"], torch.SymInt)

@@ -17,7 +17,10 @@ def simplify_sizes(module: GraphModule, env: ShapeEnv) -> bool:
     """Replace what is known to be equal; return whether anything changed."""
     if not env.knowledge.version:
         return False
-    return any([_simplify(node, env) for node in module.graph.nodes])
+    changed = False
+    for node in module.graph.nodes:
+        changed |= _simplify(node, env)
+    return changed
 
 
 def _simplify(node: Node, env: ShapeEnv) -> bool:
