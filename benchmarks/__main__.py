@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import compile_time, kernels, models, overhead, table1, table2
+from benchmarks import compile_time, dynamic, kernels, models, overhead, table1, table2
 from benchmarks.compilers import EAGER, OURS, PEER, compilers
 from benchmarks.measure import Result, measure_all
 
@@ -57,7 +57,7 @@ def duration(seconds: float) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run one suite; the status is 1 if any result was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=[*SUITES, "compile_time", "table1", "table2"])
+    parser.add_argument("suite", choices=[*SUITES, "compile_time", "dynamic", "table1", "table2"])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
@@ -68,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "table1":
         given = options.peer, options.only, options.backend
         return table1.run(*given, RESULTS, options.resume, console)
+    if options.suite == "dynamic":
+        return dynamic.run(options.peer, RESULTS, console)
     if options.suite == "table2":
         return table2.run(options.peer, options.only, RESULTS, console)
     results = list(results_of(options.suite, options.peer, options.only))
