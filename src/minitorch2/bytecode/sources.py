@@ -200,6 +200,8 @@ class ContentsSource(StepSource):
     def step(self, base: str) -> str:
         if self.kind == "dict":
             return f"dict(dict.items({base}))"
+        if self.kind == "OrderedDict":
+            return f"dict(__import__('collections').OrderedDict.items({base}))"
         return f"{self.kind}({self.kind}.__iter__({base}))"
 
 

@@ -305,19 +305,15 @@ def _named_tuple(capture: Capture, value: Any, source: Source) -> VariableTracke
 def _entries(
     capture: Capture, value: dict[Any, Any], source: Source
 ) -> list[tuple[VariableTracker, VariableTracker]]:
-    """Keys are wrapped at once; values stay lazy.
-
-    Where subscripting would run code of the user's, values are found by their position.
-    """
+    """Keys are wrapped at once; values stay lazy."""
     entries: list[tuple[VariableTracker, VariableTracker]] = []
-    is_subscripted = type(type(value).__getitem__) is type(dict.__getitem__)
     for index, (key, element) in enumerate(value.items()):
         if is_constant_value(key) or _is_constant_tuple(key):
             key_tracker = literal(key)
         else:
             key_tracker = capture.wrap(key, DictKeySource(source, index))
         place: Source = DictValueSource(source, index)
-        if is_subscripted and _has_literal(key):
+        if _has_literal(key):
             place = ItemSource(source, key)
         entries.append((key_tracker, LazyVariable(capture, element, place)))
     return entries
@@ -601,8 +597,11 @@ def _contents(value: Any, base: Any, source: Source) -> tuple[Any, Source]:
     names = ("__getitem__", "__iter__", "__len__", "items", "values", "keys")
     if not any(isinstance(class_lookup(type(value), n)[1], types.FunctionType) for n in names):
         return value, source
-    contents = base(base.items(value) if issubclass(base, dict) else base.__iter__(value))
-    if base not in (dict, list, tuple):
+    if issubclass(base, dict):
+        kind = OrderedDict if issubclass(base, OrderedDict) else dict
+        return dict(kind.items(value)), ContentsSource(source, kind.__name__)
+    contents = base(base.__iter__(value))
+    if base not in (list, tuple):
         return contents, source
     return contents, ContentsSource(source, base.__name__)
 

@@ -25,3 +25,11 @@ def test_guards_do_not_subscript_such_a_dict():
         assert torch.equal(compiled(x), torch.tensor([1.0, 2.0]))
         assert torch.equal(compiled(x), torch.tensor([1.0, 2.0]))
     assert log.counts["graphs"] == 1
+
+
+def test_the_order_of_such_a_dict_is_its_own():
+    table = Instances(a=list, b=dict)
+    compiled = minitorch2.compile(lambda x: (x + 1, [*table]), backend="eager")
+    assert compiled(torch.ones(1))[1] == ["a", "b"]
+    table.move_to_end("a")
+    assert compiled(torch.ones(1))[1] == ["b", "a"]
