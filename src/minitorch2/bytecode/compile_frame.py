@@ -273,7 +273,7 @@ class Attempt:
         if wanted:
             sizes = [pair for node in graph.placeholders for pair in symbol_sizes(node)]
             carried = {symbol for symbol, _ in bindings(sizes)}
-            self.capture.size_inputs(wanted - carried)
+            self.capture.size_inputs(self.capture.sizes.of_inputs(wanted - carried))
 
     def call_graph(self, name: str, module: GraphModule, outputs: list[Node]) -> None:
         """Compile the graph with the backend and call the result first of all."""

@@ -11,7 +11,7 @@ numbers. An ``int`` argument is a symbol from its second value on. PyTorch 2 pap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -214,6 +214,10 @@ class Sizes:
         if isinstance(condition, AllOf) or condition.relation == "==":  # type: ignore[union-attr]
             return False
         return map_condition(condition, self.env.simplify) is True
+
+    def of_inputs(self, symbols: Iterable[sympy.Symbol]) -> set[sympy.Symbol]:
+        """The symbols of inputs that determine these ones, some of which divisibility made."""
+        return free_symbols([self._in_inputs(symbol) for symbol in symbols])
 
     def _in_inputs(self, expr: Any) -> Any:
         """An expression over symbols of inputs: without those that divisibility made."""

@@ -209,17 +209,18 @@ class WrapperPrinter:
             self.body.add(f"{INDENT * 2}return call(args)")
 
     def _unpack(self) -> None:
-        names = []
+        names, sizes = [], []
         for number, value in enumerate(self.lowered.inputs):
             if isinstance(value, Buffer):
                 names.append(value.name)
             else:
                 is_symbol = isinstance(value, sympy.Symbol)
                 names.append(str(value) if is_symbol else f"number{number}")
+                sizes.append((value, names[-1]))
         if names:
             self.body.add(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
         self.body.add("args.clear()")
-        sizes = [
+        sizes += [
             (size, f"{buffer.name}.size({dim})")
             for buffer in self.inputs.values()
             for dim, size in enumerate(buffer.size)

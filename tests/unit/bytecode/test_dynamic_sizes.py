@@ -356,3 +356,17 @@ def test_static_compilation_asks_no_shape_environment() -> None:
     assert minitorch2.shapes(compiled.fast).entries[0].sizes == ()
     with config.patch(dynamic=False):
         assert Compiled(double)(torch.ones(4)) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_a_number_of_known_parity_reaches_the_graph(backend: str) -> None:
+    """The graph used ``s0_2``, half of the number, which nothing computed."""
+
+    def program(x: torch.Tensor, n: int) -> torch.Tensor:
+        y = x + (n - 1)
+        return y * 2 if n % 2 == 0 else y
+
+    fast = minitorch2.compile(program, backend=backend)
+    for n in (3, 4, 6, 5, 8, 9):
+        x = torch.randn(5)
+        assert_same(fast(x, n), program(x, n))
