@@ -26,6 +26,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.logs import get_logger
 
@@ -158,7 +159,11 @@ def tensor_layout() -> TensorLayout | None:
 def _outside_modes(find: Callable[[], _Found]) -> _Found:
     found: list[_Found] = []
     thread = threading.Thread(target=lambda: found.append(find()))
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends, and starts no more threads
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            return find()
     thread.join()
     return found[0]
 
