@@ -254,7 +254,6 @@ LOSSES = [
     module(nn.CosineEmbeddingLoss, ROWS, ROWS, signs(4)),
     module(nn.CrossEntropyLoss, ROWS, classes(5, 4)),
     variant("smoothed", nn.CrossEntropyLoss, ROWS, classes(5, 4), label_smoothing=0.1),
-    module(nn.LinearCrossEntropyLoss, ROWS, classes(3, 4), in_features=5, num_classes=3),
     module(nn.GaussianNLLLoss, ROWS, ROWS, chances(*ROWS)),
     module(nn.HingeEmbeddingLoss, ROWS, signs(*ROWS)),
     module(nn.KLDivLoss, halves(ROWS), chances(*ROWS), reduction="batchmean"),
@@ -273,6 +272,9 @@ LOSSES = [
     module(nn.AdaptiveLogSoftmaxWithLoss, ROWS, classes(9, 4), in_features=5, n_classes=9,
            cutoffs=[3, 6]),
 ]  # fmt: skip
+if hasattr(nn, "LinearCrossEntropyLoss"):  # newer than the oldest PyTorch that is supported
+    fused = module(nn.LinearCrossEntropyLoss, ROWS, classes(3, 4), in_features=5, num_classes=3)
+    LOSSES.append(fused)
 
 MODULES = [
     *ACTIVATIONS, *CONVOLUTIONS, *POOLS, *PADS, *NORMS, *DROPOUTS, *SHAPES, *LINEARS, *RECURRENT,

@@ -117,7 +117,7 @@ def constant_of_a_tensor(x):
 
 @breaks("recursion", X)
 def deep_recursion(x):
-    return depth(x, 300)
+    return depth(x, 210)
 
 
 @breaks("import", X)
