@@ -16,7 +16,7 @@ from minitorch2.bytecode.polyfills.iterators import call_until
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.builtin import models
 from minitorch2.bytecode.trackers.classes import ClassVariable
-from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     class_lookup,
@@ -220,7 +220,11 @@ def sum_of(
 ) -> VariableTracker:
     """``sum(values, start)``"""
     total = ConstantVariable(0) if start is None else start
-    for element in operations.iterate(evaluator, values):
+    elements = operations.iterate(evaluator, values)
+    if all(operations.is_scalar(value) for value in (total, *elements)):
+        numbers = [element.as_constant() for element in elements]
+        return fold(lambda first: sum(numbers, first), [total])  # floats are not just added
+    for element in elements:
         total = operations.binary(evaluator, "+", total, element)
     return total
 
