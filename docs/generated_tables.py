@@ -1,8 +1,9 @@
 """Directives whose text comes from the code: the options, and the public interface.
 
-`{options}` is the table of `minitorch2.config`; `{members} module name ...` shows signatures and
-docstrings; `{grammar} module` shows the indented blocks of a module's docstring, where each IR of
-this project has its grammar. Docstrings are Markdown already, but for their `Args:` sections.
+`{options}` is the table of `minitorch2.config`, `{guards}` that of the kinds of guards;
+`{members} module name ...` shows signatures and docstrings; `{grammar} module` shows the indented
+blocks of a module's docstring, where each IR of this project has its grammar. Docstrings are
+Markdown already, but for their `Args:` sections.
 """
 
 import importlib
@@ -16,6 +17,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from minitorch2 import config
+from minitorch2.bytecode import dispatch as dispatch  # loads the guards that trackers define
+from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.observe.recompiles import REMEDIES
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
@@ -43,6 +47,33 @@ class OptionsTable(MarkdownDirective):
                 f"| `{option.name}` | {kind} | `{option.default!r}` | "
                 f"`{option.environment}` | {option.meaning} |"
             )
+
+
+class GuardsTable(MarkdownDirective):
+    """All kinds of guards, what each says, and what helps where it fails."""
+
+    def markdown(self) -> Iterator[str]:
+        yield "| kind | class | holds for | when it fails |"
+        yield "|---|---|---|---|"
+        for guard in sorted(guard_classes(Guard), key=lambda guard: (guard.KIND, guard.__name__)):
+            kind = shown_kind(guard)
+            meaning = (inspect.getdoc(guard) or "").splitlines()[0].partition(" (slides")[0]
+            remedy = REMEDIES.get(kind, REMEDIES["ID_MATCH"])
+            yield f"| {kind} | `{guard.__name__}` | {meaning} | {remedy} |"
+
+
+def guard_classes(cls: type[Guard]) -> Iterator[type[Guard]]:
+    """The classes of guards that are made: those without a class under them."""
+    children = cls.__subclasses__()
+    if not children:
+        yield cls
+    for child in children:
+        yield from guard_classes(child)
+
+
+def shown_kind(guard: type[Guard]) -> str:
+    """The name of a class's kind; that of an `IdMatch` depends on the object."""
+    return "ID_MATCH, FUNCTION_MATCH" if guard.KIND == Guard.KIND else guard.KIND
 
 
 class Members(MarkdownDirective):
@@ -104,6 +135,7 @@ def docstring_lines(text: str) -> Iterator[str]:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("options", OptionsTable)
+    app.add_directive("guards", GuardsTable)
     app.add_directive("members", Members)
     app.add_directive("grammar", Grammar)
     return {"parallel_read_safe": True}

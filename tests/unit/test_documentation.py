@@ -79,6 +79,17 @@ def test_options_table_has_every_option():
     assert any("`recompile_limit` | int | `8` | `MINITORCH2_RECOMPILE_LIMIT`" in r for r in rows)
 
 
+def test_guards_table_has_every_kind_with_what_helps():
+    pytest.importorskip("sphinx")
+    from docs.generated_tables import GuardsTable
+    from minitorch2.bytecode.observe.recompiles import REMEDIES
+
+    rows = list(GuardsTable.markdown(None))
+    kinds = {kind for row in rows[2:] for kind in row.split(" | ")[0].strip("| ").split(", ")}
+    assert kinds == set(REMEDIES)
+    assert any(row.startswith("| TENSOR_MATCH | `TensorMatch` | A tensor like") for row in rows)
+
+
 def test_docstring_sections_become_lists():
     pytest.importorskip("sphinx")
     from docs.generated_tables import docstring_lines
