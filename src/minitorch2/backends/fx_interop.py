@@ -168,7 +168,8 @@ class _SizeNodes:
         function = next((f for kind, f in _FOLDS.items() if isinstance(expr, kind)), None)
         if function is None:
             raise UnsupportedError(f"no torch.fx form of the size {expr}")
-        return reduce(lambda a, b: self.graph.call_function(function, (a, b)), parts)
+        node: torch.fx.Node = reduce(lambda a, b: self.graph.call_function(function, (a, b)), parts)
+        return node
 
 
 _FOLDS: Final[dict[type, Callable[..., Any]]] = {
