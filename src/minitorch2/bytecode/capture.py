@@ -17,6 +17,7 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 
+from minitorch2.bytecode.building import build, from_graph
 from minitorch2.bytecode.fake_call import (
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,
@@ -35,7 +36,6 @@ from minitorch2.bytecode.references import References
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
 from minitorch2.bytecode.sources import AttributeSource, LocalSource, ReferenceSource, Source
-from minitorch2.bytecode.trackers import build
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.cell import CellVariable
 from minitorch2.bytecode.trackers.constant import ConstantVariable
@@ -191,7 +191,7 @@ class Capture:
             if not source.is_fixed:
                 known.guards |= {self.add_guard(SameObject(source, known.source))}
             return known
-        tracker = build.build(self, value, source)
+        tracker = build(self, value, source)
         if not isinstance(tracker, ConstantVariable) and tracker.source == source:
             # Not what stands for another object: a polyfill, a method of its owner.
             self._by_identity[id(value)] = tracker
@@ -383,7 +383,7 @@ class Capture:
             if isinstance(value, torch.Tensor) and getattr(tracker, "fake", None) is value:
                 return tracker
             guards |= tracker.guards
-        result = build.from_graph(self, node, value)
+        result = from_graph(self, node, value)
         result.guards |= guards
         return result
 

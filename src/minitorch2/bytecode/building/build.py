@@ -1,0 +1,171 @@
+"""From real values to trackers: which tracker models a value, and which guards that needs.
+
+`build` wraps a value of the outside world; `from_graph` wraps what an operation of the graph gives.
+PyTorch 2 paper, section 3.4: arguments are wrapped when the frame starts, everything else when it
+is first accessed.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Final
+
+import numpy
+import torch
+
+from minitorch2 import controls
+from minitorch2.bytecode.building.callables import (
+    wrap_builtin,
+    wrap_cached_function,
+    wrap_class,
+    wrap_descriptor,
+    wrap_function,
+    wrap_getter,
+    wrap_method,
+    wrap_partial,
+    wrap_python_module,
+    wrap_torch_function,
+)
+from minitorch2.bytecode.building.containers import (
+    sequence_builder,
+    wrap_default_dict,
+    wrap_deque,
+    wrap_dict,
+    wrap_mapping_proxy,
+    wrap_named_tuple,
+    wrap_range,
+    wrap_set,
+    wrap_slice,
+)
+from minitorch2.bytecode.building.guarding import Builder, constant_guards, identity_guards
+from minitorch2.bytecode.building.objects import (
+    wrap_array,
+    wrap_autocast,
+    wrap_error_on_graph_break,
+    wrap_module,
+    wrap_object,
+    wrap_outside_context,
+    wrap_weak_reference,
+)
+from minitorch2.bytecode.building.tensors import field_names, wrap_tensor, wrap_varying_int
+from minitorch2.bytecode.polyfills import GETTERS
+from minitorch2.bytecode.sources import (
+    Source,
+)
+from minitorch2.bytecode.trackers import (
+    autograd_rules,
+    builtin_rules,
+    constructors,
+    context,
+    control_rules,
+    copies,
+    library_rules,
+    numpy_array,
+    optimizer_rules,
+    outside_context,
+    tensor_constructors,
+    weak_reference,
+)
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.constant import (
+    ConstantVariable,
+    is_constant_value,
+)
+from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.outside_context import OUTSIDE_CONTEXTS
+from minitorch2.bytecode.trackers.sequence import (
+    ListVariable,
+    SizeVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.torch_function import is_torch_function
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+
+RULES: Final = (
+    autograd_rules,
+    builtin_rules,
+    constructors,
+    context,
+    control_rules,
+    copies,
+    library_rules,
+    numpy_array,
+    optimizer_rules,
+    outside_context,
+    tensor_constructors,
+    weak_reference,
+)
+
+
+def build(capture: Capture, value: object, source: Source) -> VariableTracker:
+    """The tracker of a value that `source` loads, with the guards it relies on."""
+    if is_constant_value(value):
+        if type(value) is int and (number := wrap_varying_int(capture, value, source)) is not None:
+            return number
+        return ConstantVariable(
+            value, source=source, guards=constant_guards(capture, value, source)
+        )
+    builder = _BY_TYPE.get(type(value)) or _by_class(value)
+    mark = control_rules.mark_of(value)
+    if mark is None:
+        return builder(capture, value, source)
+    identity_guards(capture, value, source)
+    return control_rules.MarkedVariable(value, mark, builder(capture, value, source))
+
+
+def _by_class(value: object) -> Builder:
+    """The builder for a value whose exact class has none."""
+    if isinstance(value, torch.Tensor):
+        return wrap_tensor
+    if isinstance(value, torch.nn.Module):
+        return wrap_module
+    if isinstance(value, type):
+        return wrap_class
+    if isinstance(value, types.ModuleType):
+        return wrap_python_module
+    if isinstance(value, tuple) and field_names(type(value)):
+        return wrap_named_tuple
+    if is_trusted(type(value).__module__) and is_torch_function(value):
+        return wrap_torch_function
+    if isinstance(value, functools.partial):
+        return wrap_partial
+    if isinstance(value, torch.autocast):
+        return wrap_autocast
+    if type(value) in OUTSIDE_CONTEXTS:
+        return wrap_outside_context
+    return wrap_object
+
+
+_BY_TYPE: Final[dict[type, Builder]] = {
+    torch.Tensor: wrap_tensor,
+    torch.nn.Parameter: wrap_tensor,
+    list: sequence_builder(ListVariable),
+    tuple: sequence_builder(TupleVariable),
+    torch.Size: sequence_builder(SizeVariable),
+    deque: wrap_deque,
+    dict: wrap_dict,
+    OrderedDict: wrap_dict,
+    defaultdict: wrap_default_dict,
+    types.MappingProxyType: wrap_mapping_proxy,
+    set: wrap_set,
+    frozenset: wrap_set,
+    range: wrap_range,
+    slice: wrap_slice,
+    types.FunctionType: wrap_function,
+    types.BuiltinFunctionType: wrap_builtin,
+    types.MethodType: wrap_method,
+    types.MethodDescriptorType: wrap_descriptor,
+    types.WrapperDescriptorType: wrap_descriptor,
+    functools._lru_cache_wrapper: wrap_cached_function,
+    type: wrap_class,
+    numpy.ndarray: wrap_array,
+    weakref.ref: wrap_weak_reference,
+    controls.error_on_graph_break: wrap_error_on_graph_break,
+    **dict.fromkeys(GETTERS, wrap_getter),
+}

@@ -1,0 +1,204 @@
+"""From real functions, methods, classes and modules of Python to trackers."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
+from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
+from minitorch2.bytecode.skip_files import TORCH
+from minitorch2.bytecode.sources import (
+    AttributeSource,
+    CellSource,
+    LocalSource,
+    Source,
+)
+from minitorch2.bytecode.trackers import (
+    control_rules,
+)
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.builtin import BUILTINS, PURE, BuiltinVariable
+from minitorch2.bytecode.trackers.classes import ClassVariable
+from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
+from minitorch2.bytecode.trackers.functions import (
+    CachedFunctionVariable,
+    GetterVariable,
+    PartialVariable,
+    UserFunctionVariable,
+)
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.mapping import (
+    DictVariable,
+)
+from minitorch2.bytecode.trackers.outside_context import OutsideContextVariable
+from minitorch2.bytecode.trackers.python_module import PythonModuleVariable
+from minitorch2.bytecode.trackers.sequence import (
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.torch_function import TorchVariable, is_torch_function
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+
+REPR_GUARDS: Final = (
+    "_recursive_repr.<locals>.wrapper",
+    "recursive_repr.<locals>.decorating_function.<locals>.wrapper",
+)
+"""Wrappers of ``__repr__`` that stop at objects that contain themselves, by `id`."""
+
+
+UNCOMPILED: Final = TORCH + "_compile.py"
+
+
+TENSOR_FILE: Final = TORCH + "wrap_tensor.py"
+
+
+def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -> VariableTracker:
+    """A function of Python: inlined, unless something else is known of it."""
+    if value in POLYFILLS:
+        identity_guards(capture, value, source)
+        return _polyfill(capture, value)
+    if value.__code__.co_qualname in REPR_GUARDS and is_trusted(value.__globals__["__name__"]):
+        return capture.wrap(value.__dict__["__wrapped__"], AttributeSource(source, "__wrapped__"))
+    if control_rules.is_compiled_by_torch(value):
+        name = control_rules.COMPILED_BY_TORCH
+        return capture.wrap(value.__dict__[name], AttributeSource(source, name))
+    request = value if value in BUILTINS or value in PURE else control_rules.request_of(value)
+    if request is not None:
+        return BuiltinVariable(
+            request, source=source, guards=identity_guards(capture, value, source)
+        )
+    if is_torch_function(value):
+        return TorchVariable(value, source=source, guards=identity_guards(capture, value, source))
+    if value.__code__.co_filename == UNCOMPILED and hasattr(value, "__wrapped__"):
+        # PyTorch hides what it wraps there from its own compiler.
+        identity_guards(capture, value, source)
+        return capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
+    if value.__code__.co_filename == TENSOR_FILE and hasattr(torch.Tensor, value.__name__):
+        return _tensor_method(capture, value, source)
+    if isinstance(source.root(), LocalSource | CellSource):
+        # A caller often makes its function anew for each call: the same code will do, as defaults
+        # and closure are guarded where they are used.
+        guards = identity_guards(capture, value.__code__, AttributeSource(source, "__code__"))
+    else:
+        guards = identity_guards(capture, value, source)
+    return UserFunctionVariable(value, source=source, guards=guards)
+
+
+def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A method of `torch.Tensor` that is written in Python, such as ``torch.Tensor.__rsub__``."""
+    method = BuiltinMethodVariable(
+        value, value.__name__, None, capture.wrap(torch.Tensor, capture.reference(torch.Tensor))
+    )
+    method.guards |= identity_guards(capture, value, source)
+    return method
+
+
+def _polyfill(capture: Capture, value: Any) -> VariableTracker:
+    body = POLYFILLS[value]
+    assert isinstance(body, types.FunctionType)
+    return UserFunctionVariable(body, source=capture.reference(body))
+
+
+def wrap_torch_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A function of PyTorch that becomes a node of the graph."""
+    return TorchVariable(value, source=source, guards=identity_guards(capture, value, source))
+
+
+def wrap_builtin(
+    capture: Capture, value: types.BuiltinFunctionType, source: Source
+) -> VariableTracker:
+    """A function or method written in C."""
+    if value in POLYFILLS:
+        identity_guards(capture, value, source)
+        return _polyfill(capture, value)
+    if is_torch_function(value):
+        return wrap_torch_function(capture, value, source)
+    owner = value.__self__
+    if owner is None or isinstance(owner, types.ModuleType) or value in BUILTINS or value in PURE:
+        return BuiltinVariable(value, source=source, guards=identity_guards(capture, value, source))
+    if isinstance(owner, type):
+        cls = capture.wrap(owner, capture.reference(owner))
+        identity_guards(capture, value, source)
+        return BuiltinMethodVariable(value, value.__name__, None, cls)
+    guards = guarded(capture, *type_guards(capture, value, source))
+    owner_source = AttributeSource(source, "__self__")
+    capture.wrap(value.__name__, AttributeSource(source, "__name__"))
+    method = GetAttrVariable(capture.wrap(owner, owner_source), value.__name__)
+    method.guards |= guards
+    return method
+
+
+def wrap_descriptor(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A method found on a class, such as ``torch.Tensor.add`` or ``dict.get``."""
+    guards = identity_guards(capture, value, source)
+    cls = capture.wrap(value.__objclass__, capture.reference(value.__objclass__))
+    method = BuiltinMethodVariable(value, value.__name__, None, cls)
+    method.guards |= guards
+    return method
+
+
+def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> VariableTracker:
+    """A bound method."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
+    owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
+    if isinstance(owner, OutsideContextVariable):
+        return GetAttrVariable(owner, value.__name__)
+    method = BoundMethodVariable(function, owner, source)
+    method.guards |= guards
+    return method
+
+
+def wrap_partial(
+    capture: Capture, value: functools.partial[Any], source: Source
+) -> VariableTracker:
+    """A `functools.partial`."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    function = capture.wrap(value.func, AttributeSource(source, "func"))
+    args = capture.wrap(value.args, AttributeSource(source, "args"))
+    keywords = capture.wrap(value.keywords, AttributeSource(source, "keywords"))
+    assert isinstance(args, TupleVariable) and isinstance(keywords, DictVariable)
+    named = {key.as_constant(): element for key, element in keywords.pairs()}
+    return PartialVariable(function, args.realized(), named, source=source, guards=guards)
+
+
+def wrap_getter(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """An `operator.itemgetter` and its like: how it was made tells what it does."""
+    guards = identity_guards(capture, value, source)
+    make, args = value.__reduce__()
+    kwargs: dict[str, Any] = {}
+    if isinstance(make, functools.partial):
+        args, kwargs = make.args, make.keywords
+    trackers = [capture.wrap(arg, None) for arg in args]
+    named = {name: capture.wrap(arg, None) for name, arg in kwargs.items()}
+    body = capture.wrap(GETTERS[type(value)], None)
+    return GetterVariable(type(value), body, trackers, named, source=source, guards=guards)
+
+
+def wrap_cached_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A function under `functools.lru_cache`."""
+    guards = identity_guards(capture, value, source)
+    function = capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
+    return CachedFunctionVariable(value, function, source=source, guards=guards)
+
+
+def wrap_class(capture: Capture, value: type, source: Source) -> VariableTracker:
+    """A class."""
+    guards = identity_guards(capture, value, source)
+    if value in POLYFILLS:
+        return _polyfill(capture, value)
+    return ClassVariable(value, source=source, guards=guards)
+
+
+def wrap_python_module(
+    capture: Capture, value: types.ModuleType, source: Source
+) -> VariableTracker:
+    """A module of Python."""
+    guards = identity_guards(capture, value, source)
+    return PythonModuleVariable(value, source=source, guards=guards)

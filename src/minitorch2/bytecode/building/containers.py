@@ -1,0 +1,195 @@
+"""From real lists, tuples, dicts and sets to trackers. Elements are wrapped when they are read."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode.building.guarding import Builder, constant_guards, guarded, type_guards
+from minitorch2.bytecode.building.tensors import field_names
+from minitorch2.bytecode.guards import (
+    DictKeysMatch,
+    Guard,
+    LengthMatch,
+    SetMatch,
+)
+from minitorch2.bytecode.sources import (
+    AttributeSource,
+    DictKeySource,
+    DictValueSource,
+    ItemSource,
+    Source,
+)
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.constant import (
+    is_constant_value,
+    literal,
+)
+from minitorch2.bytecode.trackers.deque import DequeVariable
+from minitorch2.bytecode.trackers.key_guards import KeyGuards
+from minitorch2.bytecode.trackers.lazy import LazyVariable
+from minitorch2.bytecode.trackers.mapping import (
+    DefaultDictVariable,
+    DictVariable,
+    MappingProxyVariable,
+)
+from minitorch2.bytecode.trackers.range import RangeVariable
+from minitorch2.bytecode.trackers.sequence import (
+    ListVariable,
+    NamedTupleVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.set import SetVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+
+def elements_of(capture: Capture, value: Any, source: Source) -> list[VariableTracker]:
+    """The elements, each wrapped when it is read."""
+    return [
+        LazyVariable(capture, element, ItemSource(source, index))
+        for index, element in enumerate(value)
+    ]
+
+
+def sequence_builder(cls: type[ListVariable] | type[TupleVariable]) -> Builder:
+    """The builder for lists, or for tuples."""
+
+    def builder(capture: Capture, value: Any, source: Source) -> VariableTracker:
+        if source.is_fixed and isinstance(value, tuple):
+            return cls([capture.wrap(part, None) for part in value], source=source)
+        length = LengthMatch(source, len(value), user_line=capture.line)
+        guards = guarded(capture, *type_guards(capture, value, source), length)
+        return cls(elements_of(capture, value, source), source=source, guards=guards)
+
+    return builder
+
+
+def wrap_deque(capture: Capture, value: deque[Any], source: Source) -> VariableTracker:
+    """A deque: its length is guarded."""
+    length = LengthMatch(source, len(value), user_line=capture.line)
+    guards = guarded(capture, *type_guards(capture, value, source), length)
+    elements = elements_of(capture, value, source)
+    capture.wrap(value.maxlen, AttributeSource(source, "maxlen"))
+    return DequeVariable(elements, value.maxlen, source=source, guards=guards)
+
+
+def wrap_named_tuple(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A named tuple, or one of `torch.return_types`."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    elements = elements_of(capture, value, source)
+    cls = type(value)
+    return NamedTupleVariable(elements, cls, field_names(cls), source=source, guards=guards)
+
+
+def entries_of(
+    capture: Capture, value: dict[Any, Any], source: Source
+) -> list[tuple[VariableTracker, VariableTracker]]:
+    """Keys are wrapped at once; values stay lazy."""
+    entries: list[tuple[VariableTracker, VariableTracker]] = []
+    for index, (key, element) in enumerate(value.items()):
+        if is_constant_value(key) or _is_constant_tuple(key):
+            key_tracker = literal(key)
+        else:
+            key_tracker = capture.wrap(key, DictKeySource(source, index))
+        place: Source = DictValueSource(source, index)
+        if _has_literal(key):
+            place = ItemSource(source, key)
+        entries.append((key_tracker, LazyVariable(capture, element, place)))
+    return entries
+
+
+def _is_constant_tuple(value: object) -> bool:
+    return type(value) is tuple and all(
+        is_constant_value(part) or _is_constant_tuple(part) for part in value
+    )
+
+
+def _has_literal(key: object) -> bool:
+    return type(key) in (int, str, bool, bytes, type(None)) or (
+        type(key) is tuple and all(_has_literal(part) for part in key)
+    )
+
+
+def key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list[Guard]:
+    """The guards that a dict keeps its keys."""
+    keys = tuple(value)
+    if all(is_constant_value(key) or _is_constant_tuple(key) for key in keys):
+        return [DictKeysMatch(source, keys, user_line=capture.line)]
+    return [LengthMatch(source, len(keys), user_line=capture.line)]
+
+
+def _lazy_key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> KeyGuards | None:
+    """Guards on keys as they are read; None for a dict whose entries are found by position."""
+    keys = tuple(value)
+    return KeyGuards(capture, source, keys) if all(map(_has_literal, keys)) else None
+
+
+def wrap_dict(capture: Capture, value: dict[Any, Any], source: Source) -> VariableTracker:
+    """A dict: a key is guarded when it is read, if keys can be written down."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    keys = _lazy_key_guards(capture, value, source)
+    if keys is None:
+        guards |= guarded(capture, *key_guards(capture, value, source))
+    entries = entries_of(capture, value, source)
+    return DictVariable(entries, type(value), keys, source=source, guards=guards)
+
+
+def wrap_default_dict(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A defaultdict, with its factory."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    keys = _lazy_key_guards(capture, value, source)
+    if keys is None:
+        guards |= guarded(capture, *key_guards(capture, value, source))
+    factory = capture.wrap(value.default_factory, AttributeSource(source, "default_factory"))
+    entries = entries_of(capture, value, source)
+    return DefaultDictVariable(entries, factory, key_guards=keys, source=source, guards=guards)
+
+
+def wrap_mapping_proxy(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """What a class's ``__dict__`` gives."""
+    keys = key_guards(capture, value, source)
+    guards = guarded(capture, *type_guards(capture, value, source), *keys)
+    owner = DictVariable(entries_of(capture, value, source))
+    return MappingProxyVariable(owner, source=source, guards=guards)
+
+
+def wrap_set(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A set or frozenset of constants, or of objects that rarely die."""
+    if not all(is_constant_value(element) or _is_constant_tuple(element) for element in value):
+        if all(isinstance(element, _LASTING) or is_constant_value(element) for element in value):
+            return _set_of_objects(capture, value, source)
+        unsupported("set-elements", "a set from outside with elements that are no constants")
+    elements = SetMatch(source, frozenset(value), user_line=capture.line)
+    guards = guarded(capture, *type_guards(capture, value, source), elements)
+    return SetVariable(map(literal, value), type(value), source=source, guards=guards)
+
+
+_LASTING = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+"""Objects that are told apart by identity and rarely die."""
+
+
+def _set_of_objects(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A set of classes, functions and modules, each of them reached by a private name."""
+    same = SetMatch(source, frozenset(value), user_line=capture.line)
+    guards = guarded(capture, *type_guards(capture, value, source), same)
+    elements = [
+        literal(e) if is_constant_value(e) else capture.wrap(e, capture.reference(e)) for e in value
+    ]
+    return SetVariable(elements, type(value), source=source, guards=guards)
+
+
+def wrap_range(capture: Capture, value: range, source: Source) -> VariableTracker:
+    """A range is a constant."""
+    return RangeVariable(value, source=source, guards=constant_guards(capture, value, source))
+
+
+def wrap_slice(capture: Capture, value: slice, source: Source) -> VariableTracker:
+    """A slice, with its three parts."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    names = ("start", "stop", "step")
+    parts = [capture.wrap(getattr(value, n), AttributeSource(source, n)) for n in names]
+    return SliceVariable(parts, source=source, guards=guards)

@@ -1,0 +1,49 @@
+"""The guards that wrapping a value adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode.guards import (
+    Guard,
+    TypeMatch,
+    constant_match,
+    id_match,
+)
+from minitorch2.bytecode.sources import (
+    Source,
+)
+from minitorch2.bytecode.trackers.base import VariableTracker
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+
+Builder = Callable[["Capture", Any, Source], VariableTracker]
+
+
+def guarded(capture: Capture, *guards: Guard) -> frozenset[Guard]:
+    """Add guards to the capture; the set of them, for the tracker."""
+    return frozenset(capture.add_guard(guard) for guard in guards)
+
+
+def constant_guards(capture: Capture, value: object, source: Source) -> frozenset[Guard]:
+    """The guard that a value stays equal, unless its source cannot change."""
+    if source.is_fixed:
+        return frozenset()
+    return guarded(capture, constant_match(source, value, capture.line))
+
+
+def identity_guards(capture: Capture, value: object, source: Source) -> frozenset[Guard]:
+    """The guard that the very same object is found again, unless that cannot change."""
+    if source.is_fixed:
+        return frozenset()
+    return guarded(capture, id_match(source, value, capture.line))
+
+
+def type_guards(capture: Capture, value: object, source: Source) -> list[Guard]:
+    """The guard that the class stays the same, unless the source cannot change."""
+    if source.is_fixed:
+        return []
+    return [TypeMatch(source, type(value), user_line=capture.line)]

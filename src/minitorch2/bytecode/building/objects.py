@@ -1,0 +1,116 @@
+"""From instances of classes, modules of `torch.nn` among them, to trackers."""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
+from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
+from minitorch2.bytecode.guards import (
+    LengthMatch,
+)
+from minitorch2.bytecode.sources import (
+    ContentsSource,
+    Source,
+)
+from minitorch2.bytecode.trackers import (
+    context,
+    control_rules,
+    numpy_array,
+)
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import class_lookup
+from minitorch2.bytecode.trackers.mapping import (
+    DictVariable,
+)
+from minitorch2.bytecode.trackers.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.objects import ObjectVariable
+from minitorch2.bytecode.trackers.outside_context import OutsideContextVariable
+from minitorch2.bytecode.trackers.sequence import (
+    ListVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.weak_reference import WeakReferenceVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+
+def wrap_module(capture: Capture, value: torch.nn.Module, source: Source) -> VariableTracker:
+    """A module of `torch.nn`."""
+    if type(value).__module__.startswith("torch.jit"):
+        unsupported("script-module", "a TorchScript module")
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return ModuleVariable(type(value), value, source=source, guards=guards)
+
+
+def wrap_object(capture: Capture, value: object, source: Source) -> VariableTracker:
+    """An instance of a class; what it inherits from a container is a container's tracker."""
+    cls = type(value)
+    guards = guarded(capture, *type_guards(capture, value, source))
+    container: VariableTracker | None = None
+    if isinstance(value, dict):
+        contents, place = _contents(value, _builtin_base(cls), source)
+        guards |= guarded(capture, *key_guards(capture, contents, place))
+        container = DictVariable(entries_of(capture, contents, place), _builtin_base(cls))
+    elif isinstance(value, list | tuple):
+        kind = ListVariable if isinstance(value, list) else TupleVariable
+        contents, place = _contents(value, kind.CLS, source)
+        guards |= guarded(capture, LengthMatch(place, len(contents), user_line=capture.line))
+        container = kind(elements_of(capture, contents, place))
+    return ObjectVariable(cls, value, container, source=source, guards=guards)
+
+
+def wrap_autocast(capture: Capture, value: torch.autocast, source: Source) -> VariableTracker:
+    """A region of autocast made outside."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return context.autocast_of(capture, value, source, guards)
+
+
+def wrap_outside_context(capture: Capture, value: object, source: Source) -> VariableTracker:
+    """A context manager that residual code enters and leaves."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return OutsideContextVariable(type(value), source=source, guards=guards)
+
+
+def wrap_array(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A NumPy array: a tensor on the same memory, where it means the same."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return numpy_array.array_of(capture, value, source, guards)
+
+
+def wrap_weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A weak reference."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return WeakReferenceVariable(value, source=source, guards=guards)
+
+
+def wrap_error_on_graph_break(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A block in which breaks are errors, or are not."""
+    guards = identity_guards(capture, value, source)
+    return control_rules.ErrorOnGraphBreakVariable(value.error, source=source, guards=guards)
+
+
+def _contents(value: Any, base: Any, source: Source) -> tuple[Any, Source]:
+    """What the container part of an instance holds and where to load it from.
+
+    A class that overrides how its instances are read is asked past its own methods.
+    """
+    names = ("__getitem__", "__iter__", "__len__", "items", "values", "keys")
+    if not any(isinstance(class_lookup(type(value), n)[1], types.FunctionType) for n in names):
+        return value, source
+    if issubclass(base, dict):
+        kind = OrderedDict if issubclass(base, OrderedDict) else dict
+        return dict(kind.items(value)), ContentsSource(source, kind.__name__)
+    contents = base(base.__iter__(value))
+    if base not in (list, tuple):
+        return contents, source
+    return contents, ContentsSource(source, base.__name__)
+
+
+def _builtin_base(cls: type) -> type:
+    return next(c for c in cls.__mro__ if c in (dict, OrderedDict, defaultdict))

@@ -1,0 +1,103 @@
+"""From real tensors, and from what operators of the graph give, to trackers."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.building.guarding import guarded, type_guards
+from minitorch2.bytecode.guards import (
+    TensorMatch,
+    TensorMetadata,
+    TypeMatch,
+)
+from minitorch2.bytecode.sources import (
+    Source,
+)
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.context import EnteredAutocast
+from minitorch2.bytecode.trackers.sequence import (
+    ListVariable,
+    NamedTupleVariable,
+    SizeVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, from_number
+from minitorch2.bytecode.trackers.tensor import TensorVariable
+from minitorch2.bytecode.trackers.unmodeled_tensor import UnmodeledTensorVariable, why_unmodeled
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+    from minitorch2.graph.fake_tensor import FakeTensor
+    from minitorch2.graph.node import Node
+
+
+TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
+    """A tensor is an input of the graph; one that is not modelled can only be passed on."""
+    reason = why_unmodeled(value, TENSOR_TYPES)
+    if reason is not None:
+        guards = guarded(capture, *type_guards(capture, value, source))
+        return UnmodeledTensorVariable(type(value), reason, source=source, guards=guards)
+    is_weight = type(value) is not torch.Tensor or capture.is_in_module(source)
+    layout = capture.sizes.of_tensor(value, source, is_weight=is_weight)
+    metadata = TensorMetadata.of(value, frozenset() if layout is None else layout.dynamic)
+    guards = guarded(capture, TensorMatch(source, metadata, user_line=capture.line))
+
+    def make(node: Node, fake: FakeTensor) -> VariableTracker:
+        own = frozenset(value.__dict__)
+        return TensorVariable(node, fake, type(value), own, source=source, guards=guards)
+
+    return capture.tensor_input(value, source, make, layout)
+
+
+def wrap_varying_int(capture: Capture, value: int, source: Source) -> VariableTracker | None:
+    """An int that changes from call to call, as a symbol; None if it is a constant."""
+    if source.is_fixed or capture.is_in_module(source):
+        return None
+    number = capture.sizes.of_number(value, source)
+    if number is None:
+        return None
+    guards = guarded(capture, TypeMatch(source, int, user_line=capture.line))
+    return SymbolicNumberVariable(number, source=source, guards=guards)
+
+
+def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
+    """The tracker of what a node computes: tensors, containers of tensors, or known metadata."""
+    if isinstance(value, torch.Tensor):
+        return TensorVariable(node, value)  # type: ignore[arg-type]
+    if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
+        elements = [_element(capture, node, i, part) for i, part in enumerate(value)]
+        return _sequence_like(value, elements)
+    if isinstance(value, torch.autocast):
+        return EnteredAutocast(node)
+    if isinstance(value, str | bytes):
+        unsupported("format", "the text of a tensor is not known while capturing")
+    if not node.meta.get("impure"):
+        capture.graph.erase(node)
+    if isinstance(value, torch.Size):
+        return SizeVariable([from_number(size) for size in value])
+    return from_number(value)
+
+
+def _element(capture: Capture, node: Node, index: int, value: object) -> VariableTracker:
+    element = capture.graph.call_function(operator.getitem, (node, index))
+    element.meta.update(val=value, source=node.meta.get("source"))
+    return from_graph(capture, element, value)
+
+
+def _sequence_like(value: Any, elements: list[VariableTracker]) -> VariableTracker:
+    fields = field_names(type(value))
+    if fields:
+        return NamedTupleVariable(elements, type(value), fields)
+    return ListVariable(elements) if isinstance(value, list) else TupleVariable(elements)
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """Field names of a named tuple class or of one of `torch.return_types`."""
+    names: Any = getattr(cls, "_fields", None) or getattr(cls, "__match_args__", ())
+    return tuple(names) if issubclass(cls, tuple) else ()
