@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
+from minitorch2.bytecode.evaluator import program_of
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.machine.continuation import make_continuation
-from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.machine.liveness import READS_FRAME, live_names, reachable
+from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets, reachable
+from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.null import NULL
 
@@ -91,7 +92,7 @@ class Continuations:
             ContinuationError: a frame cannot go on there.
         """
         place = self._origin(evaluator.code, position)
-        live: Sequence[str] = live_names(disassemble(place.code), place.index, place.code)
+        live: Sequence[str] = sorted(_live_sets(place.code)[place.index])
         if as_is and READS_FRAME.intersection(place.code.co_names):
             live = sorted({*place.code.co_varnames, *place.code.co_cellvars})
         bound = tuple(n for n in live if n in evaluator.locals or n in evaluator.cells)
@@ -121,7 +122,7 @@ class Continuations:
             number=self.new_number(),
         )
         shown = code.replace(co_name=origin.co_name, co_qualname=origin.co_qualname)
-        self._origins[id(shown)] = _origins(place, disassemble(shown))
+        self._origins[id(shown)] = _origins(place, program_of(shown).instructions)
         return Continuation(code.co_name, shown, as_is)
 
     def _origin(self, code: CodeType, position: int) -> Place:
@@ -133,7 +134,7 @@ class Continuations:
 
 def _origins(place: Place, continued: Sequence[Instruction]) -> list[Place | None]:
     """Where each instruction of a continuation comes from; None for those of its prefix."""
-    instructions = disassemble(place.code)
+    instructions = program_of(place.code).instructions
     rest = reachable(instructions, place.index)
     body = [index for index, instruction in enumerate(instructions) if instruction in rest]
     prefix = len(continued) - len(body)
@@ -141,6 +142,12 @@ def _origins(place: Place, continued: Sequence[Instruction]) -> list[Place | Non
     if prefix < 0 or any(new.opname != old.opname for new, old in pairs):
         return []
     return [None] * prefix + [Place(place.code, index) for index in body]
+
+
+@once_per_code
+def _live_sets(code: CodeType) -> Sequence[frozenset[str]]:
+    """The live variables before each instruction of a function."""
+    return live_sets(program_of(code).instructions, code)
 
 
 def _handled_slots(evaluator: FrameEvaluator) -> tuple[tuple[int, ...], tuple[int, ...]]:

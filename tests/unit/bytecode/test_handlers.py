@@ -9,15 +9,8 @@ from minitorch2.bytecode import handlers
 from minitorch2.bytecode.evaluator import HANDLERS
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.perform import PERFORMERS
+from tests.unit.bytecode.machine.opcodes import HANDLED, LEFT_TO_PYTHON
 
-# Asynchronous code, class bodies, modules, except*: frames that use them run in Python.
-LEFT_TO_PYTHON = {
-    "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH",
-    "ASYNC_GEN_WRAP",
-    "CLEANUP_THROW", "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "IMPORT_STAR",
-    "SETUP_ANNOTATIONS", "PRINT_EXPR", "PREP_RERAISE_STAR", "CHECK_EG_MATCH", "LOAD_LOCALS",
-    "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "CALL_INTRINSIC_1", "CALL_INTRINSIC_2",
-}  # fmt: skip
 MODULES = ["argparse", "asyncio.tasks", "contextlib", "dataclasses", "inspect", "typing", "ast"]
 
 
@@ -41,3 +34,8 @@ def test_each_instruction_has_a_handler(name):
 
 def test_performers_are_of_instructions_that_exist():
     assert PERFORMERS.keys() <= HANDLERS.keys()
+
+
+def test_the_list_of_handled_instructions_is_the_handlers():
+    """The list is compared with every opcode of each version where torch is not installed."""
+    assert HANDLERS.keys() == HANDLED

@@ -185,3 +185,25 @@ def test_a_condition_is_decided_while_its_exception_is_handled():
         return x
 
     agrees(f, (X,), (-X,))
+
+
+# Generators -------------------------------------------------------------------------------------
+
+
+def test_a_finished_generator_stays_a_generator():
+    def running(total=0):
+        while True:
+            got = yield total
+            if got is None:
+                return
+            total += got
+
+    def f(x):
+        generator = running()
+        next(generator)
+        generator.send(3)
+        generator.close()
+        print(x.sum().item())
+        return x + 1, type(generator).__name__, generator.__name__, next(generator, "end")
+
+    agrees(f, (X,), (X,))

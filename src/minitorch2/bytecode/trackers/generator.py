@@ -9,6 +9,7 @@ CPython's reference counts.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,14 @@ MADE_BY: Final[dict[CodeType, Any]] = {
     if isinstance(body, FunctionType) and body.__code__.co_flags & CO_GENERATOR
 }
 """For the code of generators that stand for iterators written in C: what really makes those."""
+
+
+def finished_generator(name: str) -> Generator[object, object, object]:
+    """A generator that has come to its end."""
+    finished = (item for item in ())
+    finished.close()
+    finished.__name__ = name
+    return finished
 
 
 class GeneratorVariable(IteratorVariable):
@@ -196,7 +205,9 @@ class GeneratorVariable(IteratorVariable):
 
     def reconstruct(self, residual: Residual) -> str:
         if self.finished:
-            return f"({residual.reference(iter)}(()))"
+            if self.frame.code in MADE_BY:
+                return f"({residual.reference(iter)}(()))"
+            return f"{residual.reference(finished_generator)}({self.frame.code.co_name!r})"
         if self.started:
             unsupported("generator", f"the generator {self.frame.code.co_name} is half way")
         return f"{self._function(residual)}({', '.join(self._arguments(residual))})"

@@ -34,7 +34,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "shifted($T, by=$N)", "functools.partial(shifted, by=$N)($T)", "$t.view(3, 1).sum(1)",
         "max([$T, $T], key=lambda t: t.ndim)", "next(iter([$T, $t]))",
         "$t.to(torch.float64).float()",
-        "torch.nn.functional.softmax($T, -1)", "(kept := $T) + kept", "double_all($T, p=$t)[-1]",
+        "torch.nn.functional.softmax($T, -1)", "double_all($T, p=$t)[-1]",
         "[t for t in ($T, $t) if t is not None][0]", "{$n: $T}.popitem()[1]", "$t.detach()",
         "torch.tensor([$n, 1.0, $n])", "torch.full((3,), float($n))", "$t.expand(2, 3)[$n % 2]",
         "dict(k=$T).get('k')", "getattr(box, 'value')", "$t[..., None].squeeze(-1)", "$t.flip(0)",
@@ -42,6 +42,12 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "operator.itemgetter(0)([$T])",
         "list(map(torch.neg, [$T]))[0]", "vars(box)['value']", "(lambda: $T)()",
         "$t.masked_fill($t > 0, $n)",
+        "($T).reshape(1, 3)[0]", "$t.unbind()[$n % 3] + $T", "$t.chunk(3)[$n % 3].expand(3)",
+        "measured($T)", "chosen($T)", "told($T)", "guarded($T)", "merged($T, *[$t], w=$t, k=$n)",
+        "torch.stack([t * w for t, w in zip([$T, $t], (1, $n))]).sum(0)",
+        "Slotted($T, $n).scaled()",
+        "next(t for t in ($T, $t) if t.dim())", "sum((t for t in [$T, $t] if $C), $t)",
+        "[f(t) for f in [lambda t, i=i: t * i for i in range(2)] for t in [$t]][1]",
     ),
     "N": (
         "$n", "$n", "1", "2", "($N + $N) % 7", "($N * $n) % 5", "$N - $n", "len($L) % 5",
@@ -63,6 +69,12 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "Pair($n).second", "getattr(box, 'extra', $n) % 3", "[*$L, 1].index(1)",
         "len((*$L, $n)) % 4",
         "next(itertools.islice(itertools.count($n), 1, None)) % 4", "bool($L) + $n",
+        "cached($n) % 5", "cached.cache_info().hits * 0", "len(table.keys() & {'a', 'b', 'z'})",
+        "len(set(table.items() if $n < 0 else []) | {$n})", "sum(1 for v in $L if v > $n) % 4",
+        "only(p=$n)", "only(q=$N, p=$n) % 5", "max($L, default=$n) % 5",
+        "{v: v for v in $L}.get($n, 1)", "$S.find('-')",
+        "sum([v * w for v in [1, $n] for w in [v, 2] if v != w]) % 5", "$S.count('a')",
+        "layer.calls.dim()", "int('low'.isalpha()) + $n", "bisect.bisect_left(sorted($L), $n) % 4",
     ),
     "C": (
         "$N < $n", "$n == $N", "'a' in table", "$n in $L", "not $L", "$n > 1",
@@ -88,6 +100,9 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "S": (
         "'low'", "f'c{$n}'", "str($N)", "f'{$n:>3}|{$n!r}'", "'-'.join(map(str, $L))", "repr($L)",
         "('%d of %s' % ($n, $L))", "'{} {k}'.format($n, k=$N)", "type($o).__name__", "'Ab'.lower()",
+        "$S.upper()", "$S.replace('c', 'k')", "$S.strip('c')", "$S[::-1]", "$S[$n:]", "$S.title()",
+        "'|'.join(sorted({$S, 'b'}))", "$S.partition('-')[0]", "format($S, '*^9')", "$S.zfill(4)",
+        "' '.join(f'{k}={v}' for k, v in {'k': $n, 'j': $N}.items())",
         "Mode.LOW.name", "'a,b'.split(',')[$n % 2]", "box.__class__.__qualname__", "'x' * ($n % 3)",
     ),
     "O": (
@@ -107,6 +122,7 @@ STATEMENTS: tuple[str, ...] = (
     "$newL = $L",
     "$newO = $O",
     "$newT, $newN = $T, $N",
+    "$newT = (kept := $T) + kept",
     "$newN, $newT = ($N, $T)",
     "($newT, *_), $newN = ($T, 1, 2), $N",
     "$newN, *$newL = [$N, *$L]",
@@ -158,7 +174,22 @@ STATEMENTS: tuple[str, ...] = (
     "$newO = Watched()\n$newN = $newO.spy + $newO.spy",
     "$newO = [[$n]] * 2\n$newO[0].append($N)",
     "$newO = Crate($T)\n$newN = $newO.free_width\n$newO.again = $newO",
+    "layer.calls.add_($n)",
+    "layer.weight.data.mul_(0.5)",
+    "layer.extra = $T",
+    "layer.register_buffer('seen', torch.zeros(3) + $n)",
+    "$newT = $t.clone()\n$newT2 = $newT[1:]\n$newT2.add_($n)\n$newT[0] = $newT2[0]",
+    "$newT = y.clone()\n$newT.view(3, 1)[:, 0].mul_($n)\n$newT.unsqueeze(0).sub_(1)",
+    "$newT = $t.clone()\n$newT[$newT > 0] = $n",
+    "$newO = Slotted($T, $n)\n$newO.size = $N\n$newN = $newO.size + len($newO.log) % 3",
+    "$newO = table.keys()\ntable['k'] = $n\n$newN = len($newO) % 4",
+    "$l.sort(reverse=$n > 1)",
+    "history.extend(sorted($L, key=abs, reverse=True)[:2])",
+    "mark = $n\n$newN = mark\ndel mark",
+    "$newL = [v for v in $L if not v % 2 or v > $n]",
     # Output and calls
+    "$newT = measured($t) + told($t)",
+    "$newN = cached($N) % 7",
     "print($N)",
     "print(f'{$n:>3} {$n!r}', $L)",
     "print('sum', $t.sum().item())",
@@ -208,6 +239,14 @@ STATEMENTS: tuple[str, ...] = (
     "with Swallow(ValueError, ZeroDivisionError):\n    $block\n    $n // ($n % 2)\n    $block",
     "with Crate($T) as $tmpO, Swallow(LookupError):\n    $block\n    table['nothing']",
     "with contextlib.suppress(LookupError):\n    $block\n    $l[77]",
+    "with contextlib.ExitStack() as $tmpO:\n    $tmpO.enter_context(noting('stack'))\n"
+    "    $tmpO.callback(history.append, $n)\n    $block",
+    "with torch.enable_grad():\n    $block",
+    "with Swallow(ValueError):\n    with noting('inner'):\n        $block\n"
+    "        raise Complaint($n)",
+    "try:\n    $block\n    guarded($t)\n    print($n // ($n % 2))\nexcept ZeroDivisionError:\n"
+    "    $block\n    try:\n        raise\n    except ZeroDivisionError as $tmpO:\n"
+    "        print('again', $tmpO)",
     "match $n:\n    case 0:\n        $block\n    case 1 | 2:\n        $block\n"
     "    case _:\n        $block",
     "match ($n, $l):\n    case (1, [first, *_]):\n        history.append(first)\n        $block\n"
@@ -229,6 +268,11 @@ STATEMENTS: tuple[str, ...] = (
     "@logged\ndef $newf(p):\n    return p * $n\n$newT = $newf($T)",
     "class $newK(Box):\n    extra = $n\n    def scaled(self, factor):\n"
     "        return super().scaled(factor) - self.extra\n$newT = $newK($T).scaled($N)",
+    "$newN = $N\ndef $newf():\n    nonlocal $newN\n    del $newN\n$newf()\n$newN = $n",
+    "def $newf(p, *, scale=$n, **named):\n    return p * scale + sum(named.values())\n"
+    "$newT = $newf($T, **{'u': $N, 'v': $t})",
+    "def $newf(p):\n    def inner(q):\n        if q.sum() > 0:\n            return q - 1\n"
+    "        return q + $n\n    return inner(p) + inner(-p)\n$newT = $newf($T)",
     "$newO = (lambda v: (v, $t))\n$newT = $newO($T)[0]",
     "$newO = [lambda v=v: v + $n for v in range(2)]\n$newN = $newO[1]() % 8",
     "$newO = iter($L)\n$newN = next($newO, $n) + next($newO, 1)",

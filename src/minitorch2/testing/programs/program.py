@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import marshal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -19,6 +20,9 @@ from minitorch2.testing.programs.writer import INDENT, Writer
 PRELUDE = files(__package__).joinpath("prelude.py.txt").read_text(encoding="utf-8")
 """What the functions of programs use: globals, functions, classes, a module."""
 
+_PRELUDE_CODE = marshal.dumps(compile(PRELUDE, "<prelude>", "exec", dont_inherit=True))
+"""Loading it gives code objects of one's own: compilers keep what they know by code objects."""
+
 _NUMBERS = count()
 
 
@@ -30,10 +34,12 @@ class Program:
 
     def load(self) -> FunctionType:
         """Run the source in a fresh module; the function ``f`` of that module."""
-        file = f"<program {next(_NUMBERS)}>"
-        linecache.cache[file] = (len(self.source), None, self.source.splitlines(True), file)
+        body = self.source.removeprefix(PRELUDE)
+        file = f"<program {next(_NUMBERS) % 100}>"
+        linecache.cache[file] = (len(body), None, body.splitlines(True), file)
         namespace: dict[str, Any] = {"__name__": "program"}
-        exec(compile(self.source, file, "exec", dont_inherit=True), namespace)
+        exec(marshal.loads(_PRELUDE_CODE), namespace)
+        exec(compile(body, file, "exec", dont_inherit=True), namespace)
         function = namespace["f"]
         assert isinstance(function, FunctionType)
         return function
@@ -89,6 +95,6 @@ def programs(draw: st.DrawFn) -> Program:
     writer.block(draw(st.integers(2, 6)), INDENT, depth=0)
     values = [name for kind in "TNL" for name in writer.known[kind]]
     kinds = ", ".join(f"type({name})" for name in writer.known["O"])
-    lines = ["def f(x, y, n, items, table, box):", f"{INDENT}global counter", *writer.lines]
+    lines = ["def f(x, y, n, items, table, box):", f"{INDENT}global counter, mark", *writer.lines]
     lines.append(f"{INDENT}return ({', '.join(values)}, [{kinds}])")
     return Program(PRELUDE + "\n\n" + "\n".join(lines) + "\n")
