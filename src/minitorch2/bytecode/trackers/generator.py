@@ -9,7 +9,6 @@ CPython's reference counts.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
@@ -35,12 +34,16 @@ MADE_BY: Final[dict[CodeType, Any]] = {
 """For the code of generators that stand for iterators written in C: what really makes those."""
 
 
-def finished_generator(name: str) -> Generator[object, object, object]:
+def finished_generator(name: str) -> GeneratorType[object, None, None]:
     """A generator that has come to its end."""
-    finished = (item for item in ())
+    finished = _empty()
     finished.close()
     finished.__name__ = name
     return finished
+
+
+def _empty() -> GeneratorType[object, None, None]:
+    yield from ()
 
 
 class GeneratorVariable(IteratorVariable):
