@@ -267,7 +267,7 @@ def special(
     if class_lookup(owner.python_type(), name)[1] in (MISSING, None):
         return None
     result = owner.call_method(evaluator, name, args, {})
-    if result.is_constant() and result.as_constant() is NotImplemented:
+    if is_scalar(result) and result.as_constant() is NotImplemented:
         return None
     return result
 

@@ -241,3 +241,33 @@ def test_dropped_random_draw_still_moves_the_generator():
         return x + torch.rand(3)
 
     check(f, X, graphs=1)
+
+
+def test_a_log_that_grows_is_compiled_once():
+    losses = []
+
+    def f(x):
+        losses.append(x.sum())
+        names.extend(["one", "two"])
+        return x.sin()
+
+    before = len(names)
+    compiled = capture(f)
+    for _ in range(12):
+        compiled(X)
+    del names[before:]
+    assert [loss.item() for loss in losses] == [X.sum().item()] * 12
+    assert not compiled.recompiles()
+
+
+def test_a_log_that_is_read_is_guarded():
+    log = [torch.ones(3)]
+
+    def f(x):
+        log.append(x)
+        return x + len(log) + log[0]
+
+    compiled = capture(f)
+    for length in (2, 3, 4):
+        assert torch.equal(compiled(X), X + length + 1)
+    assert all(entry is X for entry in log[1:])

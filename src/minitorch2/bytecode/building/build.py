@@ -30,10 +30,11 @@ from minitorch2.bytecode.building.callables import (
     wrap_torch_function,
 )
 from minitorch2.bytecode.building.containers import (
-    sequence_builder,
+    tuple_builder,
     wrap_default_dict,
     wrap_deque,
     wrap_dict,
+    wrap_list,
     wrap_mapping_proxy,
     wrap_named_tuple,
     wrap_range,
@@ -77,7 +78,6 @@ from minitorch2.bytecode.trackers.constant import (
 from minitorch2.bytecode.trackers.descriptors import is_trusted
 from minitorch2.bytecode.trackers.outside_context import OUTSIDE_CONTEXTS
 from minitorch2.bytecode.trackers.sequence import (
-    ListVariable,
     SizeVariable,
     TupleVariable,
 )
@@ -145,9 +145,9 @@ def _by_class(value: object) -> Builder:
 _BY_TYPE: Final[dict[type, Builder]] = {
     torch.Tensor: wrap_tensor,
     torch.nn.Parameter: wrap_tensor,
-    list: sequence_builder(ListVariable),
-    tuple: sequence_builder(TupleVariable),
-    torch.Size: sequence_builder(SizeVariable),
+    list: wrap_list,
+    tuple: tuple_builder(TupleVariable),
+    torch.Size: tuple_builder(SizeVariable),
     deque: wrap_deque,
     dict: wrap_dict,
     OrderedDict: wrap_dict,

@@ -34,9 +34,9 @@ from minitorch2.bytecode.trackers.mapping import (
     DictVariable,
     MappingProxyVariable,
 )
+from minitorch2.bytecode.trackers.outside_list import OutsideListVariable
 from minitorch2.bytecode.trackers.range import RangeVariable
 from minitorch2.bytecode.trackers.sequence import (
-    ListVariable,
     NamedTupleVariable,
     SliceVariable,
     TupleVariable,
@@ -55,11 +55,22 @@ def elements_of(capture: Capture, value: Any, source: Source) -> list[VariableTr
     ]
 
 
-def sequence_builder(cls: type[ListVariable] | type[TupleVariable]) -> Builder:
-    """The builder for lists, or for tuples."""
+def wrap_list(capture: Capture, value: list[Any], source: Source) -> VariableTracker:
+    """A list: its length is guarded when something is done with it but appending."""
+
+    def read() -> list[VariableTracker]:
+        capture.add_guard(LengthMatch(source, len(value), user_line=capture.line))
+        return elements_of(capture, value, source)
+
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return OutsideListVariable(read, source, guards)
+
+
+def tuple_builder(cls: type[TupleVariable]) -> Builder:
+    """The builder for tuples of this kind."""
 
     def builder(capture: Capture, value: Any, source: Source) -> VariableTracker:
-        if source.is_fixed and isinstance(value, tuple):
+        if source.is_fixed:
             return cls([capture.wrap(part, None) for part in value], source=source)
         length = LengthMatch(source, len(value), user_line=capture.line)
         guards = guarded(capture, *type_guards(capture, value, source), length)
