@@ -6,13 +6,14 @@ KEYS = [
     "0", "-1", "1, 2", "1, -1", "s - 2", "1:", ":2", "::2", "-2:", "1:3, ::2", ":, 1", ":, None",
     "None", "None, ..., None", "...", "..., 0", "0, ...", "[0, 2]", "[0, 2], [1, 3]", ":, [1, 0]",
     "j", "j, 0", "0, j", ":, j", "j, :2", "j, j", "j[:, None], j", "None, j", "j, None", "(0, 1)",
-    "[[0, 1], [1, 2]]", "torch.tensor([0, 1])", "1:1", "5:", "True", "False", "None, True",
+    "[[0, 1], [1, 2]]", "torch.tensor([0, 1])", "torch.tensor(1)", "1:1", "5:", "True", "False",
+    "None, True",
     "slice(1, 2)", "slice(None), 1", "tuple([0, 1])", "()", "x.shape[0] - 1", "range(2)",
     "(slice(None), [0, 1])", "i % 3", "j.int()",
 ]  # fmt: skip
 """Parts whose place does not depend on data."""
 
-NUMBER_KEYS = ["torch.tensor(1)", "k", "k, 0", "k, k", "..., k"]
+NUMBER_KEYS = ["k", "k, 0", "k, k", "..., k"]
 """Tensors of no dimension are read by Python as an index."""
 
 READS = [
