@@ -45,6 +45,7 @@ class Config:
     dynamic: Annotated[
         bool | None, "sizes are symbols: True all, False none, None those that have changed"
     ] = None
+    duck_shapes: Annotated[bool, "sizes that are equal while compiling share a symbol"] = True
     backend: Annotated[
         str, "backend where compile() is given none; empty = triton on a GPU, numba elsewhere"
     ] = ""

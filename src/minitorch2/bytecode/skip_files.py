@@ -8,7 +8,7 @@ of `torch.nn` modules and small, pure parts of the standard library are evaluate
 from __future__ import annotations
 
 import sysconfig
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType
 
@@ -59,7 +59,7 @@ INLINED_STANDARD = (
 )
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def is_skipped_file(file: str) -> bool:
     """Whether frames of this file run as they are, without analysis."""
     if file.startswith((PACKAGE, TORCH, NUMPY, "<frozen", "<minitorch2")):

@@ -5,7 +5,7 @@ Grammar::
     source ::= Local(name) | Global(name) | Cell(name)          roots of the captured frame
              | Reference(name)                                  an object held by compiled code
              | Attribute(source, name) | Item(source, key)      one step further
-             | TypeOf(source) | Stride(source, dim) | Closure(source, index)
+             | TypeOf(source) | Stride(source, dim) | Call(source) | Closure(source, index)
              | DictKey(source, index) | DictValue(source, index)
              | Contents(source, kind)                           past overridden methods
 
@@ -171,6 +171,14 @@ class StrideSource(StepSource):
 
     def step(self, base: str) -> str:
         return f"{base}.stride({self.dim})"
+
+
+@dataclass(frozen=True, eq=False)
+class CallSource(StepSource):
+    """``base()``: what calling a weak reference gives."""
+
+    def step(self, base: str) -> str:
+        return f"{base}()"
 
 
 @dataclass(frozen=True, eq=False)
