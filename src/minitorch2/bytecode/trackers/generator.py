@@ -9,6 +9,7 @@ CPython's reference counts.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
@@ -34,15 +35,15 @@ MADE_BY: Final[dict[CodeType, Any]] = {
 """For the code of generators that stand for iterators written in C: what really makes those."""
 
 
-def finished_generator(name: str) -> GeneratorType[object, None, None]:
+def finished_generator(name: str) -> Generator[object, None, None]:
     """A generator that has come to its end."""
     finished = _empty()
     finished.close()
-    finished.__name__ = name
+    finished.__name__ = name  # type: ignore[attr-defined]
     return finished
 
 
-def _empty() -> GeneratorType[object, None, None]:
+def _empty() -> Generator[object, None, None]:
     yield from ()
 
 

@@ -138,6 +138,8 @@ STATEMENTS: tuple[str, ...] = (
     "x[0] += y[1]",
     "bump($N)",
     "counter += $n",
+    "counter += $n\ncounter %= 5",
+    "counter = counter * 2 + $N\ncounter = bump(counter % 3)",
     "box.seen += $n",
     "box.value = $T",
     "box.extra = $N",
