@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FunctionType
 
 from minitorch2.bytecode.continuations import Continuation, Continuations, argument_value
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
@@ -26,13 +27,17 @@ from minitorch2.bytecode.perform import PERFORMERS, do
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.constant import ConstantVariable
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 
 FRAME_READERS = (
     *(locals, vars, dir, eval, exec, sys._getframe, inspect.currentframe, super),
-    *(breakpoint, pdb.set_trace),
+    *(breakpoint, pdb.set_trace, sys.settrace),
 )
-"""Functions that residual code must not call for the user, as they would see residual code."""
+"""Functions that residual code must not call for the user, as they would see residual code.
+
+So do all that are called `set_trace`, which are methods and functions of debuggers.
+"""
 
 Bind = Callable[[Continuation], str]
 """Makes a continuation callable from residual code; its private name."""
@@ -80,8 +85,7 @@ class FrameEnd:
         """Whether a call looks at the variables of the frame that makes it."""
         if instruction.opname not in ("CALL", "CALL_FUNCTION_EX"):
             return False
-        values = (getattr(value, "value", None) for value in self.evaluator.stack)
-        return any(value is reader for value in values for reader in FRAME_READERS)
+        return any(map(_reads_its_caller, self.evaluator.stack))
 
     def _leave(self, instruction: Instruction) -> None:
         """Let Python run the rest of the frame, if anything was captured before."""
@@ -168,6 +172,14 @@ class FrameEnd:
     def target(self, instruction: Instruction) -> int:
         """Where a jump goes."""
         return self.evaluator.program.positions[id(instruction.target)]
+
+
+def _reads_its_caller(tracker: VariableTracker) -> bool:
+    function = tracker.function if isinstance(tracker, BoundMethodVariable) else tracker
+    value = getattr(function, "value", None)
+    return any(value is each for each in FRAME_READERS) or (
+        isinstance(value, FunctionType) and value.__name__ == "set_trace"
+    )
 
 
 def _pop_jump(end: FrameEnd, instruction: Instruction) -> None:

@@ -3,7 +3,10 @@
 import bdb
 import cProfile
 import inspect
+import json
+import os
 import pstats
+import subprocess
 import sys
 import traceback
 
@@ -88,14 +91,12 @@ def test_profilers():
 
 
 def test_debuggers_started_inside():
-    """Results are right. The first stop is where our own context is left, not in the user's code;
-    its caller is the user's frame.
-    """
+    """The first stop is the user's next line, not where a context of ours is left."""
     stops = []
 
     class Debugger(bdb.Bdb):
         def user_line(self, frame):
-            stops.append([f.f_code.co_name for f, _ in traceback.walk_stack(frame)])
+            stops.append((frame.f_code.co_name, frame.f_lineno, sorted(frame.f_locals)))
             self.set_continue()
 
     debugger = Debugger()
@@ -111,7 +112,8 @@ def test_debuggers_started_inside():
     finally:
         sys.settrace(previous)
     assert torch.equal(result, X.sin() * 2)
-    assert "broken" in stops[0]
+    line = broken.__code__.co_firstlineno + 3
+    assert stops == [("broken", line, ["debugger", "x", "y"])]
 
 
 def test_pdb_continues():
@@ -181,3 +183,46 @@ def test_frames_are_the_users(function):
         given, wanted = compiled(X), function(X)
         assert torch.equal(given[0], wanted[0])
         assert str(given[1:]) == str(wanted[1:])
+
+
+COVERED = """
+import torch
+import minitorch2
+
+def inner(x):
+    y = x.cos()
+    return y + 1
+
+def plain(x):
+    numbers = x.tolist()
+    return len(numbers)
+
+def program(x):
+    y = x.sin()
+    if y.sum() > 100:
+        y = y * 3
+    print("step")
+    return inner(y) * plain(y)
+
+X = torch.tensor([1.0, -2.0, 3.0])
+compiled = minitorch2.compile(program, backend="eager")
+assert torch.equal(compiled(X), (X.sin().cos() + 1) * 3)
+assert torch.equal(compiled(X), (X.sin().cos() + 1) * 3)
+"""
+CORE = "sysmon" if hasattr(sys, "monitoring") else "ctrace"
+
+
+def test_coverage(tmp_path):
+    """Lines that Python runs are reported; of the others only those that became a graph are not."""
+    coverage = pytest.importorskip("coverage")
+    file, data, report = (tmp_path / name for name in ("program.py", "data", "report.json"))
+    file.write_text(COVERED)
+    command = ["-m", "coverage", "run", f"--include={file}", f"--data-file={data}", str(file)]
+    subprocess.run([sys.executable, *command], env=os.environ | {"COVERAGE_CORE": CORE}, check=True)
+    measured = coverage.Coverage(str(data))
+    measured.load()
+    measured.json_report(outfile=str(report))
+    (found,) = json.loads(report.read_text())["files"].values()
+    lines = COVERED.splitlines()
+    missing = {lines[number - 1].strip() for number in found["missing_lines"]}
+    assert missing == {"y = x.sin()", "y = x.cos()", "return y + 1", "y = y * 3"}
