@@ -141,6 +141,8 @@ class Dispatcher:
 
     def find_or_compile(self, values: tuple[object, ...]) -> Run | None:
         """An entry for these arguments, compiled if need be; None if the frame runs as it is."""
+        if self.function.__code__ is not self.cache.code:
+            raise self._replaced_error()
         if self.cache.as_is is not None or not is_worth_capturing(self.function, values):
             return None
         if isinstance(mark_of(self.function), Disabled):
@@ -185,6 +187,13 @@ class Dispatcher:
         if not holds:
             reason = next(reversed(self.failures(values)), "unknown")
             _LOGGER.warning("%s will be compiled again: %s", self.name, reason)
+
+    def _replaced_error(self) -> RecompileError:
+        return RecompileError(
+            f"the code of {self.name} was replaced after it was compiled",
+            fix="compile the function again",
+            user_line=first_line(self.function.__code__),
+        )
 
     def _recompile_error(self, values: tuple[object, ...]) -> RecompileError:
         failures = [f"entry {i}: {failure}" for i, failure in enumerate(self.failures(values))]

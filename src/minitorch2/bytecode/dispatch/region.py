@@ -228,7 +228,7 @@ class Region:
             return Dispatcher(self, function)
         shared = self.cache_of(function.__code__).shared
         key = id(function.__globals__)
-        if key not in shared:
+        if key not in shared or shared[key].function.__code__ is not function.__code__:
             shared[key] = Dispatcher(self, function)
         return shared[key]
 
