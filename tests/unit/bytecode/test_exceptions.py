@@ -105,6 +105,118 @@ def test_chained_exceptions():
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+def from_handled(x):
+    y = x.sin()
+    try:
+        print(end="")
+        int("no")
+    except ValueError as error:
+        print(end="")
+        raise KeyError(y.shape) from error
+
+
+def from_none(x):
+    try:
+        raise ValueError(x.sin().shape)
+    except ValueError:
+        print(end="")
+        raise KeyError("second") from None
+
+
+def without_cause(x):
+    try:
+        raise ValueError(x.sin().shape)
+    except ValueError:
+        print(end="")
+        raise KeyError("second")  # noqa: B904
+
+
+def from_another(x):
+    other = RuntimeError(x.sin().shape)
+    try:
+        print(end="")
+        int("no")
+    except ValueError:
+        print(end="")
+        raise KeyError("second") from other
+
+
+def behind_a_branch(x):
+    y = x + 1
+    try:
+        raise ValueError("first")
+    except ValueError as error:
+        if y.sum() > 0:
+            raise KeyError("second") from error
+        raise IndexError(1) from error
+
+
+def in_finally(x):
+    try:
+        int("no" + str(x.tolist()))
+    finally:
+        print(end="")
+        raise KeyError(1)
+
+
+def three_deep(x):
+    y = x + 1
+    try:
+        try:
+            print(end="")
+            int("no")
+        except ValueError as first:
+            print(end="")
+            raise KeyError(y.shape) from first
+    except KeyError as second:
+        print(end="")
+        raise IndexError(2) from second
+
+
+def from_a_call(x):
+    y = x + 1
+    try:
+        from_handled(y)
+    except KeyError as error:
+        print(end="")
+        raise IndexError(2) from error
+
+
+def outside_the_handler(x):
+    y, saved = x + 1, None
+    try:
+        int("no")
+    except ValueError as error:
+        saved = error
+    print(end="")
+    raise KeyError(y.shape) from saved
+
+
+def chain(error):
+    """An exception with all that is behind it."""
+    if error is None:
+        return None
+    behind = chain(error.__cause__), chain(error.__context__), error.__suppress_context__
+    return type(error), error.args, *behind
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(from_handled, from_none, without_cause, from_another, behind_a_branch, in_finally),
+        *(three_deep, from_a_call, outside_the_handler),
+    ],
+)
+def test_causes_and_contexts_across_breaks(function):
+    compiled = capture(function)
+    with pytest.raises(LookupError) as wanted:
+        function(X)
+    for _ in range(2):
+        with pytest.raises(LookupError) as given:
+            compiled(X)
+        assert chain(given.value) == chain(wanted.value)
+
+
 def test_traceback_shows_the_users_line():
     def f(x):
         y = x + 1
