@@ -81,7 +81,9 @@ def test_a_guard_that_is_read_back_is_the_same(guard):
 
 
 @pytest.mark.parametrize(
-    "value", [lambda: None, object(), type("Local", (), {}), types.SimpleNamespace()], ids=repr
+    "value",
+    [lambda: None, object(), type("Local", (), {}), types.SimpleNamespace()],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_has_no_name_is_refused(value):
     with pytest.raises(NotPortableError):
