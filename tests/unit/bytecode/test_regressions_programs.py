@@ -1,6 +1,8 @@
 """What random programs have found: one test a bug. `tests/property/test_capture_programs.py`."""
 
+import contextlib
 import copy
+import functools
 import sys
 import types
 import weakref
@@ -90,8 +92,9 @@ torch.nn.functional.relu(x.clone(), inplace=n > 5); x.sum(0, keepdim=n > 5); x[n
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize("operation", [o.strip() for o in OPERATIONS.replace("\n", ";").split(";")])
 def test_symbolic_numbers_do_what_numbers_do(operation):
-    namespace = {"torch": torch}
-    exec(f"def f(x, n, m):\n    return {operation or 'n'}, x + 1", namespace)
+    namespace = {"torch": torch, "contextlib": contextlib}
+    block = f"with contextlib.suppress(LookupError):\n        return {operation or 'n'}, x + 1"
+    exec(f"def f(x, n, m):\n    {block}", namespace)
     agrees(namespace["f"], *[(X, n, m) for n, m in ((4, 3), (5, 2), (7, 3))])
 
 
@@ -207,3 +210,20 @@ def test_a_finished_generator_stays_a_generator():
         return x + 1, type(generator).__name__, generator.__name__, next(generator, "end")
 
     agrees(f, (X,), (X,))
+
+
+# Functions --------------------------------------------------------------------------------------
+
+
+def test_the_cache_of_a_function_is_asked_by_python():
+    @functools.cache
+    def square(n):
+        return n * n
+
+    def f(x, n):
+        with contextlib.suppress(LookupError):
+            x = x + square(n)
+            square.cache_clear()
+            return x, square.cache_info().currsize
+
+    agrees(f, (X, 2), (X, 2), (X, 3))

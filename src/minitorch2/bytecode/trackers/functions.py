@@ -326,6 +326,8 @@ class CachedFunctionVariable(VariableTracker):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "__wrapped__":
             return self.function
+        if name in ("cache_info", "cache_clear", "cache_parameters"):
+            unsupported("attribute", f"{name} of a function with a cache")
         return self.function.get_attribute(evaluator, name)
 
     def bind(self, owner: VariableTracker) -> VariableTracker:

@@ -67,7 +67,9 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
         if not _is_algebra(function, values):
             return fold(function, operands)
         result = function(*values)
-    except (ArithmeticError, TypeError, ValueError) as error:
+    except TypeError:  # the function knows real numbers only, or Python's refusal is wanted
+        return fold(function, operands)
+    except (ArithmeticError, ValueError) as error:
         raise_as_observed(error)
     return from_number(result)
 
