@@ -8,21 +8,29 @@ import minitorch2
 from minitorch2 import config
 from minitorch2.testing.programs import programs
 
-EXAMPLES = 2000 if os.environ.get("HYPOTHESIS_PROFILE", "default") == "default" else 20_000
-"""Of these there are more than of other examples: each is small, and the space is large."""
+IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE", "default") != "default"
+UNHURRIED = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-PATIENT = settings(
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+
+def patient(examples):
+    """Of these there are more than of other examples: each is small, and the space is large."""
+    count = 10 * examples if IS_DEEP else examples
+    return settings(max_examples=count, suppress_health_check=UNHURRIED)
 
 
 def capture(function):
     return minitorch2.compile(function, backend="eager")
 
 
-@PATIENT
+@patient(2000)
 @given(programs())
 def test_captured_programs_match_cpython(program):
     with config.patch(suppress_errors=False):
         program.check(capture)
+
+
+@patient(200)
+@given(programs())
+def test_captured_programs_have_the_same_gradients(program):
+    with config.patch(suppress_errors=False):
+        program.check(capture, variants=2, gradients=True)

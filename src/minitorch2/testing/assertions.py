@@ -7,7 +7,7 @@ import copy
 import io
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import FunctionType
@@ -50,8 +50,17 @@ def observe(function: Callable[..., Any], args: Sequence[object], state: object)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
             seen.error = _described(error)
     seen.printed, seen.sharing = output.getvalue(), sharing_of([seen.value, state])
-    seen.state = copy.deepcopy(state)
+    seen.state = copy.deepcopy(state, _copies_of_results([seen.value, state]))
     return seen
+
+
+def _copies_of_results(root: object) -> dict[int, Any]:
+    """For `copy.deepcopy`: copies of the tensors that have a gradient function, without it."""
+    copies: dict[int, Any] = {}
+    for value in reached_from(root):
+        if isinstance(value, torch.Tensor) and not value.is_leaf:
+            copies[id(value)] = value.detach().clone().requires_grad_()
+    return copies
 
 
 def _described(error: Exception) -> tuple[str, str]:
@@ -75,20 +84,22 @@ def sharing_of(root: object) -> list[int]:
     Places are visited in order: elements of containers, values of dicts, attributes. Equal numbers
     are the same mutable object; what it holds is visited once.
     """
-    places: list[int] = []
     numbers: dict[int, int] = {}  # the objects live as long as `root`
+    return [numbers.setdefault(id(value), len(numbers)) for value in reached_from(root)]
 
-    def visit(value: object) -> None:
+
+def reached_from(root: object) -> Iterator[object]:
+    """The objects with an identity below `root`, once for each place; a known one leads nowhere."""
+    known: set[int] = set()
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
         if _has_identity(value):
-            known = id(value) in numbers
-            places.append(numbers.setdefault(id(value), len(numbers)))
-            if known:
-                return
-        for part in _parts_of(value):
-            visit(part)
-
-    visit(root)
-    return places
+            yield value
+            if id(value) in known:
+                continue
+            known.add(id(value))
+        waiting += reversed(_parts_of(value))
 
 
 def _has_identity(value: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import count
@@ -14,7 +14,12 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from minitorch2.testing.assertions import assert_same_observation, observe
+from minitorch2.testing.assertions import (
+    Observation,
+    assert_same_observation,
+    observe,
+    reached_from,
+)
 from minitorch2.testing.programs.writer import INDENT, Writer
 
 PRELUDE = files(__package__).joinpath("prelude.py.txt").read_text(encoding="utf-8")
@@ -56,6 +61,7 @@ class Program:
         compile: Callable[[Any], Callable[..., Any]],
         variants: int = 3,
         tolerance: float = 0.0,
+        gradients: bool = False,
     ) -> None:
         """Compare a compiler with plain CPython on several arguments, each twice.
 
@@ -63,6 +69,7 @@ class Program:
             compile: the compiler; it may change the function's globals when its result is called.
             variants: how many different arguments.
             tolerance: absolute and relative difference allowed between numbers of tensors.
+            gradients: whether the tensors require gradients, which are then compared as well.
 
         Raises:
             AssertionError: a caller can tell the two apart.
@@ -70,15 +77,38 @@ class Program:
         plain, original = self.load(), self.load()
         compiled = compile(original)
         for variant in [v for v in range(variants) for _ in range(2)]:
-            wanted_args = self.arguments(plain, variant)
-            given_args = self.arguments(original, variant)
-            wanted = observe(plain, wanted_args, [wanted_args, _globals(plain)])
-            given = observe(compiled, given_args, [given_args, _globals(original)])
+            wanted = self._observe(plain, plain, variant, gradients)
+            given = self._observe(compiled, original, variant, gradients)
             try:
                 assert_same_observation(given, wanted, tolerance)
             except AssertionError as error:
                 error.add_note(self.source.removeprefix(PRELUDE))
                 raise
+
+    def _observe(
+        self, function: Callable[..., Any], original: FunctionType, variant: int, gradients: bool
+    ) -> Observation:
+        """One call, and what it changes."""
+        args = self.arguments(original, variant)
+        if not gradients:
+            return observe(function, args, [args, _globals(original)])
+        leaves = [arg.requires_grad_() for arg in args[:2]]  # type: ignore[attr-defined]
+        args[:2] = [leaf.clone() for leaf in leaves]  # may be written to
+
+        def differentiated(*values: object) -> list[object]:
+            result = function(*values)
+            return [result, _gradients([result, values, _globals(original)], leaves)]
+
+        return observe(differentiated, args, [args, _globals(original)])
+
+
+def _gradients(values: Sequence[object], leaves: Sequence[torch.Tensor]) -> list[object]:
+    """Gradients of the sum of all tensors that can be reached, with respect to leaves."""
+    tensors = [value for value in reached_from(values) if isinstance(value, torch.Tensor)]
+    sums = [tensor.sum() for tensor in tensors if tensor.requires_grad]
+    if not sums:
+        return []
+    return list(torch.autograd.grad(sum(sums, torch.zeros(())), leaves, allow_unused=True))
 
 
 def _globals(function: FunctionType) -> dict[str, object]:
