@@ -5,6 +5,9 @@ import subprocess
 import sys
 import textwrap
 
+DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+"""Longer runs, with the profile that makes the property tests longer."""
+
 PREAMBLE = """
 import gc, os, sys, threading, time
 import torch
