@@ -49,7 +49,6 @@ class Config:
     backend: Annotated[
         str, "backend where compile() is given none; empty = triton on a GPU, numba elsewhere"
     ] = ""
-    duck_shapes: Annotated[bool, "sizes that are equal while compiling share a symbol"] = True
     recompile_limit: Annotated[int, "compiled entries per function; then it runs eagerly"] = 8
     accumulated_recompile_limit: Annotated[
         int, "entries behind the first of their function, of all functions that one compile() met"

@@ -85,8 +85,9 @@ class ForbiddenError(MinitorchError):
 
 
 class RecompileError(MinitorchError):
-    """A call needs to be compiled and must not be: the stance ``"fail_on_recompile"`` forbids it, or
-    the function's `__code__` was replaced after `compile`.
+    """A call needs to be compiled, and must not be.
+
+    The stance ``"fail_on_recompile"`` forbids it, or `__code__` was replaced after `compile`.
     """
 
     default_code = "recompile"

@@ -175,7 +175,9 @@ def reads_stack(x):
 
 
 @pytest.mark.parametrize(
-    "function", [reads_frame, reads_locals, reads_current_frame, reads_stack], ids=str
+    "function",
+    [reads_frame, reads_locals, reads_current_frame, reads_stack],
+    ids=lambda function: function.__name__,
 )
 def test_frames_are_the_users(function):
     compiled = capture(function)
