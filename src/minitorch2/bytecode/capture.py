@@ -41,7 +41,7 @@ from minitorch2.bytecode.trackers.cell import CellVariable
 from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
-from minitorch2.bytecode.trackers.symbolic import from_number
+from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
@@ -192,7 +192,8 @@ class Capture:
                 known.guards |= {self.add_guard(SameObject(source, known.source))}
             return known
         tracker = build(self, value, source)
-        if not isinstance(tracker, ConstantVariable) and tracker.source == source:
+        is_number = isinstance(tracker, ConstantVariable | SymbolicNumberVariable)
+        if not is_number and tracker.source == source:
             # Not what stands for another object: a polyfill, a method of its owner.
             self._by_identity[id(value)] = tracker
         self._alive.append(value)

@@ -113,6 +113,18 @@ def test_an_even_number_enters_the_graph():
     agrees(f, *[(X, n) for n in (1, 2, 4, 6, 3, 4)])
 
 
+def test_equal_numbers_are_not_one_input():
+    graphs = []
+
+    def f(x, n, m):
+        return x + n + m
+
+    compiled = minitorch2.compile(f, backend=lambda graph, inputs: graphs.append(graph) or graph)
+    for n, m in ((3, 4), (5, 5), (6, 7), (8, 8), (9, 10)):
+        assert torch.equal(compiled(X, n, m), X + n + m)
+    assert len(graphs) == 2
+
+
 def test_an_attribute_of_a_literal_is_looked_up_by_residual_code():
     def f(x, n):
         y = x + 1

@@ -25,6 +25,14 @@ HANDLED = words(
 )
 """Canonical instructions that the evaluator has a handler for."""
 
+NEWER_THAN_3_11 = words(
+    """
+    BINARY_SLICE STORE_SLICE CALL_INTRINSIC_1 CLEANUP_THROW CONVERT_VALUE END_SEND
+    LOAD_FAST_AND_CLEAR LOAD_SUPER_ATTR LOAD_SUPER_METHOD
+    """
+)
+"""Handled instructions that 3.11 does not have."""
+
 LEFT_TO_PYTHON = words(
     """
     GET_AWAITABLE GET_AITER GET_ANEXT END_ASYNC_FOR BEFORE_ASYNC_WITH ASYNC_GEN_WRAP
