@@ -48,7 +48,8 @@ def test_golden(path: Path, golden: Callable[[Path, str], None]) -> None:
 
 
 def test_every_pass_has_a_fixture() -> None:
-    assert {path.parent.name for path in CASES} == set(passes.__all__)
+    of_sizes = {"simplify_sizes"}  # it needs what a capture has learned: test_dynamic_sizes.py
+    assert {path.parent.name for path in CASES} == set(passes.__all__) - of_sizes
 
 
 def one(target: object, *args: object, returned: bool = True, **kwargs: object) -> GraphModule:
