@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +47,7 @@ def observe(function: Callable[..., Any], args: Sequence[object], state: object)
         try:
             seen.value = function(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
-            seen.error = _described(error)
+            seen.error = (type(error).__qualname__, str(error))
     seen.printed, seen.sharing = output.getvalue(), sharing_of([seen.value, state])
     seen.state = copy.deepcopy(state, _copies_of_results([seen.value, state]))
     return seen
@@ -61,21 +60,6 @@ def _copies_of_results(root: object) -> dict[int, Any]:
         if isinstance(value, torch.Tensor) and not value.is_leaf:
             copies[id(value)] = value.detach().clone().requires_grad_()
     return copies
-
-
-def _described(error: Exception) -> tuple[str, str]:
-    """Class and text of an exception.
-
-    An unbound variable that closures share is a *free* variable where the function goes on behind a
-    graph break. Python then raises NameError instead of its subclass UnboundLocalError.
-    """
-    unbound = _UNBOUND.match(str(error)) if isinstance(error, NameError) else None
-    if unbound:
-        return ("NameError", f"{unbound[1]} is not bound")
-    return (type(error).__qualname__, str(error))
-
-
-_UNBOUND = re.compile(r"cannot access (?:local|free) variable ('\w+')")
 
 
 def sharing_of(root: object) -> list[int]:

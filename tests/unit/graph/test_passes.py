@@ -1,8 +1,8 @@
 """Golden fixtures of passes, and what passes must not do.
 
-A fixture ``tests/golden/<pass>/<case>.py`` builds a graph and gives inputs; ``<case>.txt`` beside
-it
-is the code after the pass. Both the graph before and the graph after are run and compared.
+A fixture ``tests/golden/<pass>/<case>.py`` builds a graph and gives inputs, and the pass's further
+ARGUMENTS if it has any; ``<case>.txt`` beside it is the code after the pass. The graph before, or
+the fixture's `reference` if that graph cannot run, and the graph after are run and compared.
 ``pytest tests/unit/graph --update-golden`` rewrites the texts.
 """
 
@@ -35,21 +35,21 @@ def test_golden(path: Path, golden: Callable[[Path, str], None]) -> None:
     fixture = load(path)
     before, after = fixture.build(), fixture.build()
     verify(before)
-    assert getattr(passes, path.parent.name)(after) is True
+    arguments = getattr(fixture, "ARGUMENTS", ())
+    assert getattr(passes, path.parent.name)(after, *arguments) is True
     verify(after)
     golden(path.with_suffix(".txt"), after.code)
     for inputs in (fixture.INPUTS, [torch.randn_like(x) for x in fixture.INPUTS]):
         torch.manual_seed(3)
-        a = before(*inputs)
+        a = getattr(fixture, "reference", before)(*inputs)
         torch.manual_seed(3)
         b = after(*inputs)
         torch.testing.assert_close(a, b, rtol=0, atol=0)
-    assert getattr(passes, path.parent.name)(after) is False  # a fixed point
+    assert getattr(passes, path.parent.name)(after, *arguments) is False  # a fixed point
 
 
 def test_every_pass_has_a_fixture() -> None:
-    of_sizes = {"simplify_sizes"}  # it needs what a capture has learned: test_dynamic_sizes.py
-    assert {path.parent.name for path in CASES} == set(passes.__all__) - of_sizes
+    assert {path.parent.name for path in CASES} == set(passes.__all__)
 
 
 def one(target: object, *args: object, returned: bool = True, **kwargs: object) -> GraphModule:

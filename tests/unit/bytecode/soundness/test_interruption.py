@@ -15,7 +15,7 @@ from tests.unit.bytecode.capturing import capture
 from tests.unit.bytecode.soundness.processes import DEEP, run
 
 X = torch.tensor([1.0, -2.0, 3.0])
-POINTS = 120 if DEEP else 24
+POINTS = 120 if DEEP else 60
 
 
 class Stop(KeyboardInterrupt):
@@ -97,7 +97,7 @@ def test_real_signals():
         signal.signal(signal.SIGALRM, stop)
         wanted, stopped = program(X), 0
         minitorch2.compile(program)(X)
-        for turn in range(30):
+        for turn in range(60):
             compiled = minitorch2.compile(program)
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 * (turn % 30 + 1))
@@ -111,7 +111,7 @@ def test_real_signals():
             assert torch.allclose(compiled(X), wanted)
         print(stopped)
     """)
-    assert int(printed) > 10
+    assert int(printed) > 20
 
 
 def test_an_exception_of_the_backend_leaves_no_entry():

@@ -12,11 +12,10 @@ import torch
 
 import minitorch2
 from tests.unit.bytecode.capturing import capture
-from tests.unit.bytecode.soundness.processes import DEEP, run
+from tests.unit.bytecode.soundness.processes import run
 
 X = torch.tensor([1.0, -2.0, 3.0])
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-deep = pytest.mark.skipif(not DEEP, reason="belongs to the thorough profile")
 
 
 @forks
@@ -117,7 +116,9 @@ def test_copies_and_pickles():
 @pytest.mark.parametrize(
     "text",
     [
+        "import atexit; atexit.register(lambda: print(compiled(X).shape)); compiled(X)",
         "import atexit; atexit.register(lambda: print(minitorch2.compile(program)(X).shape))",
+        "threading.Thread(target=lambda: (time.sleep(0.2), print(compiled(X).shape))).start()",
         """
         def late():
             time.sleep(0.2)
@@ -135,9 +136,10 @@ def test_calls_and_compilations_at_exit(text):
     ("flags", "variables"),
     [
         ([], {"PYTHONMALLOC": "debug"}),
-        pytest.param(["-OO"], {}, marks=deep),
-        pytest.param(["-X", "dev"], {}, marks=deep),
-        pytest.param(["-X", "importtime", "-O"], {}, marks=deep),
+        (["-O"], {}),
+        (["-OO"], {}),
+        (["-X", "dev"], {}),
+        (["-X", "importtime"], {}),
     ],
 )
 def test_flags_of_the_interpreter(flags, variables):
