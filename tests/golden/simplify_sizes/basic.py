@@ -29,5 +29,5 @@ def build() -> GraphModule:
 
 
 def reference(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What the graph means: before the pass it does not run, as no input tells the replaced size."""
+    """What the graph means; before the pass it cannot run, as no input tells the replaced size."""
     return x.reshape(-1), y.reshape(-1), torch.full((y.shape[1], 2 * x.shape[0]), 1)
