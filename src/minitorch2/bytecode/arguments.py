@@ -10,8 +10,8 @@ from typing import NoReturn
 from minitorch2.bytecode.callee import Callee
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.containers import DictVariable, TupleVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.containers import DictVariable, TupleVariable
 
 
 def bind_arguments(

@@ -26,8 +26,8 @@ from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instructio
 from minitorch2.bytecode.perform import PERFORMERS, do
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import ConstantVariable
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 
 FRAME_READERS = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.sources import AttributeSource, ClosureSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture

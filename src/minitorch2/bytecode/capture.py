@@ -37,11 +37,11 @@ from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
 from minitorch2.bytecode.sources import AttributeSource, LocalSource, ReferenceSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.cell import CellVariable
-from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
-from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, from_number
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor

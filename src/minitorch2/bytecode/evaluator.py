@@ -28,10 +28,10 @@ from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.observed import ObservedError
 from minitorch2.bytecode.skip_files import refuses_inlining
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.cell import CellVariable
-from minitorch2.bytecode.trackers.exceptions import exception_of
-from minitorch2.bytecode.trackers.generator import GeneratorVariable
 from minitorch2.bytecode.trackers.null import NullVariable
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.exceptions import exception_of
+from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariable
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.node import SourceLine
 

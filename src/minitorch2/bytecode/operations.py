@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
-from minitorch2.bytecode.trackers.iterator import IteratorVariable, SequenceIterator
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
+from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable, SequenceIterator
 from minitorch2.bytecode.trackers.rules import raise_real
-from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator

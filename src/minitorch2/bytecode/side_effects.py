@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
-    from minitorch2.bytecode.trackers.generator import GeneratorVariable
+    from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariable
 
 
 class Deleted:

@@ -56,32 +56,34 @@ from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.sources import (
     Source,
 )
-from minitorch2.bytecode.trackers import (
-    autograd_rules,
+from minitorch2.bytecode.trackers import control_rules
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.python_values import (
     builtin_rules,
     constructors,
-    context,
-    control_rules,
     copies,
     library_rules,
+    weak_reference,
+)
+from minitorch2.bytecode.trackers.python_values.constant import (
+    ConstantVariable,
+    is_constant_value,
+)
+from minitorch2.bytecode.trackers.python_values.sequence import (
+    SizeVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.torch_values import (
+    autograd_rules,
+    context,
     numpy_array,
     optimizer_rules,
     outside_context,
     tensor_constructors,
-    weak_reference,
 )
-from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.constant import (
-    ConstantVariable,
-    is_constant_value,
-)
-from minitorch2.bytecode.trackers.descriptors import is_trusted
-from minitorch2.bytecode.trackers.outside_context import OUTSIDE_CONTEXTS
-from minitorch2.bytecode.trackers.sequence import (
-    SizeVariable,
-    TupleVariable,
-)
-from minitorch2.bytecode.trackers.torch_function import is_torch_function
+from minitorch2.bytecode.trackers.torch_values.outside_context import OUTSIDE_CONTEXTS
+from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_function
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture

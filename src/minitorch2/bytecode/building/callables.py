@@ -17,29 +17,30 @@ from minitorch2.bytecode.sources import (
     LocalSource,
     Source,
 )
-from minitorch2.bytecode.trackers import (
-    control_rules,
-)
+from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.builtin import BUILTINS, PURE, BuiltinVariable
-from minitorch2.bytecode.trackers.classes import ClassVariable
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
-from minitorch2.bytecode.trackers.functions import (
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
+from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
+from minitorch2.bytecode.trackers.python_values.functions import (
     CachedFunctionVariable,
     GetterVariable,
     PartialVariable,
     UserFunctionVariable,
 )
-from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
-from minitorch2.bytecode.trackers.mapping import (
+from minitorch2.bytecode.trackers.python_values.mapping import (
     DictVariable,
 )
-from minitorch2.bytecode.trackers.outside_context import OutsideContextVariable
-from minitorch2.bytecode.trackers.python_module import PythonModuleVariable
-from minitorch2.bytecode.trackers.sequence import (
+from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
+from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
-from minitorch2.bytecode.trackers.torch_function import TorchVariable, is_torch_function
+from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import (
+    TorchVariable,
+    is_torch_function,
+)
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture

@@ -22,26 +22,26 @@ from minitorch2.bytecode.sources import (
     Source,
 )
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import (
+from minitorch2.bytecode.trackers.lazy import LazyVariable
+from minitorch2.bytecode.trackers.python_values.constant import (
     is_constant_value,
     literal,
 )
-from minitorch2.bytecode.trackers.deque import DequeVariable
-from minitorch2.bytecode.trackers.key_guards import KeyGuards
-from minitorch2.bytecode.trackers.lazy import LazyVariable
-from minitorch2.bytecode.trackers.mapping import (
+from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
+from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
+from minitorch2.bytecode.trackers.python_values.mapping import (
     DefaultDictVariable,
     DictVariable,
     MappingProxyVariable,
 )
-from minitorch2.bytecode.trackers.outside_list import OutsideListVariable
-from minitorch2.bytecode.trackers.range import RangeVariable
-from minitorch2.bytecode.trackers.sequence import (
+from minitorch2.bytecode.trackers.python_values.outside_list import OutsideListVariable
+from minitorch2.bytecode.trackers.python_values.range import RangeVariable
+from minitorch2.bytecode.trackers.python_values.sequence import (
     NamedTupleVariable,
     SliceVariable,
     TupleVariable,
 )
-from minitorch2.bytecode.trackers.set import SetVariable
+from minitorch2.bytecode.trackers.python_values.set import SetVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture

@@ -17,24 +17,21 @@ from minitorch2.bytecode.sources import (
     ContentsSource,
     Source,
 )
-from minitorch2.bytecode.trackers import (
-    context,
-    control_rules,
-    numpy_array,
-)
+from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
-from minitorch2.bytecode.trackers.mapping import (
+from minitorch2.bytecode.trackers.python_values.mapping import (
     DictVariable,
 )
-from minitorch2.bytecode.trackers.nn_module import ModuleVariable
-from minitorch2.bytecode.trackers.objects import ObjectVariable
-from minitorch2.bytecode.trackers.outside_context import OutsideContextVariable
-from minitorch2.bytecode.trackers.sequence import (
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     TupleVariable,
 )
-from minitorch2.bytecode.trackers.weak_reference import WeakReferenceVariable
+from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
+from minitorch2.bytecode.trackers.torch_values import context, numpy_array
+from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture

@@ -17,16 +17,19 @@ from minitorch2.bytecode.sources import (
     Source,
 )
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.context import EnteredAutocast
-from minitorch2.bytecode.trackers.sequence import (
+from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     NamedTupleVariable,
     SizeVariable,
     TupleVariable,
 )
-from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, from_number
-from minitorch2.bytecode.trackers.tensor import TensorVariable
-from minitorch2.bytecode.trackers.unmodeled_tensor import UnmodeledTensorVariable, why_unmodeled
+from minitorch2.bytecode.trackers.torch_values.context import EnteredAutocast
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import (
+    UnmodeledTensorVariable,
+    why_unmodeled,
+)
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture

@@ -10,7 +10,7 @@ from minitorch2.bytecode.handlers.calls import keyword_arguments
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.containers import (
+from minitorch2.bytecode.trackers.python_values.containers import (
     DictVariable,
     ListVariable,
     SetVariable,

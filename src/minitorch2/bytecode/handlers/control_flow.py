@@ -9,7 +9,7 @@ from __future__ import annotations
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.trackers.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 
 
 @handles("JUMP", "JUMP_NO_INTERRUPT")

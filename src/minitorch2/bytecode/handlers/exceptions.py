@@ -9,8 +9,8 @@ from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.exceptions import HandledBefore, TracebackVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.exceptions import HandledBefore, TracebackVariable
 
 
 @handles("RAISE_VARARGS")

@@ -6,9 +6,9 @@ import builtins
 
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.trackers.cell import CellVariable
-from minitorch2.bytecode.trackers.code import CodeVariable
-from minitorch2.bytecode.trackers.functions import NestedFunctionVariable
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.code import CodeVariable
+from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable
 
 PARTS = ("defaults", "kwdefaults", "annotations", "closure")
 

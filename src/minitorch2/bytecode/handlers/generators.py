@@ -8,8 +8,8 @@ from minitorch2.bytecode.handlers.exceptions import raise_exception
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.generator import finish_delegation
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.generator import finish_delegation
 
 
 @handles("RETURN_GENERATOR")

@@ -8,8 +8,8 @@ from minitorch2.bytecode.handlers.exceptions import class_of
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.containers import TupleVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.containers import TupleVariable
 
 TYPE_FLAGS = {"MATCH_SEQUENCE": 1 << 5, "MATCH_MAPPING": 1 << 6}
 """The flag of a class that says what its instances match (Include/object.h)."""

@@ -10,10 +10,10 @@ from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.side_effects import DELETED
 from minitorch2.bytecode.sources import GlobalSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.cell import CellVariable
-from minitorch2.bytecode.trackers.code import literal_or_code
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.null import NULL
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.code import literal_or_code
 
 # Constants and locals ----------------------------------------------------------------------------
 

@@ -15,12 +15,12 @@ from minitorch2 import controls
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.builtin import models
-from minitorch2.bytecode.trackers.classes import constructs
-from minitorch2.bytecode.trackers.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.descriptors import MISSING
-from minitorch2.bytecode.trackers.functions import FunctionVariable
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.builtin import models
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
+from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.errors import ForbiddenError, UnsupportedError
 
 if TYPE_CHECKING:

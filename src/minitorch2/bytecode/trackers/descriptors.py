@@ -15,7 +15,7 @@ from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
-from minitorch2.bytecode.trackers.tensor_names import words
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator

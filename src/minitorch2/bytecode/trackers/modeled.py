@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.constant import NONE, fold, literal
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, fold, literal
 from minitorch2.bytecode.trackers.rules import apply_rule
-from minitorch2.bytecode.trackers.tensor_names import words
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator

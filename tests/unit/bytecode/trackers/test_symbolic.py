@@ -7,8 +7,12 @@ import operator
 import pytest
 
 from minitorch2.bytecode import operations
-from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.symbolic import SymbolicNumberVariable, compute, from_number
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import (
+    SymbolicNumberVariable,
+    compute,
+    from_number,
+)
 from minitorch2.graph.symbols import ShapeEnv
 
 

@@ -11,10 +11,10 @@ from minitorch2.bytecode import handlers
 from minitorch2.bytecode.capture import Capture, Frame
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.constant import ConstantVariable
-from minitorch2.bytecode.trackers.python_module import PythonModuleVariable
-from minitorch2.bytecode.trackers.tensor import TensorVariable
-from minitorch2.bytecode.trackers.torch_function import TorchVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import TorchVariable
 from minitorch2.errors import UnsupportedError
 
 assert handlers.__all__, "importing the handlers registers them"

@@ -1,0 +1,5 @@
+"""Values of Python: numbers, containers, functions, classes, objects, exceptions, iterators.
+
+Files that end in `_rules` say what calls of built-in and library functions give; the others hold
+one kind of value each. Read `constant`, `sequence`, `functions` and `objects`.
+"""

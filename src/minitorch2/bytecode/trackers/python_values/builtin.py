@@ -1,0 +1,137 @@
+"""Built-in functions as values. What each does is in `builtin_rules` and its neighbours.
+
+A function that is pure folds on constants; one with a rule is modelled; any other is a graph break,
+since C code cannot be inlined.
+"""
+
+from __future__ import annotations
+
+import cmath
+import json
+import math
+import operator
+import os
+import re
+import string
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.python_values.constant import fold, literal
+from minitorch2.bytecode.trackers.rules import Rule, apply_rule
+from minitorch2.bytecode.trackers.torch_values.symbolic import compute
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+BUILTINS: Final[dict[Any, Rule]] = {}
+"""Built-in functions that have a rule: (evaluator, *args, **kwargs) -> outcome, None for None."""
+
+
+def models(*functions: Any) -> Callable[[Rule], Rule]:
+    """Register the rule of some built-in functions."""
+
+    def register(rule: Rule) -> Rule:
+        BUILTINS.update(dict.fromkeys(functions, rule))
+        return rule
+
+    return register
+
+
+def _functions_of(*modules: types.ModuleType) -> set[Any]:
+    return {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, types.BuiltinFunctionType)
+    }
+
+
+_PURE_PYTHON: Final[set[Any]] = {
+    getattr(module, name)
+    for module, names in (
+        (json, "dumps loads"),
+        (os.path, "basename commonprefix dirname isabs join normpath split splitext"),
+        (re, "compile escape findall finditer fullmatch match search split sub subn"),
+        (string, "capwords"),
+        (textwrap, "dedent fill indent shorten wrap"),
+    )
+    for name in names.split()
+}
+"""Python functions that are cheaper to call than to inline."""
+
+PURE: Final = (
+    _functions_of(math, cmath, operator)
+    | _PURE_PYTHON
+    | {
+        abs,
+        ascii,
+        bin,
+        chr,
+        divmod,
+        format,
+        hash,
+        hex,
+        len,
+        oct,
+        ord,
+        pow,
+        repr,
+        round,
+        str.maketrans,
+        sys.getrecursionlimit,
+        sys.intern,
+    }
+)
+"""Functions that fold on constants: no effects, and the same answer each time."""
+
+
+class BuiltinVariable(KnownObjectVariable):
+    """A function written in C, or one of the standard library that has a rule."""
+
+    def __repr__(self) -> str:
+        return f"BuiltinVariable({self.name})"
+
+    @property
+    def name(self) -> str:
+        """The function's qualified name."""
+        return str(getattr(self.value, "__qualname__", self.value))
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return literal(getattr(self.value, name))
+        return super().get_attribute(evaluator, name)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        operands = (*args, *kwargs.values())
+        if self.value in PURE and all(operand.is_constant() for operand in operands):
+            return fold(self.value, args, kwargs)
+        if (number := self._compute(args)) is not None:
+            return number
+        rule = BUILTINS.get(self.value)
+        if rule is None:
+            module = getattr(self.value, "__module__", None) or "builtins"
+            unsupported("c-function", f"{module}.{self.name} is written in C and cannot be inlined")
+        result = apply_rule(rule, self.value, evaluator, args, kwargs)
+        return literal(None) if result is None else result
+
+    def _compute(self, args: Sequence[VariableTracker]) -> VariableTracker | None:
+        """The function of symbolic numbers, if it has a symbolic form."""
+        if self.value not in PURE or self.value in (hash, format, repr, ascii, len, math.sqrt):
+            return None
+        return compute(self.value, *args)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return residual.reference(self.value)

@@ -1,0 +1,476 @@
+"""What Python's built-in functions do on trackers."""
+
+from __future__ import annotations
+
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.polyfills.iterators import call_until
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import (
+    MISSING,
+    class_lookup,
+    class_tracker,
+    is_trusted,
+)
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.builtin import models
+from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
+from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable, is_none
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable, sort
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+_TENSOR_TYPE: Any = type(torch.FloatTensor)
+
+# Questions about a value --------------------------------------------------------------------------
+
+
+@models(len)
+def length(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``len(value)``"""
+    return operations.length(evaluator, value)
+
+
+@models(isinstance)
+def is_instance(
+    evaluator: Evaluator, value: VariableTracker, classes: VariableTracker
+) -> VariableTracker:
+    """``isinstance(value, classes)``"""
+    found = any(_check_instance(evaluator, value, c) for c in _classes(evaluator, classes))
+    return ConstantVariable(found)
+
+
+def _check_instance(evaluator: Evaluator, value: VariableTracker, cls: Any) -> bool:
+    """A metaclass of the user may say what an instance is."""
+    if value.python_type() is cls:
+        return True
+    found_in, check = class_lookup(type(cls), "__instancecheck__")
+    if isinstance(check, types.FunctionType) and not is_trusted(found_in.__module__):
+        kind = class_tracker(evaluator, cls)
+        answer = kind.call_method(evaluator, "__instancecheck__", [value], {})
+        return operations.truth(evaluator, answer)
+    return _is_instance(value, cls)
+
+
+def _is_instance(value: VariableTracker, cls: Any) -> bool:
+    if isinstance(value, TensorVariable):
+        return _is_tensor_of(value, cls)
+    real = value.as_constant() if isinstance(value, ConstantVariable) else None
+    if isinstance(value, ConstantVariable):
+        return isinstance(real, cls)
+    if isinstance(value, ObjectVariable) and value.value is not MISSING:
+        return isinstance(value.value, cls)
+    return issubclass(value.python_type(), cls)
+
+
+def _is_tensor_of(value: TensorVariable, cls: Any) -> bool:
+    if cls is torch.nn.Parameter:
+        return value.cls is torch.nn.Parameter
+    if isinstance(cls, _TENSOR_TYPE):
+        if cls not in LEGACY_TYPES or value.fake.device.type == "meta":
+            unsupported("tensor-type", f"isinstance of a tensor and {cls}")
+        return value.fake.device.type == "cpu" and value.fake.dtype is LEGACY_TYPES[cls]
+    return issubclass(value.cls, cls)
+
+
+@models(issubclass)
+def is_subclass(
+    evaluator: Evaluator, value: VariableTracker, classes: VariableTracker
+) -> VariableTracker:
+    """``issubclass(value, classes)``"""
+    if not isinstance(value, ClassVariable):
+        raise_observed(TypeError, "issubclass() arg 1 must be a class")
+    return ConstantVariable(issubclass(value.value, tuple(_classes(evaluator, classes))))
+
+
+def _classes(evaluator: Evaluator, value: VariableTracker) -> list[Any]:
+    if isinstance(value, TupleVariable):
+        return [cls for item in value.items(evaluator) for cls in _classes(evaluator, item)]
+    real = getattr(value, "value", None)
+    if not isinstance(real, type | types.UnionType | _TENSOR_TYPE):
+        unsupported("isinstance", f"{value} as a class")
+    return [real]
+
+
+@models(callable)
+def is_callable(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``callable(value)``"""
+    known = FunctionVariable | ClassVariable | BoundMethodVariable | GetAttrVariable
+    has_call = class_lookup(value.python_type(), "__call__")[1] is not MISSING
+    return ConstantVariable(isinstance(value, known) or has_call)
+
+
+@models(hasattr)
+def has_attribute(
+    evaluator: Evaluator, value: VariableTracker, name: VariableTracker
+) -> VariableTracker:
+    """``hasattr(value, name)``"""
+    return ConstantVariable(_attribute(evaluator, value, name) is not None)
+
+
+@models(getattr)
+def get_attribute(
+    evaluator: Evaluator,
+    value: VariableTracker,
+    name: VariableTracker,
+    default: VariableTracker | None = None,
+) -> VariableTracker:
+    """``getattr(value, name, default)``"""
+    if default is None:
+        return value.get_attribute(evaluator, name.as_constant())
+    return _attribute(evaluator, value, name) or default
+
+
+def _attribute(
+    evaluator: Evaluator, value: VariableTracker, name: VariableTracker
+) -> VariableTracker | None:
+    try:
+        return value.get_attribute(evaluator, name.as_constant())
+    except ObservedError as error:
+        if issubclass(error.kind, AttributeError):
+            return None
+        raise
+
+
+@models(setattr)
+def set_attribute(
+    evaluator: Evaluator, owner: VariableTracker, name: VariableTracker, value: VariableTracker
+) -> None:
+    """``setattr(owner, name, value)``"""
+    owner.set_attribute(evaluator, name.as_constant(), value)
+
+
+@models(delattr)
+def delete_attribute(evaluator: Evaluator, owner: VariableTracker, name: VariableTracker) -> None:
+    """``delattr(owner, name)``"""
+    owner.delete_attribute(evaluator, name.as_constant())
+
+
+@models(vars)
+def variables(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``vars(value)``"""
+    return value.get_attribute(evaluator, "__dict__")
+
+
+@models(id)
+def identity(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``id(value)`` of an object of the outside world that guards hold fixed."""
+    real = getattr(value, "value", MISSING)
+    if real is MISSING or value.source is None or not _identity_is_guarded(value):
+        unsupported("identity", f"the id of {value} is not known while capturing")
+    return ConstantVariable(id(real))
+
+
+def _identity_is_guarded(value: VariableTracker) -> bool:
+    return value.source is not None and (
+        value.source.is_fixed
+        or any(guard.kind in ("FUNCTION_MATCH", "ID_MATCH") for guard in value.guards)
+    )
+
+
+@models(hash)
+def hash_of(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``hash(value)``"""
+    result = operations.special(evaluator, value, "__hash__")
+    kind = value.python_type().__name__
+    return result or raise_observed(TypeError, f"unhashable type: {kind!r}")
+
+
+# Truth, order, sums -------------------------------------------------------------------------------
+
+
+@models(any)
+def any_of(evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
+    """``any(values)``: stops at the first true one."""
+    return ConstantVariable(_first_with(evaluator, values, True))
+
+
+@models(all)
+def all_of(evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
+    """``all(values)``: stops at the first false one."""
+    return ConstantVariable(not _first_with(evaluator, values, False))
+
+
+def _first_with(evaluator: Evaluator, values: VariableTracker, wanted: bool) -> bool:
+    iterator = operations.get_iterator(evaluator, values)
+    while (element := operations.next_item(evaluator, iterator)) is not None:
+        if operations.truth(evaluator, element) is wanted:
+            return True
+    return False
+
+
+@models(sum)
+def sum_of(
+    evaluator: Evaluator, values: VariableTracker, start: VariableTracker | None = None
+) -> VariableTracker:
+    """``sum(values, start)``"""
+    total = ConstantVariable(0) if start is None else start
+    elements = operations.iterate(evaluator, values)
+    if all(operations.is_scalar(value) for value in (total, *elements)):
+        numbers = [element.as_constant() for element in elements]
+        return fold(lambda first: sum(numbers, first), [total])  # floats are not just added
+    for element in elements:
+        total = operations.binary(evaluator, "+", total, element)
+    return total
+
+
+def _extreme(symbol: str) -> Callable[..., VariableTracker]:
+    def rule(
+        evaluator: Evaluator,
+        *values: VariableTracker,
+        key: VariableTracker = NONE,
+        default: VariableTracker | None = None,
+    ) -> VariableTracker:
+        candidates = list(values)
+        if len(values) == 1:
+            candidates = operations.iterate(evaluator, values[0])
+        if not candidates:
+            name = "min" if symbol == "<" else "max"
+            return default or raise_observed(ValueError, f"{name}() arg is an empty sequence")
+        if is_none(key) and len({c.python_type() for c in candidates}) == 1 == len(candidates) - 1:
+            function = torch.sym_min if symbol == "<" else torch.sym_max
+            if (number := compute(function, *candidates)) is not None:
+                return number
+        return _best(evaluator, symbol, candidates, key)
+
+    return rule
+
+
+def _best(
+    evaluator: Evaluator, symbol: str, candidates: list[VariableTracker], key: VariableTracker
+) -> VariableTracker:
+    def rank(value: VariableTracker) -> VariableTracker:
+        return value if is_none(key) else key.call(evaluator, [value], {})
+
+    best, best_rank = candidates[0], rank(candidates[0])
+    for candidate in candidates[1:]:
+        candidate_rank = rank(candidate)
+        better = operations.compare(evaluator, symbol, candidate_rank, best_rank)
+        if operations.truth(evaluator, better):
+            best, best_rank = candidate, candidate_rank
+    return best
+
+
+models(min)(_extreme("<"))
+models(max)(_extreme(">"))
+
+
+@models(sorted)
+def sorted_list(
+    evaluator: Evaluator,
+    values: VariableTracker,
+    *,
+    key: VariableTracker | None = None,
+    reverse: VariableTracker | None = None,
+) -> VariableTracker:
+    """``sorted(values, key=key, reverse=reverse)``"""
+    return ListVariable(sort(evaluator, operations.iterate(evaluator, values), key, reverse))
+
+
+# Numbers and text ---------------------------------------------------------------------------------
+
+_UNARY_METHODS: Final = {
+    abs: "__abs__",
+    repr: "__repr__",
+    math.floor: "__floor__",
+    math.ceil: "__ceil__",
+    math.trunc: "__trunc__",
+}
+
+
+def _by_method(function: Any, name: str) -> None:
+    def rule(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+        if isinstance(value, TensorVariable) and name == "__abs__":
+            return value.call_method(evaluator, "abs", [], {})
+        result = operations.special(evaluator, value, name)
+        if result is None:
+            unsupported("builtin", f"{function.__name__} of {value}")
+        return result
+
+    models(function)(rule)
+
+
+for _function, _name in _UNARY_METHODS.items():
+    _by_method(_function, _name)
+
+
+@models(pow, math.pow)
+def power(
+    evaluator: Evaluator,
+    base: VariableTracker,
+    exponent: VariableTracker,
+    modulus: VariableTracker = NONE,
+) -> VariableTracker:
+    """``pow(base, exponent)``"""
+    if not is_none(modulus):
+        result = operations.special(evaluator, base, "__pow__", exponent, modulus)
+        return result or raise_observed(TypeError, "unsupported operand type(s) for ** or pow()")
+    return operations.binary(evaluator, "**", base, exponent)
+
+
+@models(divmod)
+def divide(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    """``divmod(left, right)``, which tensors do not have"""
+    if left.in_graph or right.in_graph:
+        kinds = f"{left.python_type().__name__!r} and {right.python_type().__name__!r}"
+        raise_observed(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
+    for owner, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
+        if isinstance(owner, ObjectVariable):
+            result = operations.special(evaluator, owner, name, other)
+            if result is not None:
+                return result
+    parts = [operations.binary(evaluator, symbol, left, right) for symbol in ("//", "%")]
+    return TupleVariable(parts)
+
+
+@models(round)
+def rounded(
+    evaluator: Evaluator, value: VariableTracker, digits: VariableTracker | None = None
+) -> VariableTracker:
+    """``round(value, digits)``"""
+    kind = value.python_type().__name__
+    result = operations.special(
+        evaluator, value, "__round__", *([] if digits is None else [digits])
+    )
+    return result or raise_observed(TypeError, f"type {kind} doesn't define __round__ method")
+
+
+@models(format)
+def formatted(
+    evaluator: Evaluator, value: VariableTracker, spec: VariableTracker | None = None
+) -> VariableTracker:
+    """``format(value, spec)``"""
+    return operations.format_value(evaluator, value, None, spec)
+
+
+@models(math.sqrt)
+def square_root(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``math.sqrt`` of a symbolic number."""
+    return compute(torch.sym_sqrt, value) or unsupported("scalar-read", "math.sqrt of a tensor")
+
+
+@models(math.prod)
+def product(
+    evaluator: Evaluator, values: VariableTracker, *, start: VariableTracker | None = None
+) -> VariableTracker:
+    """``math.prod(values, start=start)``"""
+    result = start or ConstantVariable(1)
+    for element in operations.iterate(evaluator, values):
+        result = operations.binary(evaluator, "*", result, element)
+    return result
+
+
+# Iteration ----------------------------------------------------------------------------------------
+
+
+@models(iter)
+def make_iterator(
+    evaluator: Evaluator, value: VariableTracker, sentinel: VariableTracker | None = None
+) -> VariableTracker:
+    """``iter(value)`` or ``iter(function, sentinel)``"""
+    if sentinel is None:
+        return operations.get_iterator(evaluator, value)
+    return evaluator.capture.wrap(call_until, None).call(evaluator, [value, sentinel], {})
+
+
+@models(next)
+def next_element(
+    evaluator: Evaluator, iterator: VariableTracker, default: VariableTracker | None = None
+) -> VariableTracker:
+    """``next(iterator, default)``"""
+    if default is None:
+        return iterator.call_method(evaluator, "__next__", [], {})
+    return operations.next_item(evaluator, iterator) or default
+
+
+@models(print, input, open, exec, eval, compile, breakpoint, globals, locals, dir)
+def outside_the_graph(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """Effects on the world outside the program."""
+    return unsupported("builtin", "a built-in function with effects outside the graph")
+
+
+# The functions of `operator` ----------------------------------------------------------------------
+
+
+def _binary_rule(symbol: str) -> Callable[..., VariableTracker]:
+    return lambda evaluator, a, b: operations.binary(evaluator, symbol, a, b)
+
+
+def _unary_rule(symbol: str) -> Callable[..., VariableTracker]:
+    return lambda evaluator, a: operations.unary(evaluator, symbol, a)
+
+
+def _compare_rule(symbol: str) -> Callable[..., VariableTracker]:
+    return lambda evaluator, a, b: operations.compare(evaluator, symbol, a, b)
+
+
+for _symbol, (_, _plain, _inplace) in operations.BINARY.items():
+    models(_plain)(_binary_rule(_symbol))
+    models(_inplace)(_binary_rule(f"{_symbol}="))
+for _symbol, (_, _operator) in operations.UNARY.items():
+    models(_operator)(_unary_rule(_symbol))
+for _symbol, (_, _, _operator) in operations.COMPARISONS.items():
+    models(_operator)(_compare_rule(_symbol))
+models(operator.not_)(_unary_rule("not"))
+
+
+@models(operator.is_)
+def same_object(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) -> VariableTracker:
+    """``operator.is_(a, b)``"""
+    return ConstantVariable(operations.is_same(a, b))
+
+
+models(operator.is_not)(lambda evaluator, a, b: ConstantVariable(not operations.is_same(a, b)))
+
+
+@models(operator.truth)
+def truth_of(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``operator.truth(value)``"""
+    return ConstantVariable(operations.truth(evaluator, value))
+
+
+@models(operator.getitem)
+def item_of(evaluator: Evaluator, owner: VariableTracker, key: VariableTracker) -> VariableTracker:
+    """``operator.getitem(owner, key)``"""
+    return operations.get_item(evaluator, owner, key)
+
+
+@models(operator.setitem)
+def store_item(
+    evaluator: Evaluator, owner: VariableTracker, key: VariableTracker, value: VariableTracker
+) -> None:
+    """``operator.setitem(owner, key, value)``"""
+    operations.set_item(evaluator, owner, key, value)
+
+
+@models(operator.contains)
+def contains(
+    evaluator: Evaluator, owner: VariableTracker, item: VariableTracker
+) -> VariableTracker:
+    """``operator.contains(owner, item)``"""
+    return operations.contains(evaluator, owner, item)
+
+
+@models(operator.index)
+def index_of(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``operator.index(value)``"""
+    if isinstance(value, SymbolicNumberVariable):
+        return value
+    return value.call_method(evaluator, "__index__", [], {})

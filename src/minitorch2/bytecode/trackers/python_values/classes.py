@@ -1,0 +1,438 @@
+"""Classes as values: their attributes, calling them, `super`.
+
+PyTorch 2 paper, sections 3.5 (*UserDefinedClassVariable*) and 3.7: a construction makes a
+placeholder and inlines ``__init__``; if the object lives on, residual code makes it without its
+constructor.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+import types
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.side_effects import Deleted
+from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import (
+    MISSING,
+    allocator,
+    bind,
+    class_function,
+    class_lookup,
+    class_tracker,
+    is_trusted,
+)
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.lazy import realize
+from minitorch2.bytecode.trackers.python_values.constant import (
+    ConstantVariable,
+    fold,
+    literal,
+    register_literal,
+)
+from minitorch2.bytecode.trackers.python_values.exceptions import keyword_fields, make_exception
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.sequence import (
+    ListVariable,
+    NamedTupleVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
+from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+Constructor = Callable[..., VariableTracker]
+
+CONSTRUCTORS: Final[dict[type, Constructor]] = {}
+"""Classes whose call has a rule of its own; the rule takes the evaluator and the arguments."""
+
+CLASS_METHODS: Final[dict[tuple[type, str], Constructor]] = {}
+"""Class methods and static methods written in C, by class and name."""
+
+
+def constructs(*classes: type) -> Callable[[Constructor], Constructor]:
+    """Register the rule of a class's call."""
+
+    def register(rule: Constructor) -> Constructor:
+        CONSTRUCTORS.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return register
+
+
+class ClassVariable(KnownObjectVariable):
+    """A class."""
+
+    value: type
+
+    def __repr__(self) -> str:
+        return f"ClassVariable({self.value.__qualname__})"
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def as_argument(self) -> Any:
+        if self.value in (bool, int, float, complex):
+            return self.value
+        return super().as_argument()
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        if issubclass(self.value, enum.Enum):
+            return [ConstantVariable(member) for member in self.value]
+        return raise_observed(TypeError, f"'{type(self.value).__name__}' object is not iterable")
+
+    # Attributes ---------------------------------------------------------------------------------
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        pending = evaluator.capture.side_effects.load_attribute(self, name)
+        if isinstance(pending, VariableTracker):
+            return pending
+        found_in, raw = class_lookup(self.value, name)
+        if isinstance(pending, Deleted) or raw is MISSING or name == "__dict__":
+            return self._from_metaclass(evaluator, name)
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return literal(getattr(self.value, name))
+        if issubclass(self.value, enum.Enum) and name in self.value.__members__:
+            return ConstantVariable(self.value.__members__[name])
+        return bind(evaluator, None, self.value, found_in, name, raw)
+
+    def _from_metaclass(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__bases__", "__mro__"):
+            value = getattr(self.value, name)
+            if isinstance(value, str):
+                return literal(value)
+            return TupleVariable([class_tracker(evaluator, base) for base in value])
+        if name == "__class__":
+            return class_tracker(evaluator, type(self.value))
+        if name == "__dict__":
+            source = self.source or evaluator.capture.reference(self.value)
+            return evaluator.capture.wrap(self.value.__dict__, AttributeSource(source, name))
+        if name == "__members__" and issubclass(self.value, enum.Enum):
+            return literal(dict(self.value.__members__))
+        if not hasattr(self.value, name):
+            message = f"type object {self.value.__name__!r} has no attribute {name!r}"
+            raise_observed(AttributeError, message)
+        found_in, raw = class_lookup(type(self.value), name)
+        if isinstance(raw, types.FunctionType | property):
+            return bind(evaluator, self, type(self.value), found_in, name, raw)
+        return unsupported("metaclass", f"attribute {name!r} of the class {self.value.__name__}")
+
+    def bind_attribute(
+        self, evaluator: Evaluator, owner: VariableTracker, name: str
+    ) -> VariableTracker:
+        """The attribute `name` of this class, read through an instance."""
+        found_in, raw = class_lookup(self.value, name)
+        if raw is MISSING:
+            message = f"{self.value.__name__!r} object has no attribute {name!r}"
+            raise_observed(AttributeError, message)
+        return bind(evaluator, owner, self.value, found_in, name, raw)
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        if type(self.value).__setattr__ is not type.__setattr__:
+            unsupported("metaclass", f"{self.value.__name__} has a metaclass with __setattr__")
+        evaluator.capture.side_effects.store_attribute(self, name, value)
+
+    # Calls --------------------------------------------------------------------------------------
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        found_in, method = class_lookup(type(self.value), name)
+        if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
+            bound = bind(evaluator, self, type(self.value), found_in, name, method)
+            return bound.call(evaluator, args, kwargs)
+        if name == "__class_getitem__":
+            return self._subscript(evaluator, args[0])
+        if name in ("__eq__", "__ne__"):
+            same = self.value is getattr(args[0], "value", None)
+            return ConstantVariable(same == (name == "__eq__"))
+        if name == "__contains__" and issubclass(self.value, enum.Enum):
+            members: Any = self.value
+            return fold(lambda item: item in members, args)
+        if name in ("__or__", "__ror__") and args[0].is_constant():
+            operands = [self, args[0]] if name == "__or__" else [args[0], self]
+            return fold(operator.or_, operands)
+        if name == "__len__" and issubclass(self.value, enum.Enum):
+            return ConstantVariable(len(self.value))
+        if name == "__iter__":
+            return TupleVariable(self.items(evaluator)).py___iter__(evaluator)
+        return super().call_method(evaluator, name, args, kwargs)
+
+    def _subscript(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        if issubclass(self.value, enum.Enum):
+            return fold(self.value.__getitem__, [key])
+        found_in, method = class_lookup(type(self.value), "__getitem__")
+        if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
+            return self.call_method(evaluator, "__getitem__", [key], {})
+        found_in, _ = class_lookup(self.value, "__class_getitem__")
+        if key.is_constant() and is_trusted(found_in.__module__):
+            return GenericAliasVariable(self, self.value[key.as_constant()])  # type: ignore[index]
+        return unsupported("class-subscript", f"{self.value.__name__}[...]")
+
+    def call_builtin(
+        self,
+        evaluator: Evaluator,
+        method: Any,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """A method of `type` itself, reached by a metaclass's ``super()``."""
+        if method is type.__dict__["__call__"]:
+            return self.make_instance(evaluator, args, kwargs)
+        if method is type.__dict__["__instancecheck__"]:
+            return ConstantVariable(issubclass(args[0].python_type(), self.value))
+        return self.call_method(evaluator, method.__name__, args, kwargs)
+
+    def call_class_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """A class method or static method written in C, such as ``object.__new__``."""
+        if name == "__new__":
+            cls = args[0].as_constant()
+            return new_object(evaluator, cls, args[1:])
+        rule = next(
+            (CLASS_METHODS[c, name] for c in self.value.__mro__ if (c, name) in CLASS_METHODS), None
+        )
+        if rule is not None:
+            return rule(evaluator, self, *args, **kwargs)
+        constant = all(a.is_constant() for a in (*args, *kwargs.values()))
+        if constant and self.value in (str, bytes, int, float):
+            return fold(getattr(self.value, name), args, kwargs)
+        return unsupported("builtin-method", f"{self.value.__name__}.{name}")
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        cls = self.value
+        found_in, custom = class_lookup(type(cls), "__call__")
+        if isinstance(custom, types.FunctionType) and not is_trusted(found_in.__module__):
+            method = bind(evaluator, self, type(cls), found_in, "__call__", custom)
+            return method.call(evaluator, args, kwargs)
+        return self.make_instance(evaluator, args, kwargs)
+
+    def make_instance(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """``type.__call__(cls, *args, **kwargs)``"""
+        cls = self.value
+        if type(cls).__call__ is dict:
+            return class_tracker(evaluator, dict).call(evaluator, args, kwargs)
+        if cls in CONSTRUCTORS:
+            made = apply_rule(CONSTRUCTORS[cls], cls, evaluator, args, kwargs)
+            assert made is not None, "a constructor makes something"
+            return made
+        if issubclass(cls, enum.Enum):
+            return fold(cls, args, kwargs)
+        if issubclass(cls, BaseException) and kwargs and is_trusted(cls.__module__):
+            made = make_exception(evaluator, cls, args)
+            keyword_fields(evaluator, made, kwargs)
+            return made
+        if issubclass(cls, torch.Tensor | torch.autograd.Function | type):
+            unsupported("construction", f"construction of a {cls.__name__} while capturing")
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            return named_tuple(evaluator, cls, args, kwargs)
+        return self._construct(evaluator, args, kwargs)
+
+    def _construct(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        found_in, new = class_lookup(self.value, "__new__")
+        if isinstance(new, staticmethod):
+            function = class_function(evaluator, found_in, "__new__", new, "__func__")
+            made = function.call(evaluator, [self, *args], kwargs)
+        else:
+            made = new_object(evaluator, self.value, args)
+        if not issubclass(made.python_type(), self.value):
+            return made
+        found_in, init = class_lookup(self.value, "__init__")
+        bind(evaluator, made, self.value, found_in, "__init__", init).call(evaluator, args, kwargs)
+        return made
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return residual.reference(self.value)
+
+
+class GenericAliasVariable(KnownObjectVariable):
+    """``Box[int]``: calling it makes a ``Box`` that remembers the alias."""
+
+    def __init__(self, origin: ClassVariable, alias: object) -> None:
+        super().__init__(alias)
+        self.origin = origin
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("__origin__", "__args__"):
+            return literal(getattr(self.value, name))
+        return self.origin.get_attribute(evaluator, name)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name in ("__eq__", "__ne__", "__or__", "__ror__"):
+            return fold(getattr(type(self.value), name), [self, *args])
+        return self.origin.call_method(evaluator, name, args, kwargs)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        made = self.origin.call(evaluator, args, kwargs)
+        if isinstance(made, ObjectVariable) and made.cls.__dictoffset__:
+            made.set_attribute(evaluator, "__orig_class__", self)
+        return made
+
+    def reconstruct(self, residual: Residual) -> str:
+        return residual.reference(self.value, self.origin.value.__name__)
+
+
+def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> ObjectVariable:
+    """``object.__new__(cls)``, or that of the built-in container that `cls` derives from."""
+    if issubclass(cls, BaseException):
+        return make_exception(evaluator, cls, args)
+    container: VariableTracker | None = None
+    if issubclass(cls, defaultdict):
+        unsupported("construction", f"construction of {cls.__name__}, a defaultdict")
+    if issubclass(cls, dict):
+        container = DictVariable((), next(c for c in cls.__mro__ if c in (dict, OrderedDict)))
+    elif issubclass(cls, list):
+        container = ListVariable(())
+    elif issubclass(cls, tuple):
+        container = TupleVariable(args[0].items(evaluator) if args else ())
+    elif not _is_plain(cls):
+        unsupported("construction", f"{cls.__name__} is made by C code")
+    if cls.__flags__ & _ABSTRACT:
+        raise_real(object.__new__, [class_tracker(evaluator, cls)])
+    kind = ModuleVariable if issubclass(cls, torch.nn.Module) else ObjectVariable
+    made = kind(cls, container=container)
+    evaluator.capture.side_effects.new_object(made)
+    if isinstance(container, DictVariable | ListVariable):
+        evaluator.capture.side_effects.mutated(made)
+    return made
+
+
+_ABSTRACT = 1 << 20  # Py_TPFLAGS_IS_ABSTRACT: abstract methods are left
+
+
+def _is_plain(cls: type) -> bool:
+    """Whether instances are laid out as those of `object`: C code adds nothing to them."""
+    return allocator(cls) in (object, types.SimpleNamespace)
+
+
+def named_tuple(
+    evaluator: Evaluator,
+    cls: Any,
+    args: Sequence[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker:
+    """Call of a named tuple's class."""
+    if isinstance(cls.__dict__.get("__new__"), types.FunctionType):
+        unsupported("construction", f"{cls.__name__} has its own __new__")
+    fields = cls._fields
+    values = dict(zip(fields, args, strict=False)) | kwargs
+    for name, default in cls._field_defaults.items():
+        if name not in values:
+            values[name] = literal(default)
+    if set(values) != set(fields) or len(args) > len(fields):
+        raise_observed(TypeError, f"{cls.__name__}.__new__() got wrong arguments")
+    return NamedTupleVariable([values[name] for name in fields], cls, fields)
+
+
+class SuperVariable(VariableTracker):
+    """``super(start, owner)``."""
+
+    def __init__(
+        self, start: type, owner: VariableTracker, owner_type: type, through_class: bool
+    ) -> None:
+        super().__init__()
+        self.start, self.owner = start, owner
+        self.owner_type, self.through_class = owner_type, through_class
+
+    def python_type(self) -> type:
+        return super
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        found_in, raw = class_lookup(self.owner_type, name, after=self.start)
+        if raw is MISSING:
+            raise_observed(AttributeError, f"'super' object has no attribute {name!r}")
+        owner = None if self.through_class else self.owner
+        return bind(evaluator, owner, self.owner_type, found_in, name, raw)
+
+    def reconstruct(self, residual: Residual) -> str:
+        start = residual.reference(self.start)
+        return f"super({start}, {residual.name_for(self.owner)})"
+
+
+@constructs(super)
+def make_super(
+    evaluator: Evaluator,
+    start: VariableTracker | None = None,
+    owner: VariableTracker | None = None,
+) -> VariableTracker:
+    """``super()`` finds its class in the cell ``__class__``, its owner in the first parameter."""
+    if start is None:
+        cell = evaluator.cells.get("__class__")
+        if cell is None or not evaluator.code.co_argcount:
+            raise_observed(RuntimeError, "super(): no arguments")
+        start, owner = cell.load(), _first_parameter(evaluator)
+    if owner is None or not isinstance(start, ClassVariable):
+        unsupported("super", "super with one argument")
+    if isinstance(owner, ClassVariable) and issubclass(owner.value, start.value):
+        return SuperVariable(start.value, owner, owner.value, through_class=True)
+    return SuperVariable(start.value, owner, owner.python_type(), through_class=False)
+
+
+def _first_parameter(evaluator: Evaluator) -> VariableTracker:
+    name = evaluator.code.co_varnames[0]
+    if name in evaluator.cells:
+        return evaluator.cells[name].load()
+    return realize(evaluator.locals[name])
+
+
+register_literal(type, ClassVariable)

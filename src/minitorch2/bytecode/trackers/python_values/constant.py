@@ -1,0 +1,203 @@
+"""Values that are fully known while capturing: numbers, strings, None, dtypes, devices, ...
+
+Operations on constants are folded: the real Python operation runs at once, and what it raises is
+raised in the user's program. Folded results of other types (``"a b".split()`` gives a list) are
+wrapped by `literal`, to which each tracker of a container type registers itself.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+import types
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.graph.node import Argument
+
+SCALAR_TYPES = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented))
+OTHER_CONSTANT_TYPES = (
+    types.UnionType,
+    types.GenericAlias,
+    re.Pattern,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.finfo,
+    torch.iinfo,
+)
+_LITERAL_TYPES = (int, float, bool, str, bytes, type(None), type(...))
+
+OPERATORS = words(
+    "__lt__ __le__ __eq__ __ne__ __gt__ __ge__ __add__ __sub__ __mul__ __truediv__ __floordiv__"
+    " __mod__ __divmod__ __pow__ __matmul__ __lshift__ __rshift__ __and__ __or__ __xor__ __radd__"
+    " __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rmod__ __rdivmod__ __rpow__ __rmatmul__"
+    " __rlshift__ __rrshift__ __rand__ __ror__ __rxor__"
+)
+"""Special methods that answer NotImplemented to operands that they do not know."""
+
+_LITERALS: dict[type, Callable[[Any], VariableTracker]] = {}
+
+
+def is_constant_value(value: object) -> bool:
+    """Whether a Python value is represented by `ConstantVariable`."""
+    return type(value) in SCALAR_TYPES or isinstance(value, (*OTHER_CONSTANT_TYPES, enum.Enum))
+
+
+def register_literal(cls: type, wrap: Callable[[Any], VariableTracker]) -> None:
+    """Say how `literal` wraps values of exactly this class."""
+    _LITERALS[cls] = wrap
+
+
+def literal(value: object) -> VariableTracker:
+    """The tracker of a value that was made while capturing out of constants only.
+
+    Raises:
+        UnsupportedError: no tracker is registered for the value's class.
+    """
+    if is_constant_value(value):
+        return ConstantVariable(value)
+    if type(value) in _LITERALS:
+        return _LITERALS[type(value)](value)
+    if isinstance(value, re.Match):
+        return ConstantVariable(value)
+    if isinstance(value, Iterator):
+        return _LITERALS[type(iter([]))](list(value))
+    if isinstance(value, type):
+        return _LITERALS[type](value)
+    return unsupported("folded-value", f"a folded operation gave a {type(value).__name__}")
+
+
+def fold(
+    function: Callable[..., object],
+    args: Sequence[VariableTracker],
+    kwargs: dict[str, VariableTracker] | None = None,
+) -> VariableTracker:
+    """Call a pure function on constants now; what it raises is raised in the user's program."""
+    real_args = [arg.as_constant() for arg in args]
+    real_kwargs = {name: value.as_constant() for name, value in (kwargs or {}).items()}
+    try:
+        result = function(*real_args, **real_kwargs)
+    except Exception as error:  # noqa: BLE001 (whatever the user's operation raises)
+        raise_as_observed(error)
+    return literal(result)
+
+
+class ConstantVariable(VariableTracker):
+    """A constant (slides: ``ConstantVariable(value=1)``)."""
+
+    def __init__(self, value: object, **options: Any) -> None:
+        super().__init__(**options)
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"ConstantVariable(value={self.value!r})"
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def as_argument(self) -> Argument:
+        if isinstance(self.value, enum.Enum) and not isinstance(self.value, int | str):
+            unsupported("not-a-graph-argument", f"{self} cannot be an argument of a graph node")
+        return self.value
+
+    def hash_key(self) -> Hashable:
+        if isinstance(self.value, float) and math.isnan(self.value):
+            return ("object", id(self.value))
+        return ("constant", self.value)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        try:
+            return bool(self.value)
+        except Exception as error:  # noqa: BLE001 (whatever the user's operation raises)
+            raise_as_observed(error)
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        if not isinstance(self.value, str | bytes):
+            raise_observed(TypeError, f"'{type(self.value).__name__}' object is not iterable")
+        return [ConstantVariable(item) for item in self.value]
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        try:
+            attribute = getattr(self.value, name)
+        except AttributeError as error:
+            raise_as_observed(error)
+        if isinstance(attribute, types.BuiltinMethodType | types.MethodWrapperType):
+            return GetAttrVariable(self, name)
+        if isinstance(attribute, types.MethodType | types.FunctionType | type):
+            return _python_attribute(evaluator, self, attribute)
+        if isinstance(self.value, types.UnionType):  # its parts are classes
+            return evaluator.capture.wrap(attribute, evaluator.capture.reference(attribute))
+        return literal(attribute)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        method = getattr(self.value, name, None)
+        if not isinstance(method, types.BuiltinMethodType | types.MethodWrapperType):
+            return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
+        if name in ("__enter__", "__exit__"):
+            unsupported("torch-context", f"{self.value!r} as a context sets the default device")
+        if name in OPERATORS and not all(arg.is_foldable() for arg in args):
+            if name == "__mod__" and isinstance(self.value, str | bytes):
+                unsupported("format", "the text of a value is not known while capturing")
+            return ConstantVariable(NotImplemented)
+        if name == "join" and len(args) == 1:
+            parts = [part.as_constant() for part in args[0].items(evaluator)]
+            return fold(method, [_Folded(parts)])
+        return fold(method, args, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        value = self.value
+        if type(value) in _LITERAL_TYPES and not _needs_name(value):
+            return "..." if value is ... else repr(value)
+        return residual.reference(value, type(value).__name__)
+
+
+class _Folded(ConstantVariable):
+    """A container of constants on its way into a folded call."""
+
+
+def _python_attribute(
+    evaluator: Evaluator, owner: VariableTracker, attribute: object
+) -> VariableTracker:
+    """A class, or a method that a Python class gives to a constant (of an enum, for instance)."""
+    function = getattr(attribute, "__func__", attribute)
+    wrapped = evaluator.capture.wrap(function, evaluator.capture.reference(function))
+    if not isinstance(attribute, types.MethodType):
+        return wrapped
+    owned = owner if attribute.__self__ is owner.as_constant() else literal(attribute.__self__)
+    return BoundMethodVariable(wrapped, owned)
+
+
+def _needs_name(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+NONE = ConstantVariable(None)
+"""Python's None."""
+
+NOT_IMPLEMENTED = ConstantVariable(NotImplemented)
+"""What a binary special method answers to let the other operand try."""

@@ -1,0 +1,412 @@
+"""What calling the built-in classes does: ``list(x)``, ``zip(a, b)``, ``torch.Size(...)``, ..."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.polyfills import GETTERS
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import class_tracker
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.python_values.classes import (
+    CLASS_METHODS,
+    ClassVariable,
+    constructs,
+    new_object,
+)
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
+from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
+from minitorch2.bytecode.trackers.python_values.functions import GetterVariable, PartialVariable
+from minitorch2.bytecode.trackers.python_values.iterator import (
+    ChainVariable,
+    CountVariable,
+    EnumerateVariable,
+    FilterVariable,
+    IteratorVariable,
+    MapVariable,
+    RepeatVariable,
+    SliceIterator,
+    UserIterator,
+    ZipVariable,
+)
+from minitorch2.bytecode.trackers.python_values.mapping import (
+    DefaultDictVariable,
+    DictVariable,
+    MappingProxyVariable,
+    entries_of,
+)
+from minitorch2.bytecode.trackers.python_values.sequence import (
+    ListVariable,
+    SizeVariable,
+    SliceVariable,
+    TupleVariable,
+    as_index,
+)
+from minitorch2.bytecode.trackers.python_values.set import SetVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import compute
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+def _elements(evaluator: Evaluator, value: VariableTracker | None) -> list[VariableTracker]:
+    return [] if value is None else operations.iterate(evaluator, value)
+
+
+def _iterator(evaluator: Evaluator, value: VariableTracker) -> IteratorVariable:
+    iterator = operations.get_iterator(evaluator, value)
+    return iterator if isinstance(iterator, IteratorVariable) else UserIterator(iterator)
+
+
+# Containers ---------------------------------------------------------------------------------------
+
+
+@constructs(list)
+def make_list(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
+    """``list(values)``"""
+    return ListVariable(_elements(evaluator, values))
+
+
+@constructs(tuple)
+def make_tuple(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
+    """``tuple(values)``; a tuple is itself."""
+    if values is not None and values.python_type() is tuple:
+        return values
+    return TupleVariable(_elements(evaluator, values))
+
+
+@constructs(set)
+def make_set(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
+    """``set(values)``"""
+    return SetVariable(_elements(evaluator, values))
+
+
+@constructs(frozenset)
+def make_frozenset(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
+    """``frozenset(values)``"""
+    return SetVariable(_elements(evaluator, values), frozenset)
+
+
+@constructs(dict)
+def make_dict(
+    evaluator: Evaluator, other: VariableTracker | None = None, **named: VariableTracker
+) -> VariableTracker:
+    """``dict(other, **named)``"""
+    made = DictVariable(entries_of(evaluator, other))
+    made.py_update(evaluator, None, **named)
+    return made
+
+
+@constructs(OrderedDict)
+def make_ordered_dict(
+    evaluator: Evaluator, other: VariableTracker | None = None, **named: VariableTracker
+) -> VariableTracker:
+    """``OrderedDict(other, **named)``"""
+    made = DictVariable(entries_of(evaluator, other), OrderedDict)
+    made.py_update(evaluator, None, **named)
+    return made
+
+
+@constructs(defaultdict)
+def make_default_dict(
+    evaluator: Evaluator,
+    factory: VariableTracker = NONE,
+    other: VariableTracker | None = None,
+    **named: VariableTracker,
+) -> VariableTracker:
+    """``defaultdict(factory, other, **named)``"""
+    if isinstance(factory, ConstantVariable) and factory.value is not None:
+        raise_observed(TypeError, "first argument must be callable or None")
+    made = DefaultDictVariable(entries_of(evaluator, other), factory)
+    made.py_update(evaluator, None, **named)
+    return made
+
+
+@constructs(deque)
+def make_deque(
+    evaluator: Evaluator,
+    values: VariableTracker | None = None,
+    maxlen: VariableTracker = NONE,
+) -> VariableTracker:
+    """``deque(values, maxlen)``"""
+    if maxlen.as_constant() is not None and as_index(evaluator, maxlen) < 0:
+        raise_observed(ValueError, "maxlen must be non-negative")
+    made = DequeVariable((), maxlen.as_constant())
+    made.py_extend(evaluator, ListVariable(_elements(evaluator, values)))
+    return made
+
+
+@constructs(types.MethodType)
+def make_method(
+    evaluator: Evaluator, function: VariableTracker, owner: VariableTracker
+) -> VariableTracker:
+    """``types.MethodType(function, owner)``"""
+    return BoundMethodVariable(function, owner)
+
+
+@constructs(types.MappingProxyType)
+def make_mapping_proxy(evaluator: Evaluator, mapping: VariableTracker) -> VariableTracker:
+    """``MappingProxyType(mapping)``"""
+    if not isinstance(mapping, DictVariable):
+        unsupported("construction", f"a mapping proxy of {mapping}")
+    return MappingProxyVariable(mapping)
+
+
+@constructs(torch.Size)
+def make_size(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
+    """``torch.Size(values)``"""
+    return SizeVariable(_elements(evaluator, values))
+
+
+@constructs(range)
+def make_range(evaluator: Evaluator, *bounds: VariableTracker) -> VariableTracker:
+    """``range(...)``; a symbolic bound is fixed to the size seen while capturing."""
+    if not bounds:
+        raise_observed(TypeError, "range expected at least 1 argument, got 0")
+    numbers = [ConstantVariable(as_index(evaluator, bound)) for bound in bounds]
+    return fold(range, numbers)
+
+
+@constructs(slice)
+def make_slice(evaluator: Evaluator, *parts: VariableTracker) -> VariableTracker:
+    """``slice(stop)`` or ``slice(start, stop, step)``"""
+    return SliceVariable([NONE, *parts] if len(parts) == 1 else parts)
+
+
+# Scalars ------------------------------------------------------------------------------------------
+
+
+@constructs(int)
+def make_int(
+    evaluator: Evaluator, *args: VariableTracker, **options: VariableTracker
+) -> VariableTracker:
+    """``int(x)`` or ``int(text, base=base)``"""
+    if options:
+        return fold(int, args, options)
+    return _number(evaluator, int, "__int__", torch.sym_int, args)
+
+
+@constructs(float)
+def make_float(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+    """``float(x)``"""
+    return _number(evaluator, float, "__float__", torch.sym_float, args)
+
+
+def _number(
+    evaluator: Evaluator, cls: type, method: str, symbolic: Any, args: tuple[VariableTracker, ...]
+) -> VariableTracker:
+    if all(arg.is_constant() for arg in args):
+        return fold(cls, args)
+    if (number := compute(symbolic, *args)) is not None:
+        return number
+    result = operations.special(evaluator, args[0], method)
+    return result or raise_observed(TypeError, f"{cls.__name__}() of a wrong type")
+
+
+constructs(complex)(lambda evaluator, *args: fold(complex, args))
+constructs(bytes)(lambda evaluator, *args: fold(bytes, args))
+constructs(torch.device)(lambda evaluator, *args, **kw: fold(torch.device, args, kw))
+constructs(torch.finfo)(lambda evaluator, *args, **kw: fold(torch.finfo, args, kw))
+constructs(torch.iinfo)(lambda evaluator, *args, **kw: fold(torch.iinfo, args, kw))
+
+
+@constructs(bool)
+def make_bool(evaluator: Evaluator, value: VariableTracker | None = None) -> VariableTracker:
+    """``bool(value)``"""
+    return ConstantVariable(value is not None and operations.truth(evaluator, value))
+
+
+@constructs(str)
+def make_str(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+    """``str(value)``"""
+    if len(args) != 1 or args[0].is_constant():
+        return fold(str, args)
+    return operations.format_value(evaluator, args[0], "s", None)
+
+
+@constructs(type)
+def make_type(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+    """``type(value)``; with three arguments it makes a class, which is left to Python."""
+    if len(args) != 1:
+        unsupported("construction", "construction of a class while capturing")
+    return class_tracker(evaluator, args[0].python_type())
+
+
+@constructs(object)
+def make_object(evaluator: Evaluator) -> VariableTracker:
+    """``object()``"""
+    return new_object(evaluator, object, ())
+
+
+# Iterators ----------------------------------------------------------------------------------------
+
+
+@constructs(enumerate)
+def make_enumerate(
+    evaluator: Evaluator, iterable: VariableTracker, start: VariableTracker | None = None
+) -> VariableTracker:
+    """``enumerate(iterable, start)``"""
+    first = 0 if start is None else as_index(evaluator, start)
+    return EnumerateVariable(_iterator(evaluator, iterable), first, TupleVariable)
+
+
+@constructs(zip)
+def make_zip(
+    evaluator: Evaluator, *iterables: VariableTracker, strict: VariableTracker | None = None
+) -> VariableTracker:
+    """``zip(*iterables, strict=strict)``"""
+    checked = strict is not None and operations.truth(evaluator, strict)
+    iterators = [_iterator(evaluator, iterable) for iterable in iterables]
+    return ZipVariable(iterators, checked, TupleVariable)
+
+
+@constructs(map)
+def make_map(
+    evaluator: Evaluator, function: VariableTracker, *iterables: VariableTracker
+) -> VariableTracker:
+    """``map(function, *iterables)``"""
+    return MapVariable(function, [_iterator(evaluator, iterable) for iterable in iterables])
+
+
+@constructs(filter)
+def make_filter(
+    evaluator: Evaluator, function: VariableTracker, iterable: VariableTracker
+) -> VariableTracker:
+    """``filter(function, iterable)``"""
+    return FilterVariable(function, _iterator(evaluator, iterable))
+
+
+@constructs(reversed)
+def make_reversed(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``reversed(value)``"""
+    result = operations.special(evaluator, value, "__reversed__")
+    if result is not None:
+        return result
+    count = operations.length(evaluator, value).as_constant()
+    items = [
+        operations.get_item(evaluator, value, ConstantVariable(i)) for i in reversed(range(count))
+    ]
+    return ListVariable(items).py___iter__(evaluator)
+
+
+@constructs(itertools.chain)
+def make_chain(evaluator: Evaluator, *iterables: VariableTracker) -> VariableTracker:
+    """``itertools.chain(*iterables)``"""
+    outer = _iterator(evaluator, TupleVariable(iterables))
+    return ChainVariable(outer, operations.get_iterator)
+
+
+def _chain_from_iterable(
+    evaluator: Evaluator, cls: VariableTracker, iterables: VariableTracker
+) -> VariableTracker:
+    return ChainVariable(_iterator(evaluator, iterables), operations.get_iterator)
+
+
+CLASS_METHODS[itertools.chain, "from_iterable"] = _chain_from_iterable
+
+
+def _from_keys(
+    evaluator: Evaluator,
+    cls: ClassVariable,
+    keys: VariableTracker,
+    value: VariableTracker = NONE,
+) -> VariableTracker:
+    pairs = [(key, value) for key in operations.iterate(evaluator, keys)]
+    return DictVariable(pairs, cls.value)
+
+
+CLASS_METHODS[dict, "fromkeys"] = _from_keys
+
+
+@constructs(itertools.count)
+def make_count(
+    evaluator: Evaluator,
+    start: VariableTracker | None = None,
+    step: VariableTracker | None = None,
+) -> VariableTracker:
+    """``itertools.count(start, step)``"""
+    first = 0 if start is None else start.as_constant()
+    return CountVariable(first, 1 if step is None else step.as_constant())
+
+
+@constructs(itertools.repeat)
+def make_repeat(
+    evaluator: Evaluator, element: VariableTracker, times: VariableTracker | None = None
+) -> VariableTracker:
+    """``itertools.repeat(element, times)``"""
+    return RepeatVariable(element, None if times is None else as_index(evaluator, times))
+
+
+@constructs(itertools.islice)
+def make_islice(
+    evaluator: Evaluator, iterable: VariableTracker, *bounds: VariableTracker
+) -> VariableTracker:
+    """``itertools.islice(iterable, [start,] stop[, step])``"""
+    limits = slice(*(bound.as_constant() for bound in bounds))
+    start, step = limits.start or 0, limits.step or 1
+    return SliceIterator(_iterator(evaluator, iterable), start, limits.stop, step)
+
+
+def _over_lists(function: Any) -> None:
+    """An iterator class of itertools that only rearranges finite iterables."""
+
+    def rule(
+        evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        values = [
+            a if a.is_constant() and not _is_iterable(a) else _elements(evaluator, a) for a in args
+        ]
+        real = [v.as_constant() if isinstance(v, VariableTracker) else v for v in values]
+        options = {name: value.as_constant() for name, value in kwargs.items()}
+        rows = [TupleVariable(row) for row in function(*real, **options)]
+        return ListVariable(rows).py___iter__(evaluator)
+
+    constructs(function)(rule)
+
+
+def _is_iterable(value: VariableTracker) -> bool:
+    return hasattr(value.python_type(), "__iter__")
+
+
+for _function in (
+    itertools.product,
+    itertools.combinations,
+    itertools.permutations,
+    itertools.combinations_with_replacement,
+    itertools.pairwise,
+):
+    _over_lists(_function)
+
+
+@constructs(functools.partial)
+def make_partial(
+    evaluator: Evaluator,
+    function: VariableTracker,
+    *args: VariableTracker,
+    **kwargs: VariableTracker,
+) -> VariableTracker:
+    """``functools.partial(function, *args, **kwargs)``"""
+    return PartialVariable(function, args, kwargs)
+
+
+def _getter(function: Any, body: Any) -> None:
+    """A callable of `operator` that its arguments make: `itemgetter` and its like."""
+
+    def rule(
+        evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        return GetterVariable(function, evaluator.capture.wrap(body, None), args, kwargs)
+
+    constructs(function)(rule)
+
+
+for _getter_class, _getter_body in GETTERS.items():
+    _getter(_getter_class, _getter_body)

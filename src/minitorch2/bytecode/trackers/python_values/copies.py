@@ -1,0 +1,160 @@
+"""``copy.copy`` and ``copy.deepcopy`` of what trackers model.
+
+    copied ::= constant, function, class, enum member           as it is
+            |  tuple of such                                     as it is
+            |  list, tuple, dict, set                            a new one
+            |  instance that keeps its state in ``__dict__``     a new one with the same attributes
+
+`Copier` does what the `copy` module does with `__reduce_ex__` for objects whose class leaves that
+to `object`. Classes with a protocol of their own are called, or break the graph.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import enum
+from typing import TYPE_CHECKING
+
+import torch
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
+from minitorch2.bytecode.trackers.python_values.builtin import BuiltinVariable, models
+from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, new_object
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.python_values.set import SetVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+ATOMS = (ConstantVariable, FunctionVariable, ClassVariable, BuiltinVariable)
+"""Trackers of values that are their own copies."""
+
+PROTOCOL = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__",
+            "__getnewargs_ex__")  # fmt: skip
+"""Methods by which a class says itself how it is copied."""
+
+
+@models(copy.copy)
+def shallow_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``copy.copy``"""
+    if _is_atom(value) or type(value) is TupleVariable:
+        return value
+    if isinstance(value, ListVariable | DictVariable | SetVariable):
+        return value.call_method(evaluator, "copy", [], {})
+    if isinstance(value, ObjectVariable) and class_lookup(value.cls, "__copy__")[1] is not MISSING:
+        return value.call_method(evaluator, "__copy__", [], {})
+    made = _new_instance(evaluator, value)
+    for name, attribute in _attributes(evaluator, value):
+        evaluator.capture.side_effects.store_attribute(made, name, attribute, raw=True)
+    return made
+
+
+@models(copy.deepcopy)
+def deep_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``copy.deepcopy`` without a memo of the caller's"""
+    if _has_own_deepcopy(value):
+        return value.call_method(evaluator, "__deepcopy__", [DictVariable(())], {})
+    return Copier(evaluator).copy(value)
+
+
+class Copier:
+    """One deep copy: what is shared or cyclic in the original is so in the copy."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self._copies: dict[int, VariableTracker] = {}
+
+    def copy(self, value: VariableTracker) -> VariableTracker:
+        """The copy of a value; the same one each time."""
+        if _is_atom(value):
+            return value
+        known = self._copies.get(id(value))
+        return self._copied(value) if known is None else known
+
+    def _copied(self, value: VariableTracker) -> VariableTracker:
+        if isinstance(value, ListVariable):
+            return self._list(value)
+        if isinstance(value, DictVariable):
+            return self._dict(value)
+        if isinstance(value, TupleVariable):
+            return self._tuple(value)
+        if isinstance(value, SetVariable):
+            return value.call_method(self.evaluator, "copy", [], {})  # elements are hashable atoms
+        return self._instance(value)
+
+    def _list(self, value: ListVariable) -> VariableTracker:
+        made = self._copies[id(value)] = value.make([])
+        made.elements.extend(self.copy(element) for element in value.realized())
+        return made
+
+    def _dict(self, value: DictVariable) -> VariableTracker:
+        made = value.make(())
+        self._copies[id(value)] = made
+        for key, element in value.pairs():
+            made.store(self.evaluator, self.copy(key), self.copy(element))
+        return made
+
+    def _tuple(self, value: TupleVariable) -> VariableTracker:
+        elements = value.realized()
+        copies = [self.copy(element) for element in elements]
+        if all(made is element for made, element in zip(copies, elements)):
+            return value
+        return self._copies.setdefault(id(value), value.make(copies))
+
+    def _instance(self, value: VariableTracker) -> VariableTracker:
+        if _has_own_deepcopy(value):
+            unsupported("copy", f"copy.deepcopy of {value}, which has its own __deepcopy__")
+        made = self._copies[id(value)] = _new_instance(self.evaluator, value)
+        for name, attribute in _attributes(self.evaluator, value):
+            copied = self.copy(attribute)
+            self.evaluator.capture.side_effects.store_attribute(made, name, copied, raw=True)
+        return made
+
+
+def _is_atom(value: VariableTracker) -> bool:
+    return isinstance(value, ATOMS) or issubclass(value.python_type(), enum.Enum)
+
+
+def _has_own_deepcopy(value: VariableTracker) -> bool:
+    """Whether a user's class says how it is copied."""
+    return (
+        isinstance(value, ObjectVariable)
+        and not _is_atom(value)
+        and class_lookup(value.cls, "__deepcopy__")[1] is not MISSING
+    )
+
+
+def _new_instance(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """An empty object of the same class, if `object` is all that makes it."""
+    cls = value.python_type()
+    plain = isinstance(value, ObjectVariable) and value.container is None
+    if not plain or issubclass(cls, torch.nn.Module) or cls in copyreg.dispatch_table:
+        unsupported("copy", f"copy of {value}")
+    if _has_slots(cls) or any(_defines(cls, name) for name in PROTOCOL):
+        unsupported("copy", f"copy of {value}, whose class has its own way to be copied")
+    return new_object(evaluator, cls, ())
+
+
+def _defines(cls: type, name: str) -> bool:
+    """Whether a class other than `object` has a method."""
+    return class_lookup(cls, name)[0] not in (object, None) and hasattr(cls, name)
+
+
+def _has_slots(cls: type) -> bool:
+    """Whether an instance keeps anything outside its ``__dict__``."""
+    slots = (base.__dict__.get("__slots__") for base in cls.__mro__)
+    return not cls.__dictoffset__ or any(slots)
+
+
+def _attributes(evaluator: Evaluator, value: VariableTracker) -> list[tuple[str, VariableTracker]]:
+    """The entries of ``value.__dict__``."""
+    assert isinstance(value, ObjectVariable)
+    found = value.plain_attribute(evaluator, "__dict__")
+    assert isinstance(found, DictVariable)
+    return [(key.as_constant(), attribute) for key, attribute in found.pairs()]

@@ -1,0 +1,362 @@
+"""Python functions that can be inlined: those of the outside world and those made while capturing.
+
+PyTorch 2 paper, sections 3.5 (*UserFunctionVariable*) and 3.6 (closures).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Sequence
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode.callee import Callee, Default, callee_of
+from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import MISSING, inherits
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
+from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+
+class FunctionVariable(VariableTracker):
+    """What functions share: they are true, hashed by identity, and can be bound and called."""
+
+    def python_type(self) -> type:
+        return FunctionType
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def callee(self, evaluator: Evaluator) -> Callee:
+        """The function as inlining needs it."""
+        raise NotImplementedError
+
+    def bind(self, owner: VariableTracker) -> VariableTracker:
+        """``function.__get__(owner)``."""
+        return BoundMethodVariable(self, owner)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        return evaluator.inline(self.callee(evaluator), args, kwargs)
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        evaluator.capture.side_effects.store_attribute(self, name, value)
+
+
+class UserFunctionVariable(FunctionVariable):
+    """A Python function of the outside world."""
+
+    def __init__(self, value: FunctionType, **options: Any) -> None:
+        super().__init__(**options)
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"UserFunctionVariable({self.value.__qualname__})"
+
+    def hash_key(self) -> Hashable:
+        return ("object", id(self.value))
+
+    def callee(self, evaluator: Evaluator) -> Callee:
+        return callee_of(evaluator.capture, self.value, self.source)
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        pending = evaluator.capture.side_effects.load_attribute(self, name)
+        if isinstance(pending, VariableTracker):
+            return pending
+        if pending is not None or not hasattr(self.value, name):
+            raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
+        value = getattr(self.value, name)
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return literal(value)
+        if name == "__code__":
+            return evaluator.capture.wrap(value, evaluator.capture.reference(value))
+        source = self.source or evaluator.capture.reference(self.value)
+        return evaluator.capture.wrap(value, AttributeSource(source, name))
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return residual.reference(self.value)
+
+
+class NestedFunctionVariable(FunctionVariable):
+    """A function that the captured code makes; if it escapes, it is made for real at the end.
+
+    Args:
+        code: its code.
+        namespace: globals of the function that makes it.
+        defaults: tracker of the tuple of positional defaults.
+        kwdefaults: tracker of the dict of keyword-only defaults.
+        annotations: tracker of the tuple of annotations.
+        closure: its cells, in the order of ``co_freevars``.
+    """
+
+    def __init__(
+        self,
+        code: CodeType,
+        namespace: dict[str, object],
+        *,
+        defaults: VariableTracker | None = None,
+        kwdefaults: VariableTracker | None = None,
+        annotations: VariableTracker | None = None,
+        closure: Sequence[CellVariable] = (),
+    ) -> None:
+        super().__init__()
+        self.code = code
+        self.namespace = namespace
+        self.defaults = defaults
+        self.kwdefaults = kwdefaults
+        self.annotations = annotations
+        self.closure = tuple(closure)
+        self.attributes: dict[str, VariableTracker] = {}
+        self.dict = dict_of_names({})
+
+    def __repr__(self) -> str:
+        return f"NestedFunctionVariable({self.code.co_qualname})"
+
+    def callee(self, evaluator: Evaluator) -> Callee:
+        defaults = [] if self.defaults is None else self.defaults.items(evaluator)
+        return Callee(
+            self.code,
+            self.namespace,
+            [_returning(value) for value in defaults],
+            {name: _returning(value) for name, value in self._keyword_defaults().items()},
+            self.closure,
+        )
+
+    def _keyword_defaults(self) -> dict[str, VariableTracker]:
+        if not isinstance(self.kwdefaults, DictVariable):
+            return {}
+        return {key.as_constant(): value for key, value in self.kwdefaults.pairs()}
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        known = self.attributes.get(name) or self._own_attribute(name)
+        known = known or self.dict.lookup_name(name)
+        if known is None:
+            raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
+        return known
+
+    def _own_attribute(self, name: str) -> VariableTracker | None:
+        module = self.namespace.get("__name__")
+        constants = {
+            "__name__": self.code.co_name,
+            "__qualname__": self.code.co_qualname,
+            "__module__": module,
+            "__doc__": _docstring(self.code),
+        }
+        if name in constants:
+            return literal(constants[name])
+        if name == "__defaults__":
+            return self.defaults or NONE
+        if name == "__kwdefaults__":
+            return self.kwdefaults or NONE
+        if name == "__closure__":
+            return TupleVariable(self.closure) if self.closure else NONE
+        if name == "__dict__":
+            return self.dict
+        if name == "__annotations__":
+            self.attributes[name] = self._annotations()
+        if name == "__type_params__":
+            return TupleVariable([])
+        return self.attributes.get(name)
+
+    def _annotations(self) -> VariableTracker:
+        """A new dict, as it is made of the names and types that stand in a row."""
+        flat = self.annotations.elements if isinstance(self.annotations, TupleVariable) else []
+        return DictVariable(zip(flat[::2], flat[1::2], strict=True))
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        if name in _FUNCTION_FIELDS:
+            self.attributes[name] = value
+        else:
+            self.dict.store(evaluator, ConstantVariable(name), value)
+
+    def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
+        self.get_attribute(evaluator, name)
+        self.dict.py_pop(evaluator, ConstantVariable(name))
+
+    def reconstruct(self, residual: Residual) -> str:
+        code = residual.reference(self.code, f"code_of_{self.code.co_name}")
+        namespace = residual.references.globals_name(self.namespace)
+        cells = "".join(f"{residual.name_for(cell)}, " for cell in self.closure)
+        defaults = "None" if self.defaults is None else residual.name_for(self.defaults)
+        function_type = residual.reference(FunctionType, "FunctionType")
+        name = self.code.co_name
+        made = residual.bind(
+            f"{function_type}({code}, {namespace}, {name!r}, {defaults}, ({cells}))", name
+        )
+        if self.kwdefaults is not None:
+            residual.emit(f"{made}.__kwdefaults__ = {residual.name_for(self.kwdefaults)}")
+        if self.annotations is not None and "__annotations__" not in self.attributes:
+            flat = f"iter({residual.name_for(self.annotations)})"
+            residual.emit(f"{made}.__annotations__ = (lambda i: dict(zip(i, i)))({flat})")
+        for attribute, value in self.attributes.items():
+            residual.emit(f"{made}.{attribute} = {residual.name_for(value)}")
+        if self.dict.entries:
+            residual.emit(f"{made}.__dict__ = {residual.name_for(self.dict)}")
+        return made
+
+
+_FUNCTION_FIELDS = frozenset(
+    ["__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"]
+)
+"""Attributes of a function that do not lie in its ``__dict__``."""
+
+
+def _returning(value: VariableTracker) -> Default:
+    return lambda: value
+
+
+def _docstring(code: CodeType) -> str | None:
+    first = code.co_consts[0] if code.co_consts else None
+    return first if isinstance(first, str) else None
+
+
+class PartialVariable(VariableTracker):
+    """A `functools.partial`."""
+
+    def __init__(
+        self,
+        function: VariableTracker,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.function, self.args, self.kwargs = function, list(args), kwargs
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleVariable(self.args)
+        if name == "keywords":
+            return dict_of_names(self.kwargs)
+        return super().get_attribute(evaluator, name)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        return self.function.call(evaluator, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        parts = [residual.name_for(part) for part in (self.function, *self.args)]
+        named = [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
+        return f"{residual.reference(functools.partial)}({', '.join([*parts, *named])})"
+
+
+class GetterVariable(PartialVariable):
+    """An `operator.itemgetter`, `attrgetter` or `methodcaller`.
+
+    Args:
+        cls: which of them.
+        body: what calling it does: takes the arguments that made it, then those of the call.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        body: VariableTracker,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+        **options: Any,
+    ) -> None:
+        super().__init__(body, args, kwargs, **options)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        return unsupported("attribute", f"attribute {name!r} of a {self.cls.__name__}")
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        parts = [residual.name_for(part) for part in self.args]
+        parts += [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
+        return f"{residual.reference(self.cls)}({', '.join(parts)})"
+
+
+def is_none(value: VariableTracker | None) -> bool:
+    """Whether an optional argument was left out or is None."""
+    return value is None or (isinstance(value, ConstantVariable) and value.value is None)
+
+
+class CachedFunctionVariable(VariableTracker):
+    """A function under `functools.lru_cache`: of constants, its answer is a constant."""
+
+    def __init__(self, value: Any, function: VariableTracker, **options: Any) -> None:
+        super().__init__(**options)
+        self.value, self.function = value, function
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def hash_key(self) -> Hashable:
+        return ("object", id(self.value))
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "__wrapped__":
+            return self.function
+        if name in ("cache_info", "cache_clear", "cache_parameters"):
+            unsupported("attribute", f"{name} of a function with a cache")
+        return self.function.get_attribute(evaluator, name)
+
+    def bind(self, owner: VariableTracker) -> VariableTracker:
+        """``function.__get__(owner)``."""
+        return BoundMethodVariable(self, owner)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        real = [_cache_key(evaluator, arg) for arg in args]
+        named = {name: _cache_key(evaluator, value) for name, value in kwargs.items()}
+        try:
+            result = self.value(*real, **named)
+        except Exception as error:  # noqa: BLE001 (whatever the user's function raises)
+            raise_as_observed(error)
+        return evaluator.capture.wrap(result, evaluator.capture.reference(result))
+
+
+def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
+    """An argument as the cache sees it: a constant, or an object that is guarded to be the same."""
+    if isinstance(argument, ConstantVariable):
+        return argument.value
+    real = getattr(argument, "value", MISSING)
+    plain = real is not MISSING and inherits(type(real), "__hash__")
+    if not plain or argument.source is None or argument.in_graph:
+        unsupported("cached-function", "a cached function called with more than constants")
+    if not argument.source.is_fixed:
+        evaluator.capture.add_guard(id_match(argument.source, real, evaluator.source_line()))
+    return real

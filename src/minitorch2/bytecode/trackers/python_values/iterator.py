@@ -1,0 +1,371 @@
+"""Iterators, as CPython makes them: lazy, consumed by use, one `__next__` at a time.
+
+An iterator made while capturing that is still alive after the graph is rebuilt as an iterator of
+the same class over what is left. One that came from outside is never advanced: that is a
+graph break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from itertools import chain, count, islice, repeat
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, register_literal
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+
+LIST_ITERATOR: type = type(iter([]))
+
+
+class IteratorVariable(ModeledVariable):
+    """Base of iterators: subclasses give `next`."""
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        """The next element; raises the user's StopIteration at the end."""
+        raise NotImplementedError
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        elements: list[VariableTracker] = []
+        try:
+            while True:
+                elements.append(self.next(evaluator))
+        except ObservedError as error:
+            if error.kind is not StopIteration:
+                raise
+        return elements
+
+    def py___next__(self, evaluator: Evaluator) -> VariableTracker:
+        return self.next(evaluator)
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        return self
+
+
+class UserIterator(IteratorVariable):
+    """Any other object with ``__next__``, inside a built-in iterator."""
+
+    def __init__(self, iterator: VariableTracker) -> None:
+        super().__init__()
+        self.iterator = iterator
+
+    def python_type(self) -> type:
+        return self.iterator.python_type()
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        return self.iterator.call_method(evaluator, "__next__", [], {})
+
+    def reconstruct(self, residual: Residual) -> str:
+        return residual.name_for(self.iterator)
+
+
+class SequenceIterator(IteratorVariable):
+    """Over a Python list of trackers that may still grow: the iterator of lists, tuples, dicts, ...
+
+    Args:
+        elements: the live elements.
+        cls: the class of the iterator.
+        start: how many elements are consumed already.
+    """
+
+    def __init__(
+        self, elements: Sequence[VariableTracker], cls: type = LIST_ITERATOR, start: int = 0
+    ) -> None:
+        super().__init__()
+        self.elements = elements
+        self.cls = cls
+        self.position = start
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self.position >= len(self.elements):
+            self.elements, self.position = (), 0
+            raise_observed(StopIteration)
+        self.position += 1
+        return self.elements[self.position - 1]
+
+    def py___length_hint__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.elements) - self.position)
+
+    def reconstruct(self, residual: Residual) -> str:
+        rest = [residual.name_for(e) for e in self.elements[self.position :]]
+        if self.cls is type(iter(())):
+            return f"iter(({', '.join(rest)}{',' if len(rest) == 1 else ''}))"
+        return f"iter([{', '.join(rest)}])"
+
+
+class GuardedIterator(SequenceIterator):
+    """Over a container that must keep its size meanwhile: a set or a deque.
+
+    Args:
+        owner: the container.
+        elements: what it holds now, in the order of iteration.
+        present: gives what it holds at each step.
+        message: of the RuntimeError that CPython raises when the size is another.
+    """
+
+    def __init__(
+        self,
+        owner: VariableTracker,
+        elements: Sequence[VariableTracker],
+        present: Callable[[], Iterable[VariableTracker]],
+        message: str,
+        cls: type = LIST_ITERATOR,
+    ) -> None:
+        super().__init__(elements, cls)
+        self.owner, self.present, self.message = owner, present, message
+        self.before = list(present())
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self._has_new_size():
+            raise_observed(RuntimeError, self.message)
+        return super().next(evaluator)
+
+    def _has_new_size(self) -> bool:
+        """Whether elements came or went; others in their place are not supported."""
+        now = list(self.present())
+        if len(now) == len(self.before) and now != self.before:
+            unsupported("changed-while-iterated", "a container changes while it is iterated over")
+        return len(now) != len(self.before)
+
+    def reconstruct(self, residual: Residual) -> str:
+        self._has_new_size()
+        rest = "".join(f"{residual.name_for(e)}, " for e in self.elements[self.position :])
+        owner, made = residual.name_for(self.owner), residual.reference(guarded)
+        return f"{made}({owner}, {len(self.before)}, {self.message!r}, ({rest}))"
+
+
+def guarded(
+    container: Sized, size: int, message: str, rest: tuple[object, ...]
+) -> Iterator[object]:
+    """The rest of an iteration over a container, which must keep its size."""
+    for element in (*rest, guarded):
+        if len(container) != size:
+            raise RuntimeError(message)
+        if element is not guarded:
+            yield element
+
+
+class EnumerateVariable(IteratorVariable):
+    """``enumerate(iterator, start)``."""
+
+    def __init__(
+        self,
+        iterator: IteratorVariable,
+        start: int,
+        pack: Callable[[list[VariableTracker]], VariableTracker],
+    ) -> None:
+        super().__init__()
+        self.iterator, self.position, self.pack = iterator, start, pack
+
+    def python_type(self) -> type:
+        return enumerate
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        element = self.iterator.next(evaluator)
+        self.position += 1
+        return self.pack([ConstantVariable(self.position - 1), element])
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"enumerate({residual.name_for(self.iterator)}, {self.position})"
+
+
+class ZipVariable(IteratorVariable):
+    """``zip(*iterators, strict=strict)``."""
+
+    def __init__(
+        self,
+        iterators: list[IteratorVariable],
+        strict: bool,
+        pack: Callable[[list[VariableTracker]], VariableTracker],
+    ) -> None:
+        super().__init__()
+        self.iterators, self.strict, self.pack = iterators, strict, pack
+
+    def python_type(self) -> type:
+        return zip
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        elements: list[VariableTracker] = []
+        if not self.iterators:
+            raise_observed(StopIteration)
+        for number, iterator in enumerate(self.iterators):
+            try:
+                elements.append(iterator.next(evaluator))
+            except ObservedError as error:
+                if error.kind is StopIteration and self.strict:
+                    self._check_all_ended(evaluator, number)
+                raise
+        return self.pack(elements)
+
+    def _check_all_ended(self, evaluator: Evaluator, number: int) -> None:
+        """The iterator `number` ended first: then none of the others may have more."""
+        if number > 0:
+            before = "argument 1" if number == 1 else f"arguments 1-{number}"
+            raise_observed(ValueError, f"zip() argument {number + 1} is shorter than {before}")
+        for later, iterator in enumerate(self.iterators[1:], 2):
+            if iterator.items(evaluator):
+                before = "argument 1" if later == 2 else f"arguments 1-{later - 1}"
+                raise_observed(ValueError, f"zip() argument {later} is longer than {before}")
+
+    def reconstruct(self, residual: Residual) -> str:
+        parts = [residual.name_for(iterator) for iterator in self.iterators]
+        return f"zip({', '.join([*parts, f'strict={self.strict}'])})"
+
+
+class MapVariable(IteratorVariable):
+    """``map(function, *iterators)``."""
+
+    def __init__(self, function: VariableTracker, iterators: list[IteratorVariable]) -> None:
+        super().__init__()
+        self.function, self.iterators = function, iterators
+
+    def python_type(self) -> type:
+        return map
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        args = [iterator.next(evaluator) for iterator in self.iterators]
+        return self.function.call(evaluator, args, {})
+
+    def reconstruct(self, residual: Residual) -> str:
+        parts = [residual.name_for(part) for part in (self.function, *self.iterators)]
+        return f"map({', '.join(parts)})"
+
+
+class FilterVariable(IteratorVariable):
+    """``filter(function, iterator)``; function may be None."""
+
+    def __init__(self, function: VariableTracker, iterator: IteratorVariable) -> None:
+        super().__init__()
+        self.function, self.iterator = function, iterator
+
+    def python_type(self) -> type:
+        return filter
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        while True:
+            element = self.iterator.next(evaluator)
+            verdict = element
+            if not isinstance(self.function, ConstantVariable):
+                verdict = self.function.call(evaluator, [element], {})
+            if verdict.truth(evaluator):
+                return element
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"filter({residual.name_for(self.function)}, {residual.name_for(self.iterator)})"
+
+
+class CountVariable(IteratorVariable):
+    """``itertools.count(start, step)``."""
+
+    def __init__(self, start: int | float, step: int | float) -> None:
+        super().__init__()
+        self.value, self.step = start, step
+
+    def python_type(self) -> type:
+        return count
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        self.value += self.step
+        return ConstantVariable(self.value - self.step)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.reference(count)}({self.value}, {self.step})"
+
+
+class RepeatVariable(IteratorVariable):
+    """``itertools.repeat(element, times)``; times None is for ever."""
+
+    def __init__(self, element: VariableTracker, times: int | None) -> None:
+        super().__init__()
+        self.element, self.times = element, times
+
+    def python_type(self) -> type:
+        return repeat
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self.times is not None:
+            if self.times <= 0:
+                raise_observed(StopIteration)
+            self.times -= 1
+        return self.element
+
+    def reconstruct(self, residual: Residual) -> str:
+        times = "" if self.times is None else f", {self.times}"
+        return f"{residual.reference(repeat)}({residual.name_for(self.element)}{times})"
+
+
+class ChainVariable(IteratorVariable):
+    """``itertools.chain.from_iterable(iterators)``: each iterable is opened when it is reached."""
+
+    def __init__(
+        self,
+        iterables: IteratorVariable,
+        open_: Callable[[Evaluator, VariableTracker], VariableTracker],
+    ) -> None:
+        super().__init__()
+        self.iterables, self.open = iterables, open_
+        self.current: VariableTracker | None = None
+
+    def python_type(self) -> type:
+        return chain
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        while True:
+            if self.current is None:
+                self.current = self.open(evaluator, self.iterables.next(evaluator))
+            try:
+                return self.current.call_method(evaluator, "__next__", [], {})
+            except ObservedError as error:
+                if error.kind is not StopIteration:
+                    raise
+                self.current = None
+
+    def reconstruct(self, residual: Residual) -> str:
+        made = residual.reference(chain)
+        rest = f"{made}.from_iterable({residual.name_for(self.iterables)})"
+        if self.current is None:
+            return rest
+        return f"{made}({residual.name_for(self.current)}, {rest})"
+
+
+class SliceIterator(IteratorVariable):
+    """``itertools.islice(iterator, start, stop, step)``."""
+
+    def __init__(self, iterator: VariableTracker, start: int, stop: int | None, step: int) -> None:
+        super().__init__()
+        self.iterator, self.skip, self.step = iterator, start, step
+        self.left = None if stop is None else max(0, stop - start)
+
+    def python_type(self) -> type:
+        return islice
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self.left is not None and self.left <= 0:
+            raise_observed(StopIteration)
+        for _ in range(self.skip):
+            self.iterator.call_method(evaluator, "__next__", [], {})
+        element = self.iterator.call_method(evaluator, "__next__", [], {})
+        self.skip = self.step - 1
+        if self.left is not None:
+            self.left -= self.step
+        return element
+
+    def reconstruct(self, residual: Residual) -> str:
+        stop = None if self.left is None else self.skip + max(0, self.left)
+        iterator = residual.name_for(self.iterator)
+        return f"{residual.reference(islice)}({iterator}, {self.skip}, {stop}, {self.step})"
+
+
+register_literal(type(iter([])), lambda v: SequenceIterator([ConstantVariable(x) for x in v]))

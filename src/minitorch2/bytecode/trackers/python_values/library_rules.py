@@ -1,0 +1,85 @@
+"""What a few functions of the standard library do on trackers, where their source is no guide."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+import types
+from typing import TYPE_CHECKING
+
+import torch
+
+from minitorch2.bytecode.guards import LoggerDisabled
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.python_values.builtin import models
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.exceptions import exception_info
+from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
+from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+@models(inspect.signature)
+def signature(evaluator: Evaluator, function: VariableTracker) -> VariableTracker:
+    """``inspect.signature`` of a function or method whose identity is guarded."""
+    bound = isinstance(function, BoundMethodVariable)
+    underlying = function.function if isinstance(function, BoundMethodVariable) else function
+    if not isinstance(underlying, UserFunctionVariable):
+        unsupported("signature", f"the signature of {function}")
+    found = inspect.signature(underlying.value)
+    if bound:
+        found = found.replace(parameters=list(found.parameters.values())[1:])
+    return evaluator.capture.wrap(found, evaluator.capture.reference(found))
+
+
+@models(sys.exc_info)
+def handled_exception(evaluator: Evaluator) -> VariableTracker:
+    """``sys.exc_info()`` while the captured code handles an exception"""
+    return TupleVariable(exception_info(evaluator))
+
+
+@models(sys.exception)
+def present_exception(evaluator: Evaluator) -> VariableTracker:
+    """``sys.exception()`` while the captured code handles an exception"""
+    return exception_info(evaluator)[1]
+
+
+@models(logging.getLogger)
+def get_logger(evaluator: Evaluator, name: VariableTracker = NONE) -> VariableTracker:
+    """``logging.getLogger(name)``: one object for each name, for ever"""
+    logger = logging.getLogger(name.as_constant())
+    return evaluator.capture.wrap(logger, evaluator.capture.reference(logger))
+
+
+@models(logging.Logger.isEnabledFor)
+def is_enabled_for(
+    evaluator: Evaluator, logger: VariableTracker, level: VariableTracker
+) -> VariableTracker:
+    """A level that is disabled is guarded to stay so; a message that is shown is a break."""
+    real = getattr(logger, "value", None)
+    if not isinstance(real, logging.Logger) or logger.source is None:
+        unsupported("logging", f"a message to {logger}")
+    if real.isEnabledFor(level.as_constant()):
+        unsupported("logging", f"a message of level {level.as_constant()} to {real.name}")
+    line = evaluator.source_line()
+    guard = LoggerDisabled(logger.source, level.as_constant(), user_line=line)
+    evaluator.capture.add_guard(guard)
+    return ConstantVariable(False)
+
+
+@models(torch._C._log_api_usage_once)
+def log_usage(evaluator: Evaluator, event: VariableTracker) -> None:
+    """PyTorch's own usage counters are not part of the program's meaning."""
+
+
+@constructs(types.MethodType)
+def make_method(
+    evaluator: Evaluator, function: VariableTracker, owner: VariableTracker
+) -> VariableTracker:
+    """``types.MethodType(function, owner)``"""
+    return BoundMethodVariable(function, owner)

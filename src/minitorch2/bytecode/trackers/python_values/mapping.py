@@ -1,0 +1,597 @@
+"""Dicts, ordered dicts, default dicts, their views, and read-only mapping proxies.
+
+Entries keep insertion order. A dict that came from outside and is changed gets its final contents,
+in place, after the graph. PyTorch 2 paper, section 3.5 (*ConstDictVariable*).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    MutableMapping,
+    Sequence,
+    Set,
+)
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.lazy import realize
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    NOT_IMPLEMENTED,
+    ConstantVariable,
+    fold,
+    literal,
+    register_literal,
+)
+from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
+from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
+    from minitorch2.graph.node import Argument
+
+Entry = tuple[VariableTracker, VariableTracker]
+
+
+class DictVariable(ModeledVariable):
+    """A dict of exactly the class `cls`; `entries` maps hash keys to (key, value).
+
+    Attributes:
+        key_guards: makes guards on what is found out of the keys of a dict from outside; None if
+            nothing is left to find out.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry] = (),
+        cls: type = dict,
+        key_guards: KeyGuards | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._entries: MutableMapping[Hashable, Entry] = {}
+        for key, value in entries:
+            hash_key = key.hash_key()
+            known = self._entries.get(hash_key)
+            self._entries[hash_key] = (known[0] if known else key, value)
+        self.cls = cls
+        self.key_guards = key_guards
+        self.changes = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(length={len(self._entries)}, source={self.source})"
+
+    @property
+    def entries(self) -> MutableMapping[Hashable, Entry]:
+        """All entries. Whoever asks relies on all keys."""
+        if self.key_guards is not None:
+            self.guards |= {self.key_guards.rely_on_all()}
+            self.key_guards = None
+        return self._entries
+
+    @entries.setter
+    def entries(self, entries: MutableMapping[Hashable, Entry]) -> None:
+        self._entries = entries
+
+    def has_key(self, key: VariableTracker) -> bool:
+        """Whether there is such a key. The program relies on that, but not on the other keys."""
+        hash_key = key.hash_key()
+        if self.key_guards is None or not isinstance(key, ConstantVariable):
+            return hash_key in self.entries
+        present = hash_key in self._entries
+        self.guards |= {self.key_guards.rely_on(key.value, present)}
+        return present
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def hash_key(self) -> Hashable:
+        return raise_observed(TypeError, f"unhashable type: '{self.cls.__name__}'")
+
+    def is_constant(self) -> bool:
+        return self.cls in (dict, OrderedDict) and all(
+            key.is_constant() and value.is_constant() for key, value in self.pairs()
+        )
+
+    def as_constant(self) -> Any:
+        return self.cls((key.as_constant(), value.as_constant()) for key, value in self.pairs())
+
+    def as_argument(self) -> Argument:
+        return {key.as_constant(): value.as_argument() for key, value in self.pairs()}
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return bool(self.entries)
+
+    # Entries ------------------------------------------------------------------------------------
+
+    def pairs(self) -> list[Entry]:
+        """All entries, none lazy."""
+        for hash_key, (key, value) in list(self.entries.items()):
+            self.entries[hash_key] = (key, realize(value))
+        return list(self.entries.values())
+
+    def keys(self) -> list[VariableTracker]:
+        """The keys in order."""
+        return [key for key, _ in self.entries.values()]
+
+    def values(self) -> list[VariableTracker]:
+        """The values in order, none lazy."""
+        return [value for _, value in self.pairs()]
+
+    def lookup(self, key: VariableTracker) -> VariableTracker | None:
+        """The value of a key, no longer lazy; None if there is no such key."""
+        hash_key = key.hash_key()
+        entry = self._entries.get(hash_key)
+        if entry is None:
+            self.has_key(key)
+            return None
+        value = realize(entry[1])  # is guarded by the path that leads through the key
+        self._entries[hash_key] = (entry[0], value)
+        return value
+
+    def lookup_name(self, name: str) -> VariableTracker | None:
+        """The value of a string key."""
+        return self.lookup(ConstantVariable(name))
+
+    def store(self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker) -> None:
+        """``self[key] = value``; an existing key object stays, as in Python."""
+        hash_key = key.hash_key()
+        self.changed(evaluator)
+        known = self.entries.get(hash_key)
+        self.entries[hash_key] = (known[0] if known else key, value)
+
+    def changed(self, evaluator: Evaluator) -> MutableMapping[Hashable, Entry]:
+        """The entries, about to change."""
+        self.record_change(evaluator)
+        self.changes += 1
+        return self.entries
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        return self.keys()
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def py___len__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.entries))
+
+    def py___contains__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.has_key(key))
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        return DictIterator(self, "keys", iter)
+
+    def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
+        return DictIterator(self, "keys", reversed)
+
+    def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        value = self.lookup(key)
+        if value is None:
+            return self.missing(evaluator, key)
+        return value
+
+    def missing(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        """What subscripting gives for an absent key."""
+        if key.is_constant():
+            raise_observed(KeyError, key.as_constant())
+        raise ObservedError(KeyError)
+
+    def py_get(
+        self, evaluator: Evaluator, key: VariableTracker, default: VariableTracker = NONE
+    ) -> VariableTracker:
+        value = self.lookup(key)
+        return default if value is None else value
+
+    def py_keys(self, evaluator: Evaluator) -> VariableTracker:
+        return DictViewVariable(self, "keys")
+
+    def py_values(self, evaluator: Evaluator) -> VariableTracker:
+        return DictViewVariable(self, "values")
+
+    def py_items(self, evaluator: Evaluator) -> VariableTracker:
+        return DictViewVariable(self, "items")
+
+    def py_fromkeys(
+        self, evaluator: Evaluator, keys: VariableTracker, value: VariableTracker = NONE
+    ) -> VariableTracker:
+        return DictVariable([(key, value) for key in operations.iterate(evaluator, keys)], self.cls)
+
+    def py_copy(self, evaluator: Evaluator) -> VariableTracker:
+        return self.make(self.entries.values())
+
+    def make(self, entries: Iterable[Entry]) -> DictVariable:
+        """A new dict of the same kind."""
+        return DictVariable(entries, self.cls)
+
+    def py___eq__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        if not isinstance(other, DictVariable):
+            return NOT_IMPLEMENTED
+        if list(self.entries) != list(other.entries) and (
+            set(self.entries) != set(other.entries)
+            or (self.cls is OrderedDict and other.cls is OrderedDict)
+        ):
+            return ConstantVariable(False)
+        same = all(
+            operations.equal(evaluator, value, other.lookup(key) or NONE)
+            for key, value in self.pairs()
+        )
+        return ConstantVariable(same)
+
+    def py___ne__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        result = self.py___eq__(evaluator, other)
+        if result is NOT_IMPLEMENTED:
+            return result
+        return ConstantVariable(not result.as_constant())
+
+    def py___repr__(self, evaluator: Evaluator) -> VariableTracker:
+        if self.is_constant():
+            return fold(repr, [self])
+        if self.cls is not dict:
+            unsupported("format", f"the text of a {self.cls.__name__}")
+        pairs = [
+            [operations.format_value(evaluator, v, "r", None) for v in p] for p in self.pairs()
+        ]
+        shown = [f"{key.as_constant()}: {value.as_constant()}" for key, value in pairs]
+        return ConstantVariable(f"{{{', '.join(shown)}}}")
+
+    def py___or__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        if not isinstance(other, DictVariable):
+            return NOT_IMPLEMENTED
+        return self.make([*self.entries.values(), *other.entries.values()])
+
+    # Writing ------------------------------------------------------------------------------------
+
+    def py___setitem__(
+        self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
+    ) -> None:
+        self.store(evaluator, key, value)
+
+    def py___delitem__(self, evaluator: Evaluator, key: VariableTracker) -> None:
+        if self.lookup(key) is None:
+            DictVariable.missing(self, evaluator, key)
+        del self.changed(evaluator)[key.hash_key()]
+
+    def py_pop(
+        self,
+        evaluator: Evaluator,
+        key: VariableTracker,
+        default: VariableTracker | None = None,
+    ) -> VariableTracker:
+        value = self.lookup(key)
+        if value is None:
+            return default or DictVariable.missing(self, evaluator, key)
+        del self.changed(evaluator)[key.hash_key()]
+        return value
+
+    def py_popitem(
+        self, evaluator: Evaluator, last: VariableTracker | None = None
+    ) -> VariableTracker:
+        if not self.entries:
+            raise_observed(KeyError, "popitem(): dictionary is empty")
+        from_end = last is None or operations.truth(evaluator, last)
+        key = self.keys()[-1 if from_end else 0]
+        return TupleVariable([key, self.py_pop(evaluator, key)])
+
+    def py_setdefault(
+        self, evaluator: Evaluator, key: VariableTracker, default: VariableTracker = NONE
+    ) -> VariableTracker:
+        value = self.lookup(key)
+        if value is None:
+            self.store(evaluator, key, default)
+            return default
+        return value
+
+    def py_clear(self, evaluator: Evaluator) -> None:
+        self.changed(evaluator).clear()
+
+    def py_update(
+        self, evaluator: Evaluator, other: VariableTracker | None = None, **named: VariableTracker
+    ) -> None:
+        for key, value in entries_of(evaluator, other):
+            self.store(evaluator, key, value)
+        for name, value in named.items():
+            self.store(evaluator, ConstantVariable(name), value)
+
+    def py___ior__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        self.py_update(evaluator, other)
+        return self
+
+    def py_move_to_end(
+        self, evaluator: Evaluator, key: VariableTracker, last: VariableTracker | None = None
+    ) -> None:
+        if self.lookup(key) is None:
+            self.missing(evaluator, key)
+        entries = self.changed(evaluator)
+        hash_key = key.hash_key()
+        entry = entries.pop(hash_key)
+        rest = dict(entries)
+        entries.clear()
+        if last is None or operations.truth(evaluator, last):
+            entries.update({**rest, hash_key: entry})
+        else:
+            entries.update({hash_key: entry, **rest})
+
+    # Rebuilding ---------------------------------------------------------------------------------
+
+    def names(self, residual: Residual) -> str:
+        """``key: value`` pairs as text."""
+        return ", ".join(
+            f"{residual.name_for(key)}: {residual.name_for(value)}"
+            for key, value in self.entries.values()
+        )
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        if self.cls is dict:
+            return f"{{{self.names(residual)}}}"
+        return f"{residual.reference(self.cls)}({{{self.names(residual)}}})"
+
+    def mutation(self, residual: Residual, name: str) -> list[str]:
+        contents = residual.bind(f"{{{self.names(residual)}}}", "contents")
+        return [f"{name}.clear()", f"{name}.update({contents})"]
+
+
+class DefaultDictVariable(DictVariable):
+    """A `collections.defaultdict`."""
+
+    def __init__(
+        self, entries: Iterable[Entry] = (), factory: VariableTracker = NONE, **options: Any
+    ) -> None:
+        super().__init__(entries, defaultdict, **options)
+        self.factory = factory
+
+    def is_constant(self) -> bool:
+        return False
+
+    def make(self, entries: Iterable[Entry]) -> DictVariable:
+        return DefaultDictVariable(entries, self.factory)
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "default_factory":
+            return self.factory
+        return super().get_attribute(evaluator, name)
+
+    def missing(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        if isinstance(self.factory, ConstantVariable):
+            return super().missing(evaluator, key)
+        value = self.factory.call(evaluator, [], {})
+        self.store(evaluator, key, value)
+        return value
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        factory = residual.name_for(self.factory)
+        return f"{residual.reference(defaultdict)}({factory}, {{{self.names(residual)}}})"
+
+
+class DictIterator(IteratorVariable):
+    """Over the keys, values or items of a dict, which are looked up when they are reached.
+
+    Args:
+        owner: the dict.
+        view: which of its views.
+        start: ``iter`` or ``reversed``.
+    """
+
+    def __init__(self, owner: DictVariable, view: str, start: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.owner, self.view, self.start = owner, view, start
+        self.keys, self.changes, self.position = list(owner.entries), owner.changes, 0
+
+    @property
+    def message(self) -> str:
+        """What CPython says when keys come or go."""
+        if self.owner.cls is OrderedDict:
+            return "OrderedDict mutated during iteration"
+        return "dictionary changed size during iteration"
+
+    def python_type(self) -> type:
+        return type(self.start(getattr(self.owner.cls(), self.view)()))
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self.changes != self.owner.changes:
+            self._check_keys()
+        if self.position >= len(self.keys):
+            raise_observed(StopIteration)
+        at = self.position if self.start is iter else -1 - self.position
+        self.position += 1
+        key, _ = self.owner.entries[self.keys[at]]
+        value = self.owner.lookup(key)
+        assert value is not None
+        return {"keys": key, "values": value}.get(self.view) or TupleVariable((key, value))
+
+    def _check_keys(self) -> None:
+        """What CPython does when keys were added or removed since the iteration began."""
+        if list(self.owner.entries) == self.keys:
+            self.changes = self.owner.changes
+        elif self.owner.cls is OrderedDict:
+            if self.position < len(self.keys):
+                raise_observed(RuntimeError, self.message)
+        elif len(self.owner.entries) != len(self.keys):
+            raise_observed(RuntimeError, self.message)
+        else:
+            unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
+
+    def py___length_hint__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.keys) - self.position)
+
+    def reconstruct(self, residual: Residual) -> str:
+        now = list(self.owner.entries)
+        if len(now) == len(self.keys) and now != self.keys:
+            unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
+        view = f"{residual.name_for(self.owner)}.{self.view}()"
+        start = residual.reference(self.start)
+        made = residual.reference(remaining)
+        return f"{made}({view}, {start}, {self.position}, {len(self.keys)}, {self.message!r})"
+
+
+def remaining(
+    view: Collection[Any], start: Callable[[Any], Iterator[Any]], done: int, size: int, message: str
+) -> Iterator[Any]:
+    """The rest of an iteration over a dict that had `size` entries, of which `done` were passed.
+
+    A generator begins at its first step: then the dict has its final contents.
+    """
+    if len(view) != size:
+        raise RuntimeError(message)
+    iterator = start(view)
+    for _ in range(done):
+        next(iterator)
+    yield from iterator
+
+
+class DictViewVariable(ModeledVariable):
+    """``d.keys()``, ``d.values()`` or ``d.items()``: a live view."""
+
+    def __init__(self, owner: DictVariable, kind: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.view = kind
+
+    def python_type(self) -> type:
+        return type(getattr(self.owner.python_type()(), self.view)())
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        if self.view == "keys":
+            return self.owner.keys()
+        return self.owner.values() if self.view == "values" else self.pairs()
+
+    def pairs(self) -> list[VariableTracker]:
+        """The entries as tuples."""
+        return [TupleVariable(pair) for pair in self.owner.pairs()]
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return bool(self.owner.entries)
+
+    def py___len__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.owner.entries))
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        return DictIterator(self.owner, self.view, iter)
+
+    def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
+        return DictIterator(self.owner, self.view, reversed)
+
+    def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
+        if self.view == "keys":
+            return self.owner.py___contains__(evaluator, item)
+        found = any(operations.equal(evaluator, e, item) for e in self.items(evaluator))
+        return ConstantVariable(found)
+
+    def call_unmodeled(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if self.view == "values" or name not in (*_ALGEBRA, *_SET_COMPARISONS):
+            return super().call_unmodeled(evaluator, name, args, kwargs)
+        if name in _SET_COMPARISONS and not issubclass(args[0].python_type(), Set):
+            return NOT_IMPLEMENTED
+        make_set = evaluator.capture.wrap(set, None)
+        mine, other = (make_set.call(evaluator, [value], {}) for value in (self, args[0]))
+        if name.startswith("__r"):
+            mine, other, name = other, mine, name.replace("__r", "__")
+        return mine.call_method(evaluator, name, [other], kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.name_for(self.owner)}.{self.view}()"
+
+
+_ALGEBRA = words("__and__ __or__ __sub__ __xor__ __rand__ __ror__ __rsub__ __rxor__ isdisjoint")
+_SET_COMPARISONS = words("__eq__ __ne__ __lt__ __le__ __gt__ __ge__")
+
+
+class MappingProxyVariable(ModeledVariable):
+    """A `types.MappingProxyType`: read-only view of a dict."""
+
+    def __init__(self, owner: DictVariable, **options: Any) -> None:
+        super().__init__(**options)
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return MappingProxyType
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        return self.owner.items(evaluator)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return self.owner.truth(evaluator)
+
+    def call_unmodeled(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if not hasattr(MappingProxyType, name):
+            return super().call_unmodeled(evaluator, name, args, kwargs)
+        args = [a.owner if isinstance(a, MappingProxyVariable) else a for a in args]
+        return self.owner.call_method(evaluator, name, args, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return f"{residual.reference(MappingProxyType)}({residual.name_for(self.owner)})"
+
+
+def entries_of(evaluator: Evaluator, value: VariableTracker | None) -> list[Entry]:
+    """The entries that ``dict(value)`` would have, for a mapping or an iterable of pairs."""
+    if value is None:
+        return []
+    container = getattr(value, "container", value)
+    if isinstance(container, DictVariable):
+        return container.pairs()
+    if hasattr(value.python_type(), "keys"):
+        keys = operations.iterate(evaluator, value.call_method(evaluator, "keys", [], {}))
+        return [(key, operations.get_item(evaluator, value, key)) for key in keys]
+    return [_pair(evaluator, item) for item in operations.iterate(evaluator, value)]
+
+
+def _pair(evaluator: Evaluator, item: VariableTracker) -> Entry:
+    parts = operations.iterate(evaluator, item)
+    if len(parts) != 2:
+        message = f"dictionary update sequence element has length {len(parts)}; 2 is required"
+        raise_observed(ValueError, message)
+    return parts[0], parts[1]
+
+
+def dict_of_names(values: dict[str, VariableTracker]) -> DictVariable:
+    """A new dict with string keys, such as ``**kwargs``."""
+    return DictVariable((ConstantVariable(name), value) for name, value in values.items())
+
+
+def keys_as_names(evaluator: Evaluator, value: VariableTracker) -> dict[str, VariableTracker]:
+    """The keyword arguments that ``**value`` passes."""
+    named: dict[str, VariableTracker] = {}
+    for key, element in entries_of(evaluator, value):
+        name = key.as_constant()
+        if not isinstance(name, str):
+            raise_observed(TypeError, "keywords must be strings")
+        named[name] = element
+    return named
+
+
+def _wrap_dict(value: dict[Any, Any]) -> DictVariable:
+    return DictVariable(((literal(k), literal(v)) for k, v in value.items()), type(value))
+
+
+register_literal(dict, _wrap_dict)
+register_literal(OrderedDict, _wrap_dict)
+register_literal(MappingProxyType, lambda v: MappingProxyVariable(_wrap_dict(dict(v))))

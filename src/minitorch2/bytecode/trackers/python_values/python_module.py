@@ -1,0 +1,56 @@
+"""Python modules as values: ``torch``, ``math``, the user's own."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.guards import AttributeGuard
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.side_effects import Deleted
+from minitorch2.bytecode.sources import AttributeSource, FixedAttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.python_values.constant import literal
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+class PythonModuleVariable(KnownObjectVariable):
+    """A module. The attributes of PyTorch and the standard library count as fixed."""
+
+    value: types.ModuleType
+
+    def __repr__(self) -> str:
+        return f"PythonModuleVariable({self.value.__name__})"
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        effects = evaluator.capture.side_effects
+        namespace = self.value.__dict__
+        pending = effects.load_global(namespace, name)
+        if isinstance(pending, VariableTracker):
+            return pending
+        source = self.source or evaluator.capture.reference(self.value)
+        try:
+            value = getattr(self.value, name)
+        except AttributeError:
+            pending = Deleted()
+        if isinstance(pending, Deleted):
+            self.guards |= {evaluator.capture.add_guard(AttributeGuard(source, name, False))}
+            message = f"module {self.value.__name__!r} has no attribute {name!r}"
+            raise_observed(AttributeError, message)
+        if isinstance(value, str) and name.startswith("__"):
+            return literal(value)
+        fixed = is_trusted(self.value.__name__) or value is sys.modules.get(
+            f"{self.value.__name__}.{name}"
+        )
+        step = FixedAttributeSource if fixed else AttributeSource
+        result = evaluator.capture.wrap(value, step(source, name))
+        result.guards |= self.guards
+        return result
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        evaluator.capture.side_effects.store_global(self.value.__dict__, name, value)

@@ -1,0 +1,70 @@
+"""Ranges of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NOT_IMPLEMENTED,
+    ConstantVariable,
+    literal,
+    register_literal,
+)
+from minitorch2.bytecode.trackers.python_values.iterator import SequenceIterator
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.graph.node import Argument
+
+
+class RangeVariable(SequenceVariable):
+    """A range of constants."""
+
+    CLS = range
+
+    def __init__(self, value: range, **options: Any) -> None:
+        super().__init__([ConstantVariable(i) for i in value], **options)
+        self.range = value
+
+    def make(self, elements: Sequence[VariableTracker]) -> SequenceVariable:
+        return ListVariable(elements)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        return self.range
+
+    def as_argument(self) -> Argument:
+        return list(self.range)
+
+    def hash_key(self) -> Hashable:
+        return ("constant", self.range)
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("start", "stop", "step"):
+            return ConstantVariable(getattr(self.range, name))
+        return super().get_attribute(evaluator, name)
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        return SequenceIterator(self.elements)
+
+    def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        return literal(self.range[self.index_of(evaluator, key)])
+
+    def _compare(
+        self, evaluator: Evaluator, other: VariableTracker, symbol: str
+    ) -> VariableTracker:
+        if not isinstance(other, RangeVariable):
+            return NOT_IMPLEMENTED
+        return ConstantVariable((self.range == other.range) == (symbol == "=="))
+
+    def reconstruct(self, residual: Residual) -> str:
+        return repr(self.range)
+
+
+register_literal(range, RangeVariable)

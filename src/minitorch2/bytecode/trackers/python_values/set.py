@@ -1,0 +1,252 @@
+"""Sets and frozen sets. Elements keep the order of insertion, which no program may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NOT_IMPLEMENTED,
+    ConstantVariable,
+    literal,
+    register_literal,
+)
+from minitorch2.bytecode.trackers.python_values.iterator import GuardedIterator
+from minitorch2.bytecode.trackers.python_values.mapping import DictViewVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+Members = dict[Hashable, VariableTracker]
+
+
+class SetVariable(ModeledVariable):
+    """A set or, with `cls`, a frozenset."""
+
+    def __init__(
+        self, elements: Iterable[VariableTracker] = (), cls: type = set, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.members: Members = {}
+        for element in elements:
+            self.members.setdefault(element.hash_key(), element)
+        self.cls = cls
+
+    def __repr__(self) -> str:
+        return f"SetVariable(length={len(self.members)}, source={self.source})"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def hash_key(self) -> Hashable:
+        if self.cls is set:
+            raise_observed(TypeError, "unhashable type: 'set'")
+        return ("frozenset", frozenset(self.members))
+
+    def is_constant(self) -> bool:
+        return all(element.is_constant() for element in self.members.values())
+
+    def as_constant(self) -> Any:
+        return self.cls(element.as_constant() for element in self.members.values())
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return bool(self.members)
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        """In the order in which a real set of these constants would be iterated."""
+        if not self.is_constant():
+            return list(self.members.values())
+        return [literal(value) for value in self.as_constant()]
+
+    def changed(self, evaluator: Evaluator) -> Members:
+        """The members, about to change."""
+        self.record_change(evaluator)
+        return self.members
+
+    def py___len__(self, evaluator: Evaluator) -> VariableTracker:
+        return ConstantVariable(len(self.members))
+
+    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
+        message = "Set changed size during iteration"
+        return GuardedIterator(self, self.items(evaluator), lambda: self.members.values(), message)
+
+    def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(item.hash_key() in self.members)
+
+    def py_copy(self, evaluator: Evaluator) -> VariableTracker:
+        return SetVariable(self.members.values(), self.cls)
+
+    def py_add(self, evaluator: Evaluator, item: VariableTracker) -> None:
+        key = item.hash_key()
+        self.changed(evaluator).setdefault(key, item)
+
+    def py_discard(self, evaluator: Evaluator, item: VariableTracker) -> None:
+        key = item.hash_key()
+        self.changed(evaluator).pop(key, None)
+
+    def py_remove(self, evaluator: Evaluator, item: VariableTracker) -> None:
+        if item.hash_key() not in self.members:
+            raise ObservedError(KeyError, (item.as_constant(),) if item.is_constant() else ())
+        self.py_discard(evaluator, item)
+
+    def py_pop(self, evaluator: Evaluator) -> VariableTracker:
+        if not self.members:
+            raise_observed(KeyError, "pop from an empty set")
+        first = self.items(evaluator)[0]
+        self.py_discard(evaluator, first)
+        return first
+
+    def py_clear(self, evaluator: Evaluator) -> None:
+        self.changed(evaluator).clear()
+
+    def py_update(self, evaluator: Evaluator, *others: VariableTracker) -> None:
+        for other in others:
+            for item in operations.iterate(evaluator, other):
+                self.py_add(evaluator, item)
+
+    # Algebra ------------------------------------------------------------------------------------
+
+    def py_union(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
+        result = SetVariable(self.members.values())
+        result.py_update(evaluator, *others)
+        result.cls = self.cls
+        return result
+
+    def py_intersection(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
+        kept = self.members
+        for other in others:
+            keys = members_of(evaluator, other)
+            kept = {key: value for key, value in kept.items() if key in keys}
+        return SetVariable(kept.values(), self.cls)
+
+    def py_difference(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
+        kept = self.members
+        for other in others:
+            keys = members_of(evaluator, other)
+            kept = {key: value for key, value in kept.items() if key not in keys}
+        return SetVariable(kept.values(), self.cls)
+
+    def py_symmetric_difference(
+        self, evaluator: Evaluator, other: VariableTracker
+    ) -> VariableTracker:
+        theirs = members_of(evaluator, other)
+        mine = [value for key, value in self.members.items() if key not in theirs]
+        added = [value for key, value in theirs.items() if key not in self.members]
+        return SetVariable([*mine, *added], self.cls)
+
+    def py_issubset(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.members.keys() <= members_of(evaluator, other).keys())
+
+    def py_issuperset(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.members.keys() >= members_of(evaluator, other).keys())
+
+    def py_isdisjoint(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.members.keys().isdisjoint(members_of(evaluator, other)))
+
+    def _become(self, evaluator: Evaluator, result: VariableTracker) -> None:
+        """Take over the members of another set."""
+        assert isinstance(result, SetVariable)
+        kept = dict(result.members)
+        members = self.changed(evaluator)
+        members.clear()
+        members.update(kept)
+
+    def py_difference_update(self, evaluator: Evaluator, *others: VariableTracker) -> None:
+        self._become(evaluator, self.py_difference(evaluator, *others))
+
+    def py_intersection_update(self, evaluator: Evaluator, *others: VariableTracker) -> None:
+        self._become(evaluator, self.py_intersection(evaluator, *others))
+
+    def py_symmetric_difference_update(self, evaluator: Evaluator, other: VariableTracker) -> None:
+        self._become(evaluator, self.py_symmetric_difference(evaluator, other))
+
+    def _in_place(self, evaluator: Evaluator, other: VariableTracker, name: str) -> VariableTracker:
+        if self.cls is not set or not _is_set(other):
+            return NOT_IMPLEMENTED
+        self.call_method(evaluator, name, [other], {})
+        return self
+
+    def py___ior__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "update")
+
+    def py___iand__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "intersection_update")
+
+    def py___isub__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "difference_update")
+
+    def py___ixor__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._in_place(evaluator, other, "symmetric_difference_update")
+
+    def py___or__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self.py_union(evaluator, other) if _is_set(other) else NOT_IMPLEMENTED
+
+    def py___and__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self.py_intersection(evaluator, other) if _is_set(other) else NOT_IMPLEMENTED
+
+    def py___sub__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self.py_difference(evaluator, other) if _is_set(other) else NOT_IMPLEMENTED
+
+    def py___xor__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        if not _is_set(other):
+            return NOT_IMPLEMENTED
+        return self.py_symmetric_difference(evaluator, other)
+
+    def _keys_compare(self, other: VariableTracker, symbol: str) -> VariableTracker:
+        if isinstance(other, DictViewVariable) and other.view != "values":
+            other = SetVariable(other.owner.keys() if other.view == "keys" else other.pairs())
+        if not isinstance(other, SetVariable):
+            return NOT_IMPLEMENTED
+        function = operations.COMPARISONS[symbol][2]
+        return ConstantVariable(function(self.members.keys(), other.members.keys()))
+
+    def py___eq__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._keys_compare(other, "==")
+
+    def py___ne__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._keys_compare(other, "!=")
+
+    def py___le__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._keys_compare(other, "<=")
+
+    def py___lt__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._keys_compare(other, "<")
+
+    def py___ge__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._keys_compare(other, ">=")
+
+    def py___gt__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        return self._keys_compare(other, ">")
+
+    # Rebuilding ---------------------------------------------------------------------------------
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        names = ", ".join(residual.name_for(element) for element in self.members.values())
+        return f"{residual.reference(self.cls)}([{names}])"
+
+    def mutation(self, residual: Residual, name: str) -> list[str]:
+        names = ", ".join(residual.name_for(element) for element in self.members.values())
+        contents = residual.bind(f"[{names}]", "contents")
+        return [f"{name}.clear()", f"{name}.update({contents})"]
+
+
+def members_of(evaluator: Evaluator, value: VariableTracker) -> Members:
+    """The elements of any iterable by hash key."""
+    if isinstance(value, SetVariable):
+        return value.members
+    return {item.hash_key(): item for item in operations.iterate(evaluator, value)}
+
+
+def _is_set(value: VariableTracker) -> bool:
+    return isinstance(value, SetVariable | DictViewVariable)
+
+
+register_literal(set, lambda v: SetVariable([literal(x) for x in v]))
+register_literal(frozenset, lambda v: SetVariable([literal(x) for x in v], frozenset))

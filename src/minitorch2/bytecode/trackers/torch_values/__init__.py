@@ -1,0 +1,5 @@
+"""Values of PyTorch and NumPy: tensors, sizes, functions, modules, contexts, arrays.
+
+Files that end in `_rules` say what calls of library functions give; the others hold one kind of
+value each. Read `tensor`, `torch_function` and `nn_module`.
+"""

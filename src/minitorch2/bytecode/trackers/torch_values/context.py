@@ -1,0 +1,269 @@
+"""Context managers that set a mode of PyTorch: grad mode, inference mode, autocast.
+
+Entering and leaving one are nodes of the graph, like any other change of state; the mode really
+changes while capturing, so that operators on fake tensors see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.guards import AutocastDtype
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.guards import Guard
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.sources import Source
+
+
+class GradModeVariable(ModeledVariable):
+    """``torch.no_grad()``, ``torch.enable_grad()`` or ``torch.set_grad_enabled(mode)``.
+
+    Attributes:
+        cls: the context manager's class.
+        enabled: the mode inside.
+        previous: the mode outside, once it is entered.
+    """
+
+    def __init__(self, cls: type, enabled: bool, previous: bool | None = None) -> None:
+        super().__init__()
+        self.cls, self.enabled, self.previous = cls, enabled, previous
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def py___enter__(self, evaluator: Evaluator) -> None:
+        if self.previous is None:
+            self.previous = torch.is_grad_enabled()
+        set_grad_mode(evaluator, self.enabled)
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
+        assert self.previous is not None
+        set_grad_mode(evaluator, self.previous)
+        if self.cls is not torch.set_grad_enabled:
+            self.previous = None
+        return NONE
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """As a decorator: the function runs inside the mode."""
+        return DecoratedVariable(self, args[0])
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("prev", "mode"):
+            value = self.previous if name == "prev" else self.enabled
+            return ConstantVariable(bool(value))
+        return super().get_attribute(evaluator, name)
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        """``self.prev = torch.is_grad_enabled()`` in the class's own methods."""
+        if name != "prev":
+            unsupported("attribute-write", f"write to attribute {name!r} of a {self.cls.__name__}")
+        self.previous = value.truth(evaluator)
+
+    def reconstruct(self, residual: Residual) -> str:
+        """Made without its constructor, since that of ``set_grad_enabled`` sets the mode."""
+        cls = residual.reference(self.cls)
+        made = residual.bind(f"{cls}.__new__({cls})", "mode")
+        residual.emit(f"{made}.prev = {bool(self.previous)}")
+        if self.cls is torch.set_grad_enabled:
+            residual.emit(f"{made}.mode = {self.enabled}")
+        return made
+
+
+class DecoratedVariable(FunctionVariable):
+    """``torch.no_grad()(function)``."""
+
+    def __init__(
+        self, context: GradModeVariable | AutocastVariable, function: VariableTracker
+    ) -> None:
+        super().__init__()
+        self.context, self.function = context, function
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        self.context.py___enter__(evaluator)
+        try:
+            return self.function.call(evaluator, args, kwargs)
+        finally:
+            self.context.py___exit__(evaluator)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.name_for(self.context)}({residual.name_for(self.function)})"
+
+
+def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
+    """Change the grad mode from here on."""
+    if torch.is_grad_enabled() != enabled:
+        function = torch._C._set_grad_enabled
+        args = [ConstantVariable(enabled)]
+        evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
+
+
+@handles(torch._C._set_grad_enabled)
+def set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
+    """What entering and leaving such a context calls."""
+    set_grad_mode(evaluator, mode.truth(evaluator))
+    return NONE
+
+
+@constructs(torch.no_grad)
+def make_no_grad(evaluator: Evaluator, function: VariableTracker | None = None) -> VariableTracker:
+    """``torch.no_grad()``, or ``torch.no_grad(function)``."""
+    made = GradModeVariable(torch.no_grad, False)
+    return made if function is None else DecoratedVariable(made, function)
+
+
+@constructs(torch.enable_grad)
+def make_enable_grad(
+    evaluator: Evaluator, function: VariableTracker | None = None
+) -> VariableTracker:
+    """``torch.enable_grad()``, or ``torch.enable_grad(function)``."""
+    made = GradModeVariable(torch.enable_grad, True)
+    return made if function is None else DecoratedVariable(made, function)
+
+
+@constructs(torch.set_grad_enabled)
+def make_set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
+    """``torch.set_grad_enabled(mode)`` acts at once, used as a context manager or not."""
+    previous = torch.is_grad_enabled()
+    enabled = mode.truth(evaluator)
+    set_grad_mode(evaluator, enabled)
+    return GradModeVariable(torch.set_grad_enabled, enabled, previous)
+
+
+class AutocastVariable(ModeledVariable):
+    """``torch.autocast(device_type, dtype, enabled, cache_enabled)``."""
+
+    def __init__(self, arguments: dict[str, Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.arguments = arguments
+        self.entered: list[VariableTracker] = []
+
+    def python_type(self) -> type:
+        return torch.autocast
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def py___enter__(self, evaluator: Evaluator) -> None:
+        if self.entered:
+            unsupported("autocast", "a torch.autocast that is entered twice")
+        args = [ConstantVariable(self.arguments[name]) for name in AUTOCAST_PARAMETERS]
+        function = torch.amp.autocast_mode._enter_autocast
+        self.entered.append(
+            evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
+        )
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
+        function = torch.amp.autocast_mode._exit_autocast
+        evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
+        return NONE
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """As a decorator: the function runs inside the mode."""
+        return DecoratedVariable(self, args[0])
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None and not self.entered:
+            return residual.load(self.source)
+        parts = ", ".join(
+            f"{name}={residual.name_for(ConstantVariable(self.arguments[name]))}"
+            for name in AUTOCAST_PARAMETERS
+        )
+        made = residual.bind(f"{residual.reference(torch.autocast)}({parts})", "mode")
+        if self.entered:
+            with residual.writing(residual.effects):
+                residual.emit(f"{made}.__enter__()")
+        return made
+
+
+AUTOCAST_PARAMETERS = ("device_type", "dtype", "enabled", "cache_enabled")
+
+
+@constructs(torch.autocast)
+def make_autocast(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``torch.autocast(...)`` with constant arguments."""
+    values: dict[str, Any] = {"dtype": None, "enabled": True, "cache_enabled": None}
+    values |= {n: v.as_constant() for n, v in zip(AUTOCAST_PARAMETERS, args, strict=False)}
+    values |= {name: value.as_constant() for name, value in kwargs.items()}
+    if "device_type" not in values:
+        raise_observed(TypeError, "autocast() missing 1 required argument: 'device_type'")
+    if not values["enabled"]:
+        values["enabled"] = False
+    if values["dtype"] is None and torch.amp.is_autocast_available(values["device_type"]):
+        values["dtype"] = _default_dtype(evaluator, values["device_type"])
+    return AutocastVariable(values)
+
+
+def _default_dtype(evaluator: Evaluator, device_type: str) -> torch.dtype:
+    """The dtype now in force; unless the program itself has set it, graphs rely on it."""
+    dtype = torch.get_autocast_dtype(device_type)
+    if not evaluator.capture.autocasts:
+        evaluator.capture.add_guard(AutocastDtype(device_type, dtype))
+    return dtype
+
+
+@constructs(torch.cpu.amp.autocast)  # type: ignore[attr-defined]
+def make_cpu_autocast(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``torch.cpu.amp.autocast(enabled, dtype, cache_enabled)``, the name of old."""
+    named = dict(zip(("enabled", "dtype", "cache_enabled"), args, strict=False)) | kwargs
+    named.setdefault("dtype", ConstantVariable(torch.bfloat16))
+    return make_autocast(evaluator, ConstantVariable("cpu"), **named)
+
+
+def autocast_of(
+    capture: Capture, value: torch.autocast, source: Source, guards: frozenset[Guard]
+) -> VariableTracker:
+    """A context manager from outside: what it was made with is guarded."""
+    fields = ("device", "fast_dtype", "_enabled", "_cache_enabled")
+    parts = {
+        name: capture.wrap(getattr(value, name), AttributeSource(source, name)) for name in fields
+    }
+    values = [part.as_constant() for part in parts.values()]
+    arguments = dict(zip(AUTOCAST_PARAMETERS, values, strict=True))
+    return AutocastVariable(arguments, source=source, guards=guards)
+
+
+class EnteredAutocast(VariableTracker):
+    """What entering autocast gives, for leaving it."""
+
+    def __init__(self, node: Any) -> None:
+        super().__init__()
+        self.node = node
+
+    def as_argument(self) -> Any:
+        return self.node

@@ -1,0 +1,184 @@
+"""`torch.nn.Module` instances: parameters are inputs of the graph, `forward` is inlined.
+
+A module is an ordinary object whose ``__getattr__`` looks into three dicts, and whose call is
+``forward`` if no hooks are set. Both rules are written out here, so that a module costs one guard
+for its class, one for its hooks, and those of what the program reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard, Test
+from minitorch2.bytecode.machine.guard_machine import Op
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.sources import AttributeSource, ItemSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import (
+    MISSING,
+    class_function,
+    class_lookup,
+)
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.sources import Source
+
+REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
+HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True)
+class NoHooks(SourceGuard):
+    """A module without hooks."""
+
+    KIND = "MODULE_HOOKS"
+
+    def sources(self) -> tuple[Source, ...]:
+        return (AttributeSource(self.source, "__dict__"),)
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        hooks = " or ".join(f"{path}[{hook!r}]" for hook in HOOKS)
+        yield Check("hooks", f"not ({hooks})", hooks, "none")
+
+    def tests(self) -> Sequence[Test]:
+        return [Test(Op.EMPTY, hook) for hook in HOOKS]
+
+
+class ModuleVariable(ObjectVariable):
+    """An `nn.Module`."""
+
+    value: torch.nn.Module
+
+    def missing_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        """``nn.Module.__getattr__``, and a user's own one if that finds nothing."""
+        if self.value is MISSING:
+            return self._registered(evaluator, name)
+        attributes = self.instance_dict()
+        assert self.source is not None
+        changed = self._registered_here(evaluator, name)
+        if changed is not None:
+            return changed
+        for registry in REGISTRIES:
+            entries = attributes.get(registry, {})
+            if isinstance(entries, dict) and name in entries:
+                source = ItemSource(AttributeSource(self.source, registry), name)
+                return evaluator.capture.wrap(entries[name], source)
+        if class_lookup(self.cls, "__getattr__")[0] is not torch.nn.Module:
+            return super().missing_attribute(evaluator, name)
+        for registry in REGISTRIES:
+            guard = KeyAbsent(AttributeSource(self.source, registry), name)
+            self.guards |= {evaluator.capture.add_guard(guard)}
+        message = f"{self.cls.__name__!r} object has no attribute {name!r}"
+        return raise_observed(AttributeError, message)
+
+    def _registered_here(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
+        """What the captured code itself has put into a registry of a module from outside."""
+        for registry in REGISTRIES:
+            source = self.attribute_source(registry)
+            entries = evaluator.capture.known(source)
+            if isinstance(entries, DictVariable) and evaluator.capture.side_effects.changes(
+                entries
+            ):
+                found = entries.lookup_name(name)
+                if found is not None:
+                    return found
+        return None
+
+    def _registered(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        """What a module made by the captured code has registered under a name."""
+        for registry in REGISTRIES:
+            entries = self._pending_dict(evaluator, registry)
+            found = None if entries is None else entries.lookup_name(name)
+            if found is not None:
+                return found
+        return self._raise_absent(name)
+
+    def _pending_dict(self, evaluator: Evaluator, name: str) -> DictVariable | None:
+        pending = evaluator.capture.side_effects.load_attribute(self, name)
+        return pending if isinstance(pending, DictVariable) else None
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        found_in, custom = class_lookup(self.cls, "__call__")
+        if found_in is not torch.nn.Module:
+            method = class_function(evaluator, found_in, "__call__", custom)
+            return method.call(evaluator, [self, *args], kwargs)
+        if self.value is MISSING:
+            if self._hooked(evaluator) or _global_hooks():
+                unsupported("module-hooks", "hooks on a module made by the captured code")
+            return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
+        if self._has_hooks():
+            found_in, implementation = class_lookup(self.cls, "_call_impl")
+            function = class_function(evaluator, found_in, "_call_impl", implementation)
+            return function.call(evaluator, [self, *args], kwargs)
+        if self.value._compiled_call_impl is not None:
+            unsupported("compiled-module", "a module that was compiled with torch.compile")
+        assert self.source is not None
+        self.guards |= {
+            evaluator.capture.add_guard(NoHooks(self.source, user_line=evaluator.source_line()))
+        }
+        return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
+
+    def _hooked(self, evaluator: Evaluator) -> bool:
+        """Whether hooks were set on a module made by the captured code."""
+        dicts = [self._pending_dict(evaluator, hook) for hook in HOOKS]
+        return any(entries is not None and entries.entries for entries in dicts)
+
+    def _has_hooks(self) -> bool:
+        attributes = self.instance_dict()
+        return any(attributes.get(hook) for hook in HOOKS) or _global_hooks()
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        found_in, setter = class_lookup(self.cls, "__setattr__")
+        if self.value is MISSING and isinstance(setter, FunctionType):
+            # Made by the captured code: its registries are, too, so the rule itself can be inlined.
+            function = class_function(evaluator, found_in, "__setattr__", setter)
+            function.call(evaluator, [self, ConstantVariable(name), value], {})
+        else:
+            super().set_attribute(evaluator, name, value)
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        if class_lookup(self.cls, "__len__")[1] is MISSING:
+            return True
+        return super().truth(evaluator)
+
+    def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        """Writes go through ``nn.Module.__setattr__`` again when they are applied.
+
+        That of a module made here has been inlined: what it wrote is all there is.
+        """
+        if self.value is MISSING and class_lookup(self.cls, name)[1] is MISSING:
+            evaluator.capture.side_effects.store_attribute(self, name, value, raw=True)
+            return
+        parameters = self.instance_dict().get("_parameters", {})
+        if isinstance(parameters, dict) and name in parameters:
+            unsupported("parameter-write", f"assignment to the parameter {name!r} of a module")
+        if isinstance(value, ModuleVariable) and self.value is not MISSING:
+            unsupported("module-write", f"assignment of a module to the attribute {name!r}")
+        super().plain_set_attribute(evaluator, name, value)
+
+    def shadows_fallback(self, name: str) -> bool:
+        """``nn.Module.__setattr__`` keeps a name in one place: either registered or plain."""
+        registries: list[Any] = [self.instance_dict().get(registry, ()) for registry in REGISTRIES]
+        return not any(name in registry for registry in registries)
+
+
+def _global_hooks() -> bool:
+    module = torch.nn.modules.module
+    names = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
+    return any(getattr(module, name) for name in names)

@@ -1,0 +1,45 @@
+"""What `torch.optim` asks of tensors when it is compiled: steps and factors that are tensors.
+
+An optimizer that is captured keeps its step count in a tensor, so that it is no constant; so the
+factors that are computed from it are tensors, too, which two operators take as numbers only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.polyfills import torch_functions
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+def _addcdiv_(
+    tensor: TensorVariable, evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``tensor.addcdiv_(numerator, denominator, value=value)``"""
+    if isinstance(kwargs.get("value"), TensorVariable):
+        body = evaluator.capture.wrap(torch_functions.addcdiv_, None)
+        return body.call(evaluator, [tensor, *args], kwargs)
+    call = evaluator.capture.call_in_graph
+    return call(evaluator, "call_method", "addcdiv_", [tensor, *args], kwargs)
+
+
+SPECIAL_METHODS["addcdiv_"] = _addcdiv_
+
+
+@handles(torch._foreach_addcdiv_)
+def foreach_addcdiv_(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: Any
+) -> VariableTracker:
+    """``torch._foreach_addcdiv_(tensors, numerators, denominators, factors)``"""
+    if len(args) == 4 and isinstance(args[3], TensorVariable):
+        body = evaluator.capture.wrap(torch_functions.foreach_addcdiv_, None)
+        return body.call(evaluator, args, kwargs)
+    call = evaluator.capture.call_in_graph
+    return call(evaluator, "call_function", torch._foreach_addcdiv_, args, kwargs)

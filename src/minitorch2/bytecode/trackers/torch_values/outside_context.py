@@ -1,0 +1,125 @@
+"""Context managers of PyTorch that act outside of what a graph can express.
+
+`torch.inference_mode`, `torch.device`, hooks on saved tensors, ...: the graph breaks where one is
+entered and where it is left, both done by Python, and the body is captured under it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import NONE
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+OUTSIDE_CONTEXTS: Final[tuple[type, ...]] = (
+    torch.inference_mode,
+    torch.autograd.graph.saved_tensors_hooks,
+    torch.autograd.graph.save_on_cpu,
+    torch.autograd.set_detect_anomaly,
+    torch.autograd.detect_anomaly,
+    torch.autograd.grad_mode.set_multithreading_enabled,
+    torch.autograd.profiler.profile,
+    torch.profiler.profile,
+)
+"""Classes of contexts that change what operators or autograd do."""
+
+
+class OutsideContextVariable(VariableTracker):
+    """Such a context manager, made here (then with `args`) or from outside."""
+
+    def __init__(
+        self,
+        cls: type,
+        args: Sequence[VariableTracker] = (),
+        kwargs: dict[str, VariableTracker] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.cls, self.args, self.kwargs = cls, args, kwargs or {}
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("__enter__", "__exit__", "__call__"):
+            return GetAttrVariable(self, name)
+        return super().get_attribute(evaluator, name)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        name = self.cls.__qualname__
+        return unsupported("torch-context", f"{name} acts on more than a graph can express")
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        return self.call_method(evaluator, "__call__", args, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        parts = [residual.name_for(part) for part in self.args]
+        parts += [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
+        return residual.bind(f"{residual.reference(self.cls)}({', '.join(parts)})", "context")
+
+
+def _constructor(cls: type) -> None:
+    @constructs(cls)
+    def make(
+        evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        return OutsideContextVariable(cls, args, kwargs)
+
+
+for _cls in OUTSIDE_CONTEXTS:
+    _constructor(_cls)
+
+
+class NoContextVariable(OutsideContextVariable):
+    """A context that leaves the meaning of its body alone: a name for the profiler."""
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name == "__enter__":
+            return self
+        if name == "__exit__":
+            return NONE
+        return super().call_method(evaluator, name, args, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        """Where a graph breaks inside, what is left of it still does nothing."""
+        return residual.bind(f"{residual.reference(contextlib.nullcontext)}()", "context")
+
+
+@constructs(torch.autograd.profiler.record_function)
+def make_record_function(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``torch.profiler.record_function(name)``: a graph runs as one, so the name is dropped."""
+    return NoContextVariable(torch.autograd.profiler.record_function, args, kwargs)

@@ -1,0 +1,181 @@
+"""Numbers that depend on sizes of the inputs: symbolic integers, floats and truth values.
+
+They are computed while capturing, by `minitorch2.graph.symbols`; only as an argument of an operator
+do they enter the graph, as an expression of size symbols. A branch on one consults the sizes seen
+while capturing and adds a guard. PyTorch 2 paper, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+import torch
+
+from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NOT_IMPLEMENTED,
+    OPERATORS,
+    fold,
+    literal,
+)
+from minitorch2.graph.symbols import expr_of, print_condition, print_expr
+from minitorch2.graph.symbols.conditions import AllOf, Comparison
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.graph.node import Argument
+
+_NUMBERS: Final = (int, float, torch.SymInt, torch.SymFloat)
+Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
+PYTHON_TYPES: Final[dict[type, type]] = {
+    torch.SymInt: int,
+    torch.SymFloat: float,
+    torch.SymBool: bool,
+}
+
+_FIXING: Final = frozenset(
+    {operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.invert}
+    | {operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.inv}
+    | {round}
+)
+"""Functions without a form in symbols: they fix their operands by guards."""
+
+_METHODS: Final[dict[str, Any]] = {
+    "__abs__": abs,
+    "__floor__": math.floor,
+    "__ceil__": math.ceil,
+    "__trunc__": math.trunc,
+    "__int__": torch.sym_int,
+    "__float__": torch.sym_float,
+    "__neg__": operator.neg,
+}
+
+
+def compute(function: Callable[..., Any], *operands: VariableTracker) -> VariableTracker | None:
+    """Apply a function to operands of which one is symbolic; None if that is not what they are.
+
+    Where the function has no symbolic form, guards fix the numbers.
+    """
+    if not any(isinstance(operand, SymbolicNumberVariable) for operand in operands):
+        return None
+    if not all(operand.is_foldable() for operand in operands):
+        return None
+    values = [_operand(operand) for operand in operands]
+    try:
+        if not _is_algebra(function, values):
+            return fold(function, operands)
+        result = function(*values)
+    except TypeError:  # the function knows real numbers only, or Python's refusal is wanted
+        return fold(function, operands)
+    except (ArithmeticError, ValueError) as error:
+        raise_as_observed(error)
+    return from_number(result)
+
+
+def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
+    """Whether the function of these values is an expression or a condition."""
+    if all(isinstance(value, bool | torch.SymBool) for value in values):
+        return function in (operator.and_, operator.or_, operator.not_)
+    if function in _FIXING or any(not isinstance(value, _NUMBERS) for value in values):
+        return False
+    is_power = function in (operator.pow, operator.ipow)
+    return not is_power or isinstance(values[1], int | torch.SymInt) or bool(values[0] > 0)
+
+
+def from_number(value: object) -> VariableTracker:
+    """The tracker of a number that metadata gave: symbolic if the number is."""
+    if isinstance(value, Symbolic) and not _is_known(value):
+        return SymbolicNumberVariable(value)
+    return literal(_plain(value))
+
+
+def _is_known(value: Symbolic) -> bool:
+    return not isinstance(value.node.expr, sympy.Basic | Comparison | AllOf)
+
+
+def _plain(value: object) -> object:
+    return value.node.expr if isinstance(value, Symbolic) else value
+
+
+class SymbolicNumberVariable(VariableTracker):
+    """A `torch.SymInt`, `SymFloat` or `SymBool`: Python takes it for an int, float or bool."""
+
+    def __init__(self, value: Symbolic, **options: Any) -> None:
+        super().__init__(**options)
+        self.number = value
+
+    def __repr__(self) -> str:
+        return f"SymbolicNumberVariable({self.number})"
+
+    def python_type(self) -> type:
+        return PYTHON_TYPES[type(self.number)]
+
+    def is_foldable(self) -> bool:
+        return True
+
+    def as_argument(self) -> Argument:
+        if isinstance(self.number, torch.SymBool):
+            return bool(self.number)  # an option of an operator
+        return expr_of(self.number)
+
+    def as_constant(self) -> Any:
+        """The number in the example, fixed by a guard: Python needs to know it."""
+        return self.python_type()(self.number)
+
+    def hash_key(self) -> Hashable:
+        return ("constant", self.as_constant())
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return bool(self.number.node.bool_())
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        cls = self.python_type()
+        attribute = getattr(cls, name, None)
+        if attribute is None:
+            raise_observed(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        if callable(attribute):
+            return GetAttrVariable(self, name)
+        return literal(getattr(self.as_constant(), name))
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        function = _METHODS.get(name)
+        if function is not None and not args:
+            return from_number(function(self.number))
+        if name in OPERATORS and not all(arg.is_foldable() for arg in args):
+            return NOT_IMPLEMENTED
+        return fold(getattr(self.as_constant(), name), args, kwargs)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        env = self.number.node.shape_env
+        names = {
+            symbol: residual.load(record.sources[0])
+            for symbol, record in env.symbols.items()
+            if record.sources
+        }
+        multiples = env.knowledge.multiples.items()
+        names |= {symbol: print_expr(whole, names) for symbol, whole in multiples}
+        expr = self.number.node.expr
+        is_condition = isinstance(self.number, torch.SymBool)
+        text = (print_condition if is_condition else print_expr)(expr, names)
+        return text.replace("math.", f"{residual.reference(math)}.") if "math." in text else text
+
+
+def _operand(value: VariableTracker) -> Any:
+    if isinstance(value, SymbolicNumberVariable):
+        return value.number
+    return value.as_constant()

@@ -1,0 +1,387 @@
+"""Tensors: a node of the graph and a fake value, no data.
+
+Metadata (shape, dtype, device, ...) is known while capturing and folds; operators become nodes;
+what needs the data ends the graph. PyTorch 2 paper, section 3.5 (*TensorVariable*).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import torch
+
+from minitorch2.bytecode.guards import AttributeGuard
+from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
+from minitorch2.bytecode.trackers.python_values.sequence import SizeVariable, TupleVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
+from minitorch2.bytecode.trackers.torch_values.tensor_names import (
+    BINARY,
+    COMPARISONS,
+    IMPURE_METHODS,
+    KNOWN_READS,
+    LAZY_BITS,
+    LEGACY_NAMES,
+    LEGACY_TYPES,
+    METADATA,
+    METADATA_METHODS,
+    SCALAR_READS,
+    TENSOR_ATTRIBUTES,
+    UNARY,
+)
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.graph.fake_tensor import FakeTensor
+    from minitorch2.graph.node import Argument, Node
+
+
+class TensorVariable(VariableTracker):
+    """A tensor.
+
+    Attributes:
+        node: the node whose value it is.
+        fake: shape, strides, dtype and device, without data.
+        cls: `torch.Tensor` or `torch.nn.Parameter`.
+        own_attributes: names that the user's program has set on the tensor object.
+        leaf_grad: of a leaf that the captured code makes (`torch.nn.Parameter(t)`,
+            ``t.requires_grad_()``), whether it requires grad. The graph's node is its data.
+            Residual code makes the leaf; where a gradient has to flow to it, the graph breaks.
+    """
+
+    in_graph: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        node: Node,
+        fake: FakeTensor,
+        cls: type = torch.Tensor,
+        own_attributes: frozenset[str] = frozenset(),
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.node = node
+        self.fake = fake
+        self.cls = cls
+        self.own_attributes = own_attributes
+        self.leaf_grad: bool | None = None
+        self.data: TensorVariable | None = None
+
+    def __repr__(self) -> str:
+        return f"TensorVariable(node={self.node}, source={self.source})"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_argument(self) -> Argument:
+        if self.leaf_grad and torch.is_grad_enabled():
+            unsupported("leaf-made-inside", f"gradients flow to {self.node}, a leaf that is new")
+        return self.node
+
+    @property
+    def requires_grad(self) -> bool:
+        """``tensor.requires_grad``"""
+        return bool(self.fake.requires_grad) if self.leaf_grad is None else self.leaf_grad
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return unsupported(
+            "data-dependent-branch",
+            f"the program branches on the value of the tensor {self.node}",
+            "use torch.where, or move the branch out of the compiled function",
+        )
+
+    # Attributes ---------------------------------------------------------------------------------
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "shape":
+            return self.size()
+        if name == "requires_grad":
+            return ConstantVariable(self.requires_grad)
+        if name in METADATA and hasattr(torch.Tensor, name):
+            return literal(getattr(self.fake, name))
+        if name in TENSOR_ATTRIBUTES:
+            data = self if name != "data" else self.without_gradient()
+            args = [data, ConstantVariable(name)]
+            return evaluator.capture.call_in_graph(evaluator, "call_function", getattr, args)
+        special = SPECIAL_ATTRIBUTES.get(name)
+        if special is not None:
+            return special(self, evaluator)  # type: ignore[no-any-return]
+        if name == "__class__":
+            return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))
+        if callable(getattr(torch.Tensor, name, None)):
+            return GetAttrVariable(self, name)
+        if not hasattr(torch.Tensor, name) and name not in self.own_attributes:
+            if self.source is not None:
+                guard = AttributeGuard(self.source, name, False, user_line=evaluator.source_line())
+                self.guards |= {evaluator.capture.add_guard(guard)}
+            raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
+        return unsupported("tensor-attribute", f"attribute {name!r} of a tensor")
+
+    def size(self) -> SizeVariable:
+        """``tensor.shape``."""
+        return SizeVariable([from_number(size) for size in self.fake.shape])
+
+    def _is_leaf(self, evaluator: Evaluator) -> VariableTracker:
+        """Parameters are leaves; another input that requires grad is guarded to stay one or not."""
+        if self.leaf_grad is not None:
+            return ConstantVariable(True)
+        if self.fake.requires_grad and self.cls is torch.Tensor:
+            real = evaluator.capture.input_value(self)
+            if real is not None and self.source is not None:
+                source = AttributeSource(self.source, "is_leaf")
+                return evaluator.capture.wrap(real.is_leaf, source)
+        return ConstantVariable(not self.fake.requires_grad or self.fake.is_leaf)
+
+    def _grad(self, evaluator: Evaluator) -> VariableTracker:
+        """What the backward pass has left so far; an intermediate tensor has none."""
+        pending = evaluator.capture.side_effects.load_attribute(self, "grad")
+        if isinstance(pending, VariableTracker):
+            return pending
+        real = evaluator.capture.input_value(self)
+        if real is None:
+            return NONE
+        if self.source is None or not (real.is_leaf or real.retains_grad):
+            unsupported("tensor-attribute", "the gradient of an input that is no leaf")
+        return evaluator.capture.wrap(real.grad, AttributeSource(self.source, "grad"))
+
+    def _grad_fn(self, evaluator: Evaluator) -> VariableTracker:
+        """None, or something that is not None: the graph's own operators are not autograd's."""
+        real = evaluator.capture.input_value(self)
+        if not self.fake.requires_grad or self.leaf_grad is not None:
+            return NONE
+        if real is None or self.source is None:
+            return GradFnVariable()
+        leaf = evaluator.capture.wrap(real.is_leaf, AttributeSource(self.source, "is_leaf"))
+        return NONE if leaf.as_constant() else GradFnVariable()
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        if name == "grad" and self.source is not None:
+            evaluator.capture.side_effects.store_attribute(self, name, value)
+            return
+        if name == "data" and self._is_own_data(value):
+            return
+        if name == "requires_grad" and value.is_constant():
+            self.call_method(evaluator, "requires_grad_", [value], {})
+            return
+        unsupported("tensor-attribute-write", f"write to attribute {name!r} of a tensor")
+
+    def _is_own_data(self, value: VariableTracker) -> bool:
+        """Whether ``x.data += 1`` only stores what was changed in place already."""
+        node = value.node if isinstance(value, TensorVariable) else None
+        return node is not None and node.target is getattr and node.args == (self.node, "data")
+
+    # Methods ------------------------------------------------------------------------------------
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name in METADATA_METHODS:
+            return self._metadata(name, args, kwargs)
+        if name in KNOWN_READS and self.fake.known is not None and not args:
+            return literal(getattr(self.fake.known, name)())
+        if name in SCALAR_READS:
+            unsupported("scalar-read", f"Tensor.{name} reads the data of a tensor")
+        if name == "requires_grad_" and self._set_requires_grad(args, kwargs):
+            return self
+        if name == "detach" and self.leaf_grad is not None:
+            return self.without_gradient().call_method(evaluator, name, args, kwargs)
+        if name in ("cov", "corrcoef"):
+            function = getattr(torch, name)
+            return evaluator.capture.wrap(function, None).call(evaluator, [self, *args], kwargs)
+        if name in LAZY_BITS:
+            return self._ask_for_bit(evaluator, name)
+        if name == "backward":
+            unsupported("autograd-engine", "gradients are computed inside the function")
+        if name in IMPURE_METHODS:
+            unsupported("tensor-method", f"Tensor.{name} has effects that a graph does not express")
+        special = SPECIAL_METHODS.get(name)
+        if special is not None:
+            return special(self, evaluator, *args, **kwargs)  # type: ignore[no-any-return]
+        if name.startswith("__"):
+            return self._operator(evaluator, name, args)
+        if not hasattr(torch.Tensor, name):
+            raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
+        capture = evaluator.capture
+        return capture.call_in_graph(evaluator, "call_method", name, [self, *args], kwargs)
+
+    def _set_requires_grad(
+        self, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> bool:
+        """``requires_grad_(mode)``: whether it changes nothing, or makes a new tensor a leaf."""
+        mode = ([*args, *kwargs.values()] or [ConstantVariable(True)])[0]
+        if not mode.is_constant():
+            return False
+        wanted = bool(mode.as_constant())
+        if wanted == self.requires_grad:
+            return True
+        is_new = self.source is None and not self.fake.requires_grad
+        if is_new and self.fake.dtype.is_floating_point and self.node.op != "placeholder":
+            self.leaf_grad = wanted
+            return True
+        return False
+
+    def without_gradient(self) -> TensorVariable:
+        """The data of a leaf that is new: another tensor object on the same memory."""
+        return TensorVariable(self.node, self.fake) if self.leaf_grad is not None else self
+
+    def make_leaf(self, cls: type, requires_grad: bool) -> TensorVariable:
+        """``cls(self, requires_grad)`` for `torch.nn.Parameter`."""
+        made = TensorVariable(self.node, self.fake, cls)
+        made.data, made.leaf_grad = self, requires_grad
+        return made
+
+    def _ask_for_bit(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        """``x.is_conj()`` and its like: the class guard of an input tells them; others may vary."""
+        real = evaluator.capture.input_value(self)
+        if name == "is_inference":
+            made_here = torch.is_inference_mode_enabled()
+            return ConstantVariable(made_here if real is None else real.is_inference())
+        nodes = self.node.graph.nodes
+        values = [node.meta["val"] for node in nodes if "val" in node.meta]
+        if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
+            unsupported("tensor-method", f"Tensor.{name}: conjugation may be put off")
+        return self if name.startswith("resolve") else ConstantVariable(False)
+
+    def _metadata(
+        self, name: str, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        real = [arg.as_constant() for arg in args]
+        try:
+            value = getattr(self.fake, name)(
+                *real, **{k: v.as_constant() for k, v in kwargs.items()}
+            )
+        except (IndexError, TypeError, RuntimeError) as error:
+            raise_as_observed(error)
+        if isinstance(value, tuple):
+            cls = SizeVariable if isinstance(value, torch.Size) else TupleVariable
+            return cls([from_number(part) for part in value])
+        return from_number(value)
+
+    def _operator(
+        self, evaluator: Evaluator, name: str, args: Sequence[VariableTracker]
+    ) -> VariableTracker:
+        call = evaluator.capture.call_in_graph
+        if args and args[0].is_constant() and isinstance(args[0].as_constant(), str | bytes):
+            unsupported("format", "the text of a tensor is not known while capturing")
+        for table in (UNARY, BINARY, COMPARISONS):
+            if name in table:
+                return call(evaluator, "call_function", table[name], [self, *args])
+        if name.startswith("__r") and f"__{name[3:]}" in BINARY:
+            function = BINARY[f"__{name[3:]}"]
+            return call(evaluator, "call_function", function, [args[0], self])
+        if name.startswith("__i") and f"__{name[3:]}" in BINARY:
+            function = getattr(operator, name.strip("_"))
+            return call(evaluator, "call_function", function, [self, *args])
+        if not hasattr(torch.Tensor, name):
+            raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
+        return unsupported("tensor-method", f"Tensor.{name}")
+
+    def _getitem(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+        call = evaluator.capture.call_in_graph
+        return call(evaluator, "call_function", operator.getitem, [self, key])
+
+    def _setitem(
+        self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
+    ) -> VariableTracker:
+        call = evaluator.capture.call_in_graph
+        return call(evaluator, "call_function", operator.setitem, [self, key, value])
+
+    def _len(self, evaluator: Evaluator) -> VariableTracker:
+        if self.fake.ndim == 0:
+            raise_observed(TypeError, "len() of a 0-d tensor")
+        return from_number(self.fake.shape[0])
+
+    def _hash(self, evaluator: Evaluator) -> VariableTracker:
+        return unsupported("identity", "the hash of a tensor is its identity")
+
+    def _contains(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
+        return unsupported("data-dependent-branch", "``in`` on a tensor reads its data")
+
+    def _iter(self, evaluator: Evaluator) -> VariableTracker:
+        return self._unbound(evaluator).call_method(evaluator, "__iter__", [], {})
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        return self._unbound(evaluator).items(evaluator)
+
+    def _unbound(self, evaluator: Evaluator) -> VariableTracker:
+        if self.fake.ndim == 0:
+            raise_observed(TypeError, "iteration over a 0-d tensor")
+        args = [self, ConstantVariable(0)]
+        return evaluator.capture.call_in_graph(evaluator, "call_method", "unbind", args)
+
+    def _reversed(self, evaluator: Evaluator) -> VariableTracker:
+        """``reversed(x)`` is a tensor: flipped in its first dimension."""
+        args = [ConstantVariable(0)] if self.fake.ndim else []
+        return self.call_method(evaluator, "flip" if args else "clone", args, {})
+
+    def _type(
+        self, evaluator: Evaluator, dtype: VariableTracker | None = None, *rest: VariableTracker
+    ) -> VariableTracker:
+        """``x.type()`` is the name of a class; ``x.type(cls)`` converts."""
+        if dtype is None:
+            name = LEGACY_NAMES.get(self.fake.dtype)
+            if name is None or self.fake.device.type != "cpu":
+                unsupported("tensor-method", "the class's name of this kind of tensor")
+            return ConstantVariable(name)
+        known = LEGACY_TYPES.get(getattr(dtype, "value", None))
+        if known is not None and self.fake.device.type == "cpu":
+            dtype = ConstantVariable(known)
+        call = evaluator.capture.call_in_graph
+        return call(evaluator, "call_method", "type", [self, dtype, *rest])
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        if self.node.meta.get("inside"):
+            unsupported("side-effect-inside", f"{self.node} is used outside of its function")
+        if self.leaf_grad is None:
+            return residual.graph_output(self.node, self)
+        if self.data is None:
+            made = residual.graph_output(self.node, self)
+            return residual.bind(f"{made}.requires_grad_({self.leaf_grad})", "leaf")
+        cls = residual.reference(self.cls)
+        return residual.bind(f"{cls}({residual.name_for(self.data)}, {self.leaf_grad})", "leaf")
+
+
+SPECIAL_METHODS: Final[dict[str, Any]] = {
+    "__getitem__": TensorVariable._getitem,
+    "__setitem__": TensorVariable._setitem,
+    "__len__": TensorVariable._len,
+    "__iter__": TensorVariable._iter,
+    "__hash__": TensorVariable._hash,
+    "__contains__": TensorVariable._contains,
+    "__reversed__": TensorVariable._reversed,
+    "type": TensorVariable._type,
+}
+
+SPECIAL_ATTRIBUTES: Final[dict[str, Any]] = {
+    "is_leaf": TensorVariable._is_leaf,
+    "grad": TensorVariable._grad,
+    "grad_fn": TensorVariable._grad_fn,
+}
+
+
+class GradFnVariable(VariableTracker):
+    """The operator of autograd that made a tensor: only that there is one is known."""
+
+    def python_type(self) -> type:
+        return torch.autograd.graph.Node
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        return unsupported("tensor-attribute", f"{name!r} of a tensor's grad_fn")
+
+    def reconstruct(self, residual: Residual) -> str:
+        return unsupported("tensor-attribute", "the grad_fn of a tensor, which the backend makes")

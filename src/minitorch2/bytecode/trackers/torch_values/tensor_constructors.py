@@ -1,0 +1,73 @@
+"""Tensors made by calling a class: `torch.nn.Parameter(t)`, `torch.Tensor([1, 2])`, ..."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.sequence import (
+    SequenceVariable,
+    SizeVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
+from minitorch2.bytecode.trackers.torch_values.torch_function import tensor
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+@constructs(torch.nn.Parameter)
+def make_parameter(
+    evaluator: Evaluator,
+    data: VariableTracker | None = None,
+    requires_grad: VariableTracker | None = None,
+) -> VariableTracker:
+    """``torch.nn.Parameter(data, requires_grad)``: a new leaf on the data's memory."""
+    if not isinstance(data, TensorVariable) or data.cls is not torch.Tensor:
+        unsupported("construction", "a Parameter of something that is no plain tensor")
+    wanted = requires_grad is None or requires_grad.truth(evaluator)
+    if wanted and not (data.fake.is_floating_point() or data.fake.is_complex()):
+        unsupported("operator-error", "only tensors of floating point can require gradients")
+    return data.make_leaf(torch.nn.Parameter, wanted)
+
+
+def make_legacy(
+    evaluator: Evaluator, dtype: torch.dtype, args: tuple[VariableTracker, ...]
+) -> VariableTracker:
+    """``torch.FloatTensor([1, 2])`` of data, ``torch.FloatTensor(2, 3)`` of sizes."""
+    kwargs = {"dtype": ConstantVariable(dtype), "device": ConstantVariable("cpu")}
+    sizes: VariableTracker | None = (
+        args[0] if len(args) == 1 and isinstance(args[0], SizeVariable) else None
+    )
+    if sizes is None and all(isinstance(a, ConstantVariable) for a in args):
+        sizes = TupleVariable(args if args else [ConstantVariable(0)])
+    if sizes is not None:
+        call = evaluator.capture.call_in_graph
+        return call(evaluator, "call_function", torch.empty, [sizes], kwargs)
+    if len(args) != 1 or not isinstance(args[0], SequenceVariable):
+        unsupported("construction", "a tensor made of something else than numbers")
+    return tensor(evaluator, args[0], **kwargs)
+
+
+@constructs(torch.Tensor)
+def make_tensor(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+    """``torch.Tensor(data)`` has the default dtype."""
+    if len(args) == 1 and isinstance(args[0], TensorVariable):
+        return args[0].call_method(evaluator, "detach", [], {})
+    return make_legacy(evaluator, torch.get_default_dtype(), args)
+
+
+def _handle(cls: type, dtype: torch.dtype) -> None:
+    @constructs(cls)
+    def make(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+        return make_legacy(evaluator, dtype, args)
+
+
+for _cls, _dtype in LEGACY_TYPES.items():
+    _handle(_cls, _dtype)

@@ -1,0 +1,372 @@
+"""PyTorch's own functions: which go into the graph, which are known while capturing.
+
+Three sorts. *Operators* (`torch.add`, `torch.nn.functional.gelu`, `torch.rand`, ...) become nodes.
+*Queries* (`torch.is_grad_enabled`, `torch.finfo`, ...) have an answer now, which guards keep true.
+Anything else is evaluated like user code if it is Python, or breaks the graph.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.nn.functional as F
+
+from minitorch2.bytecode.observed import raise_as_observed
+from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+Handler = Callable[..., VariableTracker]
+
+
+def _public_functions(*modules: Any) -> set[Any]:
+    """The functions of some namespaces that compute tensors."""
+    found = set()
+    for module in modules:
+        for name in dir(module):
+            value = getattr(module, name)
+            if callable(value) and not isinstance(value, type) and not name.startswith("__"):
+                found.add(value)
+    return found
+
+
+NOT_OPERATORS: Final = {
+    torch.seed,
+    torch.manual_seed,
+    torch.initial_seed,
+    torch.get_rng_state,
+    torch.set_rng_state,
+    torch.from_file,
+    torch.from_numpy,
+    torch.frombuffer,
+}
+"""Functions in the operators' namespaces that have effects or share memory with Python objects."""
+
+OPERATORS: Final = (
+    _public_functions(
+        torch._C._VariableFunctions,
+        torch._C._nn,
+        torch.functional,
+        torch.special,
+        torch.linalg,
+        torch.fft,
+    )
+    | {
+        value
+        for value in _public_functions(F)
+        if getattr(value, "__module__", None) == F.__name__
+        or isinstance(value, types.BuiltinFunctionType)
+    }
+    | {torch.tensor, torch.as_tensor, torch._assert_async}
+) - NOT_OPERATORS
+"""Functions that become nodes."""
+
+QUERIES: Final = {
+    torch.is_grad_enabled,
+    torch.is_inference_mode_enabled,
+    torch.is_autocast_enabled,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+    torch.get_autocast_gpu_dtype,
+    torch.get_autocast_cpu_dtype,
+    torch._C._is_any_autocast_enabled,
+    torch.get_default_dtype,
+    torch.get_default_device,
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch.get_num_threads,
+    torch.cuda.is_available,
+    torch.cuda.device_count,
+    torch.cuda.is_initialized,
+    torch.backends.mps.is_available,
+    torch.promote_types,
+    torch.can_cast,
+    torch.broadcast_shapes,
+    torch.amp.is_autocast_available,
+    torch._C._get_cudnn_enabled,
+    torch._C._len_torch_function_stack,
+    torch._C._get_privateuse1_backend_name,
+    torch._C._is_multithreading_enabled,
+}
+"""Functions of constants, or of PyTorch's state, that guards keep at their answer."""
+
+ALWAYS: Final[dict[Any, object]] = {
+    torch.compiler.is_compiling: True,
+    torch.compiler.is_dynamo_compiling: True,
+    torch.compiler.is_exporting: False,
+    torch._C._get_tracing_state: None,
+    torch._C._is_tracing: False,
+    torch._C._is_torch_function_enabled: True,
+    torch.overrides.has_torch_function: False,
+    torch.overrides.has_torch_function_unary: False,
+    torch.overrides.has_torch_function_variadic: False,
+    torch._C._has_torch_function: False,
+    torch._C._has_torch_function_unary: False,
+    torch._C._has_torch_function_variadic: False,
+}
+"""Questions with one answer inside captured code."""
+
+_SCRIPTING: Final = {"is_tracing", "is_scripting", "is_tracing_or_scripting"}
+
+HANDLERS: Final[dict[Any, Handler]] = {}
+"""Functions with a rule of their own."""
+
+
+def handles(*functions: Any) -> Callable[[Handler], Handler]:
+    """Register the rule of some functions: (evaluator, *args, **kwargs) -> outcome."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(functions, handler))
+        return handler
+
+    return register
+
+
+INLINED: Final = frozenset({F.triplet_margin_with_distance_loss})
+"""Functions that call a function they are given: they are captured as the Python they are."""
+
+
+def is_torch_function(value: object) -> bool:
+    """Whether a callable is one of PyTorch's functions that this file knows."""
+    try:
+        if value in INLINED:
+            return False
+        known = value in OPERATORS or value in QUERIES or value in ALWAYS or value in HANDLERS
+    except TypeError:
+        return False
+    return known or isinstance(value, _OPERATOR_TYPES) or _is_scripting_query(value)
+
+
+_OPERATOR_TYPES = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
+
+def _is_scripting_query(value: object) -> bool:
+    module = getattr(value, "__module__", None) or ""
+    return module.startswith("torch.") and getattr(value, "__name__", "") in _SCRIPTING
+
+
+class TorchVariable(KnownObjectVariable):
+    """One of PyTorch's functions (slides: ``TorchVariable(value=torch.abs, source=...)``)."""
+
+    def __repr__(self) -> str:
+        return f"TorchVariable(value={self.value}, source={self.source})"
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        value = getattr(self.value, name)
+        if isinstance(value, str | None.__class__):
+            return literal(value)
+        source = self.source or evaluator.capture.reference(self.value)
+        return evaluator.capture.wrap(value, AttributeSource(source, name))
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        value = self.value
+        if value in HANDLERS:
+            return HANDLERS[value](evaluator, *args, **kwargs)
+        if value in ALWAYS:
+            return literal(ALWAYS[value])
+        if _is_scripting_query(value):
+            return ConstantVariable(False)
+        if value in QUERIES:
+            return fold(value, args, kwargs)
+        for argument in (*args, *kwargs.values()):
+            _check_argument(argument)
+        if _makes_leaf(value, kwargs):
+            made = self.call(
+                evaluator, args, {k: v for k, v in kwargs.items() if k != "requires_grad"}
+            )
+            return made.call_method(evaluator, "requires_grad_", [], {})
+        result = evaluator.capture.call_in_graph(evaluator, "call_function", value, args, kwargs)
+        result.guards |= self.guards
+        return result
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return residual.reference(self.value)
+
+
+def _makes_leaf(function: Any, kwargs: dict[str, VariableTracker]) -> bool:
+    """Whether ``requires_grad=True`` is among the arguments of a factory."""
+    wanted = kwargs.get("requires_grad")
+    return wanted is not None and wanted.is_constant() and bool(wanted.as_constant())
+
+
+def _check_argument(argument: VariableTracker) -> None:
+    if argument.is_constant() and isinstance(argument.as_constant(), torch.Generator):
+        unsupported("generator-argument", "a torch.Generator as an argument of an operator")
+
+
+@handles(torch.is_tensor)
+def is_tensor(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``torch.is_tensor``"""
+    return ConstantVariable(issubclass(value.python_type(), torch.Tensor))
+
+
+@handles(torch.overrides.is_tensor_like)
+def is_tensor_like(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``torch.overrides.is_tensor_like``"""
+    return ConstantVariable(hasattr(value.python_type(), "__torch_function__"))
+
+
+@handles(torch.is_storage)
+def is_storage(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``torch.is_storage``"""
+    return ConstantVariable(False)
+
+
+@handles(torch.numel)
+def numel(evaluator: Evaluator, input: VariableTracker) -> VariableTracker:
+    """``torch.numel``"""
+    return input.call_method(evaluator, "numel", [], {})
+
+
+@handles(torch.is_floating_point)
+def is_floating_point(evaluator: Evaluator, input: VariableTracker) -> VariableTracker:
+    """``torch.is_floating_point``"""
+    return input.call_method(evaluator, "is_floating_point", [], {})
+
+
+@handles(torch.is_complex)
+def is_complex(evaluator: Evaluator, input: VariableTracker) -> VariableTracker:
+    """``torch.is_complex``"""
+    return input.call_method(evaluator, "is_complex", [], {})
+
+
+def _ask_method(function: Any) -> None:
+    @handles(function)
+    def ask(evaluator: Evaluator, input: VariableTracker) -> VariableTracker:
+        return input.call_method(evaluator, function.__name__, [], {})
+
+
+for _function in (
+    torch.is_conj,
+    torch.is_neg,
+    torch.is_inference,
+    torch.resolve_conj,
+    torch.resolve_neg,
+):
+    _ask_method(_function)
+
+
+@handles(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
+def dispatch_modes(evaluator: Evaluator) -> VariableTracker:
+    """The active dispatch modes, asked for by `nn.MultiheadAttention`; guards keep their number."""
+    if torch._C._len_torch_dispatch_stack():
+        unsupported("dispatch-modes", "code that looks at the active dispatch modes")
+    return ListVariable([])
+
+
+@handles(torch._check, torch._assert)
+def check(
+    evaluator: Evaluator, condition: VariableTracker, message: VariableTracker | None = None
+) -> VariableTracker:
+    """``torch._check``: decided while capturing, for sizes and other metadata."""
+    if condition.in_graph:
+        unsupported("data-dependent-branch", "an assertion about the data of a tensor")
+    if not condition.truth(evaluator):
+        text = "" if message is None or not message.is_constant() else message.as_constant()
+        raise_as_observed(RuntimeError(text))
+    return ConstantVariable(None)
+
+
+@handles(
+    torch.manual_seed,
+    torch.seed,
+    torch.initial_seed,
+    torch.get_rng_state,
+    torch.set_rng_state,
+    torch.random.fork_rng,
+)
+def random_state(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
+    """Seeds and states of random generators."""
+    return unsupported("random-state", "the state of a random generator is read or set")
+
+
+@handles(torch.set_default_dtype, torch.set_default_device, torch.use_deterministic_algorithms)
+def global_setting(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
+    """Settings of the process that operators depend on."""
+    return unsupported("torch-context", "a global setting of PyTorch is changed")
+
+
+@handles(torch.sym_int, torch.sym_float)
+def symbolic_number(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``torch.sym_int`` and its like: numbers as they are."""
+    return compute(torch.sym_int, value) or fold(torch.sym_int, [value])
+
+
+@handles(torch.sym_max)
+def symbolic_max(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) -> VariableTracker:
+    """``torch.sym_max``"""
+    return compute(torch.sym_max, a, b) or fold(max, [a, b])
+
+
+@handles(torch.sym_min)
+def symbolic_min(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) -> VariableTracker:
+    """``torch.sym_min``"""
+    return compute(torch.sym_min, a, b) or fold(min, [a, b])
+
+
+@handles(torch.sym_not)
+def symbolic_not(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``torch.sym_not``"""
+    return ConstantVariable(not value.truth(evaluator))
+
+
+def _holds_tensor(value: VariableTracker) -> bool:
+    """Whether a value, or something inside the container it is, is a tensor."""
+    if isinstance(value, SequenceVariable):
+        return any(_holds_tensor(element) for element in value.realized())
+    if isinstance(value, DictVariable):
+        return any(_holds_tensor(element) for element in value.values())
+    return isinstance(value, TensorVariable | SymbolicNumberVariable)
+
+
+@handles(torch.tensor)
+def tensor(
+    evaluator: Evaluator, data: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``torch.tensor(data)`` of constants; of tensors in a list it would read their data."""
+    if isinstance(data, TensorVariable):
+        data = data.call_method(evaluator, "detach", [], {})
+        return data.call_method(evaluator, "clone", [], {}).call_method(evaluator, "to", [], kwargs)
+    wanted = kwargs.pop("requires_grad", None)
+    made = _made_of_constants(evaluator, torch.tensor, data, kwargs)
+    return made if wanted is None else made.call_method(evaluator, "requires_grad_", [wanted], {})
+
+
+@handles(torch.as_tensor, torch.asarray)
+def as_tensor(
+    evaluator: Evaluator, data: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``torch.as_tensor(data)``: a tensor is taken as it is, constants are copied."""
+    if isinstance(data, TensorVariable):
+        return data.call_method(evaluator, "to", [], kwargs) if kwargs else data
+    return _made_of_constants(evaluator, torch.tensor, data, kwargs)
+
+
+def _made_of_constants(
+    evaluator: Evaluator,
+    function: Callable[..., Any],
+    data: VariableTracker,
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker:
+    if _holds_tensor(data):
+        unsupported("scalar-read", "a tensor made of a list with tensors reads their data")
+    return evaluator.capture.call_in_graph(evaluator, "call_function", function, [data], kwargs)
