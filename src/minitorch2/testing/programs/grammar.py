@@ -64,7 +64,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "sum(map(lambda v: v % 2, $L)) % 4", "list(zip($L + [1], [$n]))[0][1]", "hash($n) % 5",
         "len(list(itertools.takewhile(lambda v: v > 0, $L)))", "operator.add($n, $n2) % 6",
         "len([v for v in $L for w in range(2) if v != w]) % 5", "round($N / 2)", "(-$n) % 4",
-        "$n if $C else $N", "pow(2, $n % 3)", "int(f'{$n}' or 1) % 4", "len(box.__dict__) % 4",
+        "($n if $C else $N)", "pow(2, $n % 3)", "int(f'{$n}' or 1) % 4", "len(box.__dict__) % 4",
         "int($t.abs().sum().item() > 2)", "ord('a') % 5", "$n & 3", "1 << ($n % 3)", "$t.size(0)",
         "Pair($n).second", "getattr(box, 'extra', $n) % 3", "[*$L, 1].index(1)",
         "len((*$L, $n)) % 4",
