@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import geometric_mean
 
 import torch
 from rich.console import Console
@@ -20,13 +21,13 @@ SUITES = {"kernels": kernels.cases, "models": models.cases, "overhead": overhead
 RESULTS = Path(__file__).parent / "results"
 
 
-def results_of(suite: str, peer: bool, only: str) -> Iterable[Result]:
+def results_of(suite: str, peer: bool, only: str, budget: float) -> Iterable[Result]:
     """Measure a suite's cases whose name contains `only`."""
     chosen = compilers(peer)
     if suite == "compile_time":
         return compile_time.results(list(chosen))
     cases = [case for case in SUITES[suite]() if only in case.name]
-    return track(measure_all(cases, chosen), suite, total=len(cases))
+    return track(measure_all(cases, chosen, budget), suite, total=len(cases))
 
 
 def table(suite: str, results: list[Result]) -> Table:
@@ -43,6 +44,11 @@ def table(suite: str, results: list[Result]) -> Table:
             *(duration(result.seconds[name]) for name in names),
             *(f"{ratio:.2f}x" for ratio in ratios),
         )
+    if len(results) > 1:
+        others = [name for name in names if name != OURS]
+        means = [geometric_mean(r.speedup(OURS, over) for r in results) for over in others]
+        shown.add_section()
+        shown.add_row("geometric mean", *[""] * len(names), *(f"{mean:.2f}x" for mean in means))
     return shown
 
 
@@ -60,6 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("suite", choices=[*SUITES, "compile_time", "dynamic", "table1", "table2"])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
+    parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
     parser.add_argument("--resume", action="store_true", help="table1: only what is missing")
     options = parser.parse_args(arguments)
@@ -72,7 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         return dynamic.run(options.peer, RESULTS, console)
     if options.suite == "table2":
         return table2.run(options.peer, options.only, RESULTS, console)
-    results = list(results_of(options.suite, options.peer, options.only))
+    measured = results_of(options.suite, options.peer, options.only, options.seconds)
+    results = list(measured)
     if not results:
         parser.error(f"no case of {options.suite} contains {options.only!r}")
     console.print(table(options.suite, results))

@@ -17,13 +17,14 @@ class Case:
 
     `make` returns the function or module (a fresh one each time it is called, from a fixed seed);
     `inputs` returns fresh random inputs; with `backward` the gradients of all floating inputs and
-    parameters are computed and compared too.
+    parameters are computed and compared too. `draws`: it uses random numbers.
     """
 
     name: str
     make: Callable[[], Function]
     inputs: Callable[[], tuple[Tensor, ...]]
     backward: bool = False
+    draws: bool = False
 
     def build(self, compiler: Callable[[Function], Function]) -> Function:
         """The compiled function, from inputs to outputs (and gradients)."""
@@ -51,21 +52,28 @@ def with_gradients(function: Function, parameters: list[Tensor]) -> Function:
     """
 
     @functools.cache
-    def incoming(shape: torch.Size) -> Tensor:
-        return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    def incoming(shape: torch.Size, dtype: torch.dtype) -> Tensor:
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
 
     def run(*inputs: Tensor) -> tuple[Tensor, ...]:
         output = function(*inputs)
         wanted = [*parameters, *(tensor for tensor in inputs if tensor.requires_grad)]
-        return output, *torch.autograd.grad(output, wanted, incoming(output.shape))
+        return output, *torch.autograd.grad(output, wanted, incoming(output.shape, output.dtype))
 
     return run
 
 
+TOLERANCES = {torch.bfloat16: (2e-2, 2e-2)}
+"""(relative, absolute) for dtypes of fewer digits than float32."""
+
+
 def same(got: Any, expected: Any) -> bool:
-    """Whether results agree as two float32 computations in another order do."""
+    """Whether results agree as two computations in another order, or rounded elsewhere, do."""
+    if not isinstance(expected, Tensor):
+        return len(got) == len(expected) and all(map(same, got, expected))
+    relative, absolute = TOLERANCES.get(expected.dtype, (1e-3, 1e-4))
     try:
-        torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(got, expected, rtol=relative, atol=absolute)
     except AssertionError:
         return False
     return True

@@ -1,6 +1,6 @@
 """What is compared: eager, minitorch2, and with `--peer` torch.compile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -16,3 +16,11 @@ def compilers(peer: bool) -> dict[str, Compiler]:
     """The compilers by name, eager first."""
     chosen: dict[str, Compiler] = {EAGER: lambda f: f, OURS: minitorch2.compile}
     return {**chosen, PEER: torch.compile} if peer else chosen
+
+
+def forget(names: Iterable[str]) -> None:
+    """Each case is compiled afresh: the sizes that one has made symbols are none for the next."""
+    if OURS in names:
+        minitorch2.reset()
+    if PEER in names:
+        torch.compiler.reset()
