@@ -27,7 +27,7 @@ class Result:
 
 
 def measure(case: Case, compilers: dict[str, Compiler], budget: float = 2.0) -> Result:
-    """Compile, compare with eager on two sets of fresh inputs, then time on a third, for `budget` seconds."""
+    """Compile, compare with eager on two sets of fresh inputs, then time `budget` seconds."""
     forget(compilers)
     with torch.set_grad_enabled(case.backward):
         functions = {name: case.build(compiler) for name, compiler in compilers.items()}
