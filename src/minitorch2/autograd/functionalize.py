@@ -52,11 +52,18 @@ class ViewStep:
 
 @dataclass(eq=False)
 class Storage:
-    """One memory. ``value`` is what its base tensor holds now; ``version`` counts the writes."""
+    """One memory. ``value`` is what its base tensor holds now; ``version`` counts the writes.
+
+    ``origin`` is the base tensor's first value, which is laid out as the base tensor is.
+    """
 
     value: Node
     version: int = 0
     input_index: int | None = None
+    origin: Node = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.origin = self.value
 
     @property
     def is_written(self) -> bool:
@@ -80,13 +87,13 @@ class TensorState:
     def read(self, emitter: Emitter) -> Node:
         """The node of the tensor's present value."""
         if self.version != self.storage.version:
-            self.node = _replay(emitter, self.storage.value, self.views)[-1]
+            self.node = replay(emitter, self.storage.value, self.views)[-1]
             self.version = self.storage.version
         return self.node
 
     def write(self, emitter: Emitter, value: Node) -> None:
         """Let the tensor hold ``value`` (of the tensor's own shape and dtype)."""
-        bases = _replay(emitter, self.storage.value, self.views[:-1]) if self.views else []
+        bases = replay(emitter, self.storage.value, self.views[:-1]) if self.views else []
         self.node = value
         for base, step in zip(reversed(bases), reversed(self.views), strict=True):
             value = _put_back(emitter, base, step, value)
@@ -95,7 +102,7 @@ class TensorState:
         self.version = self.storage.version
 
 
-def _replay(emitter: Emitter, base: Node, steps: tuple[ViewStep, ...]) -> list[Node]:
+def replay(emitter: Emitter, base: Node, steps: tuple[ViewStep, ...]) -> list[Node]:
     """The base and the value after each step."""
     values = [base]
     for step in steps:
@@ -191,6 +198,37 @@ def _put_as_strided(emitter: Emitter, base: Node, part: Node, *args: Any) -> Nod
     if list(size) == list(value.shape) and list(stride) == list(value.stride()):
         return part
     return emitter.emit(aten.as_strided_scatter.default, base, part, size, stride, *offset)
+
+
+@inverse_of(aten.unfold.default)
+def _put_unfold(
+    emitter: Emitter, base: Node, part: Node, dimension: int, size: int, step: int
+) -> Node:
+    # Windows that do not overlap are slices of the dimension, cut into pieces.
+    if step < size:
+        raise UnsupportedError("the program writes to windows that overlap")
+    for index in range(part.meta["val"].shape[-1]):
+        column = emitter.emit(aten.select.int, part, -1, index)
+        whole = _size(column)[dimension]
+        end = index + (whole - 1) * step + 1
+        base = emitter.emit(aten.slice_scatter.default, base, column, dimension, index, end, step)
+    return base
+
+
+@inverse_of(aten.view_as_real.default)
+def _put_real_pairs(emitter: Emitter, base: Node, part: Node) -> Node:
+    return emitter.emit(aten.view_as_complex.default, part)
+
+
+@inverse_of(aten.view_as_complex.default)
+def _put_complex(emitter: Emitter, base: Node, part: Node) -> Node:
+    return emitter.emit(aten.view_as_real.default, part)
+
+
+@inverse_of(aten._conj.default, aten._neg_view.default)
+def _put_involution(emitter: Emitter, base: Node, part: Node) -> Node:
+    wide = part.meta["val"].is_complex()
+    return emitter.emit(aten._conj_physical.default if wide else aten.neg.default, part)
 
 
 @inverse_of(aten.view.dtype)

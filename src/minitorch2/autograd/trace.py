@@ -21,6 +21,7 @@ from minitorch2.autograd.functionalize import (
     Storage,
     TensorState,
     ViewStep,
+    replay,
 )
 from minitorch2.autograd.schemas import (
     alias_facts,
@@ -29,6 +30,7 @@ from minitorch2.autograd.schemas import (
     functional_form,
     is_composite,
 )
+from minitorch2.autograd.windows import window_steps
 from minitorch2.errors import LoweringError, UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph import Graph
@@ -200,17 +202,31 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _view(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FakeTensor:
         base, *rest = args
+        if not isinstance(base, torch.Tensor):  # the conjugate of a Python number
+            return func(torch.tensor(base), *rest, **kwargs).resolve_conj()
         computed = COMPUTED_VIEWS.get(func, func)
         result: FakeTensor = run_fake(computed, (_as_fake(base), *rest), kwargs)
         if not isinstance(result, FakeTensor):
             raise UnsupportedError(f"{func} returns several views; it needs a decomposition")
         state = self.state_of(base)
+        if func is aten.as_strided.default and (state.views or len(rest) > 2):
+            return self._window(state, base, rest, result)
         node = state.read(self)
         if func not in _RENAMES and not (func in _RESHAPES and _same_layout(base, result)):
             arguments = [list(result.shape)] if func in _SIZED else self._as_nodes(tuple(rest))
             node = self._record(computed, (node, *arguments), self._as_nodes(kwargs), result)
         step = ViewStep(func, tuple(rest), kwargs)
         self.set_state(result, state.child(step, node))
+        self._alive.append(result)
+        return result
+
+    def _window(
+        self, state: TensorState, base: torch.Tensor, arguments: list[Any], result: FakeTensor
+    ) -> FakeTensor:
+        """``as_strided`` of a view: a view of the storage's own tensor."""
+        steps = window_steps(state, base.storage_offset(), *arguments)
+        node = replay(self, state.storage.value, steps)[-1]
+        self.set_state(result, TensorState(state.storage, node, steps, state.storage.version))
         self._alive.append(result)
         return result
 

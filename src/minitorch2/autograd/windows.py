@@ -1,0 +1,58 @@
+"""``as_strided``, told as a chain of ordinary views.
+
+``as_strided`` speaks of cells of memory, not of elements of its tensor: taken of a view, it sees
+what the view does not. In a functional graph memory is where each value happens to be, so a window
+is told relative to the tensor that all views of a storage stem from, in that tensor's own order::
+
+    base.view.as_strided(size, stride, offset)
+        --> base.permute(memory order).view(-1)[first:].as_strided(size, stride)
+            if base fills its memory, and first = offset - base.storage_offset() is known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
+from minitorch2.errors import UnsupportedError
+
+aten = torch.ops.aten
+
+
+def window_steps(
+    state: TensorState, own_offset: int, size: Any, stride: Any, offset: int | None = None
+) -> tuple[ViewStep, ...]:
+    """The views from the base tensor of a storage to a window on its memory.
+
+    ``own_offset`` is the storage offset of the tensor that ``state`` is of; it counts if no
+    ``offset`` is given. Raises UnsupportedError where the place in the base is not certain.
+    """
+    storage = state.storage
+    base = storage.origin.meta["val"]
+    if offset is not None and storage.input_index is not None:
+        raise UnsupportedError("as_strided with a storage offset of an input")
+    first = (own_offset if offset is None else offset) - base.storage_offset()
+    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if not 0 <= first <= last + 1 <= base.numel():
+        raise UnsupportedError("as_strided reaches memory outside of the graph's tensors")
+    return (*_flat(storage, base), *_window(first, size, stride))
+
+
+def _flat(storage: Storage, base: torch.Tensor) -> Iterator[ViewStep]:
+    """The base's elements in the order of memory, as one dimension."""
+    order = sorted(range(base.dim()), key=lambda d: -base.stride(d))
+    if not base.permute(order).is_contiguous():
+        raise UnsupportedError("as_strided of a tensor with gaps in its memory")
+    if order != list(range(base.dim())):
+        yield ViewStep(aten.permute.default, (order,), {})
+    if base.dim() != 1:
+        yield ViewStep(aten.view.default, ([-1],), {})
+
+
+def _window(first: int, size: Any, stride: Any) -> Iterator[ViewStep]:
+    if first:
+        yield ViewStep(aten.slice.Tensor, (0, first), {})
+    yield ViewStep(aten.as_strided.default, (size, stride), {})
