@@ -143,6 +143,7 @@ class WrapperPrinter:
             return
         self.held[name] = self._held(old)
         self.body.add(f"{name} = {old}; del {old}  # in place")
+        self.born.discard(old)
         if self._root(old) in self.pointers:
             self.pointers[name] = self.pointers[self._root(old)]
 

@@ -25,7 +25,7 @@ import torch
 from minitorch2.graph.node import Node
 from minitorch2.logs import get_logger
 from minitorch2.loopir.layout import FixedLayout, Layout, Size
-from minitorch2.loopir.loops import Index, Loops
+from minitorch2.loopir.loops import Index, Loops, Scatter
 
 _LOGGER = get_logger(__name__)
 Origins = tuple[Node, ...]
@@ -82,6 +82,11 @@ class ComputedBuffer(Buffer):
     """Memory that generated loops fill."""
 
     loops: Loops
+
+    @property
+    def base(self) -> str | None:
+        """The buffer whose memory, contents included, this one must take over."""
+        return self.loops.base if isinstance(self.loops, Scatter) else None
 
     def run(self, index: Index, reduction_index: Index = ()) -> None:
         """Execute the loop body, with its store, once under the current ops handler."""

@@ -29,6 +29,7 @@ from minitorch2.loopir.iteration import (
     split_counts,
     split_strides,
 )
+from minitorch2.loopir.loops import Scatter
 from minitorch2.loopir.schedule import (
     Capabilities,
     FusedSchedulerNode,
@@ -152,9 +153,26 @@ def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) 
     alignment = align(first, second)
     if alignment is None:
         return Refusal(f"no common loops: {first.group} and {second.group}")
+    scatters = _check_scatters(first, second)
+    if scatters is not None:
+        return scatters
     return _check_addresses(first, second, alignment) or _check_reductions(
         first, second, alignment, capabilities
     )
+
+
+def _check_scatters(first: KernelNode, second: KernelNode) -> Refusal | None:
+    """A scatter shares loops only if no order of its stores counts: parts of a concatenation."""
+    for body in (*bodies(first), *bodies(second)):
+        loops = body.buffer.loops
+        if body.repeats_stores:
+            return Refusal(f"{body.name} may store twice to an element: its loops run in order")
+        if isinstance(loops, Scatter):
+            if has_reduction(first) or has_reduction(second):
+                return Refusal(f"{body.name} stores into a part of memory, beside a reduction")
+            if loops.base in first.written_names and not loops.is_disjoint:
+                return Refusal(f"{body.name} needs all of {loops.base}")
+    return None
 
 
 def _flows(

@@ -100,7 +100,10 @@ class GraphInterpreter:
         self.memory[buffer.name] = Memory.allocate(count, buffer.dtype)
 
     def _run_loops(self, buffer: ComputedBuffer) -> None:
-        self._allocate(buffer)
+        if buffer.base is None:
+            self._allocate(buffer)
+        else:
+            self.memory[buffer.name] = self.memory[buffer.base]
         loops = buffer.loops
         ranges = (*loops.ranges, *loops.reduction_ranges)
         shape = tuple(map(self._number, ranges))

@@ -2,8 +2,9 @@
 
     loops ::= Pointwise(device, dtype, ranges, inner_fn)
            |  Reduction(device, dtype, ranges, inner_fn, reduction_ranges, kind, src_dtype)
+           |  Scatter(device, dtype, ranges, inner_fn, output_index, base, mode, is_disjoint)
 
-`Pointwise` and `Reduction` are the names of the PyTorch 2 paper, section 4.3.
+`Pointwise`, `Reduction` and `Scatter` are the names of the PyTorch 2 paper, section 4.3.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout, Size
-from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
+from minitorch2.loopir.ops import ReductionKind, StoreMode, Value, compute_dtype, ops
 
 Index = Sequence[Expr]
 InnerFn = Callable[[Index], Value]
@@ -63,4 +64,31 @@ class Reduction:
         ops.store_reduction(name, layout.index(index), result)
 
 
-Loops = Pointwise | Reduction
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """`result = base`, then `result[output_index(index)] = inner_fn(index)` (or `+=`).
+
+    The result takes over the memory of the buffer `base`, which nobody else reads; without a base
+    it is new memory, and what is not written has no meaning. In `ranges`, the loops that move the
+    address by themselves write elements of their own and run in any order. The others may meet an
+    element again: they run in order. With `is_disjoint` no element is written twice, nor one that
+    `base` has written: parts of a concatenation.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    ranges: Size
+    inner_fn: InnerFn
+    output_index: Callable[[Index], Index]
+    base: str | None
+    mode: StoreMode = "set"
+    is_disjoint: bool = False
+    reduction_ranges: Size = ()
+
+    def run(self, name: str, layout: FixedLayout, index: Index, reduction_index: Index) -> None:
+        """Execute the body once under the current handler, storing into buffer `name`."""
+        address = layout.index(self.output_index(index))
+        ops.store(name, address, self.inner_fn(index), self.mode)
+
+
+Loops = Pointwise | Reduction | Scatter

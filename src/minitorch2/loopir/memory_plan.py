@@ -46,6 +46,8 @@ def _find_removed(schedule: Schedule, outputs: set[str], capabilities: Capabilit
         for name in node.read_names:
             readers.setdefault(name, set()).add(position)
     removed: set[str] = set()
+    shared = _shared_memory(schedule)
+    outputs = outputs | shared.keys() | set(shared.values())
     for position, node in enumerate(schedule.nodes):
         if not isinstance(node, FusedSchedulerNode):
             continue
@@ -58,6 +60,12 @@ def _find_removed(schedule: Schedule, outputs: set[str], capabilities: Capabilit
                 left -= needed
                 removed.add(body.name)
     return removed
+
+
+def _shared_memory(schedule: Schedule) -> dict[str, str]:
+    """For each scatter, the buffer whose memory it stores into."""
+    computed = [body for node in schedule.kernels() for body in bodies(node)]
+    return {body.name: body.buffer.base for body in computed if body.buffer.base}
 
 
 def _scratch_elements(body: SchedulerNode, node: FusedSchedulerNode) -> Expr:
@@ -107,13 +115,13 @@ def _find_last_uses(schedule: Schedule) -> dict[str, int]:
 def _find_inplace(schedule: Schedule, outputs: set[str]) -> dict[str, str]:
     """For each new buffer, one that dies in the same kernel and has as much memory."""
     buffers = buffers_of(schedule.nodes)
-    inplace: dict[str, str] = {}
-    taken: set[str] = set()
+    inplace = _shared_memory(schedule)
+    taken = set(inplace.values())
     for position, node in enumerate(schedule.nodes):
         if not isinstance(node, (SchedulerNode, FusedSchedulerNode)):
             continue
         for body in bodies(node):
-            if body.name in schedule.removed:
+            if body.name in schedule.removed or body.name in inplace:
                 continue
             for name in sorted(node.read_names - node.written_names - taken - outputs):
                 dies = schedule.last_use[name] == position and _is_owned(buffers.get(name))

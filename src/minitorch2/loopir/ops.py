@@ -9,7 +9,7 @@ generators), NumPy arrays (the interpreter), dtypes (the type checker), nothing 
              |  ops.to_dtype(value, dtype) | ops.to_dtype_bitcast(value, dtype, src_dtype)
              |  ops.masked(value, () -> value, number) | ops.<elementwise>(value, ...)
     expr   ::=  SymPy over index and size symbols, or ops.indirect_indexing(value, size)
-    effect ::=  ops.store(buffer, expr, value)
+    effect ::=  ops.store(buffer, expr, value[, mode])
              |  ops.store_reduction(buffer, expr, ops.reduction(dtype, src_dtype, kind, value))
 
 Typing rules, which every lowering obeys and `handlers.dtypes` checks:
@@ -40,6 +40,9 @@ ReductionKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", 
 """`argmax` and `argmin` take a pair `(candidate, position)` and give the position: NaN wins over
 every number, and of equal candidates the smallest position wins."""
 
+StoreMode = Literal["set", "add"]
+"""What a store does with the element that memory has: replace it, or add to it."""
+
 V = TypeVar("V")
 
 
@@ -61,8 +64,8 @@ class OpsHandler(Protocol[V]):
         """`flat_memory_of(name)[index]`, in the compute dtype of the buffer's dtype."""
         ...
 
-    def store(self, name: str, index: Expr, value: V) -> None:
-        """`flat_memory_of(name)[index] = value`, rounded to the buffer's dtype."""
+    def store(self, name: str, index: Expr, value: V, mode: StoreMode = "set") -> None:
+        """`flat_memory_of(name)[index] = value`, or `+= value`, rounded to the buffer's dtype."""
         ...
 
     def reduction(

@@ -19,7 +19,7 @@ from minitorch2.loopir.buffers import (
 from minitorch2.loopir.expressions import Expr, index_symbols
 from minitorch2.loopir.handlers.printer import INDENT, PrintingHandler
 from minitorch2.loopir.layout import FixedLayout, Layout
-from minitorch2.loopir.loops import Loops, Reduction
+from minitorch2.loopir.loops import Loops, Reduction, Scatter
 from minitorch2.loopir.ops import use_handler
 
 
@@ -40,7 +40,18 @@ def print_body(name: str, loops: Loops) -> str:
     text = f"({result[0]}, {result[1]})" if isinstance(result, tuple) else result
     parameters = "index, reduction_index" if isinstance(loops, Reduction) else "index"
     body = "".join(f"{INDENT}{line}\n" for line in (*lines, *printer.lines, f"return {text}"))
-    return f"def inner_fn_{name}({parameters}):\n{body}"
+    text = f"def inner_fn_{name}({parameters}):\n{body}"
+    return text + _print_output_index(name, loops) if isinstance(loops, Scatter) else text
+
+
+def _print_output_index(name: str, loops: Scatter) -> str:
+    index = index_symbols("i", len(loops.ranges))
+    printer = PrintingHandler(tuple(zip(index, loops.ranges, strict=True)))
+    with use_handler(printer):
+        place = ", ".join(map(str, loops.output_index(index)))
+    lines = (*_unpack("index", index), *printer.lines, f"return ({place},)")
+    body = "".join(f"{INDENT}{line}\n" for line in lines)
+    return f"\ndef output_index_{name}(index):\n{body}"
 
 
 def _unpack(name: str, symbols: Iterable[object]) -> list[str]:
@@ -70,6 +81,9 @@ def _computed(buffer: ComputedBuffer) -> str:
             f"kind={loops.kind!r}",
             f"src_dtype={loops.src_dtype}",
         ]
+    if isinstance(loops, Scatter):
+        fields += [f"output_index=output_index_{buffer.name}", f"base={loops.base!r}"]
+        fields += [f"mode={loops.mode!r}", f"is_disjoint={loops.is_disjoint}"]
     kind = type(loops).__name__
     origins = ", ".join(node.name for node in buffer.origins)
     return (

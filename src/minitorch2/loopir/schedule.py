@@ -31,7 +31,7 @@ from minitorch2.loopir.iteration import (
     split_counts,
     split_strides,
 )
-from minitorch2.loopir.loops import Index, Reduction
+from minitorch2.loopir.loops import Index, Reduction, Scatter
 from minitorch2.loopir.ops import use_handler
 
 Translate = Callable[[Index], list[Expr]]
@@ -186,8 +186,21 @@ class SchedulerNode(BaseSchedulerNode):
 
     @property
     def read_names(self) -> frozenset[str]:
-        """The buffers that the body loads from."""
-        return frozenset(access.name for access in self.reads_of if access.name)
+        """The buffers that must be there: those that the body loads from, and its base."""
+        base = (self.buffer.base,) if self.buffer.base else ()
+        return frozenset((*base, *(access.name for access in self.reads_of if access.name)))
+
+    @property
+    def own_loops(self) -> list[int]:
+        """The loops that move the address of the store: each step writes other elements."""
+        return [i for i, stride in enumerate(self.writes_of[0].strides) if stride not in (0, None)]
+
+    @property
+    def repeats_stores(self) -> bool:
+        """Whether two iterations may store to one element, so that their order counts."""
+        loops = self.buffer.loops
+        is_scatter = isinstance(loops, Scatter) and not loops.is_disjoint
+        return is_scatter and len(self.own_loops) < len(self.ranges)
 
     @cached_property
     def _dependencies(self) -> tuple[frozenset[MemoryDep], frozenset[MemoryDep]]:

@@ -47,7 +47,8 @@ def names_read(buffer: Buffer) -> set[str]:
     if isinstance(buffer, ComputedBuffer):
         loops = buffer.loops
         accesses = extract_reads_writes(buffer.run, loops.ranges, loops.reduction_ranges)
-        return {dependency.name for dependency in accesses.reads}
+        base = {buffer.base} if buffer.base else set()
+        return base | {dependency.name for dependency in accesses.reads}
     if isinstance(buffer, ExternKernel):
         return {view.name for view in buffer.views()}
     return {buffer.kernel.name} if isinstance(buffer, MultiOutput) else set()

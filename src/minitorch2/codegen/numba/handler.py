@@ -16,7 +16,7 @@ from minitorch2.codegen.common import Block, Namer, TextValue, print_expr
 from minitorch2.codegen.numba import operators
 from minitorch2.graph.symbols.floats import rounded_parts
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, compute_dtype
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode, compute_dtype
 
 
 @dataclass
@@ -113,13 +113,17 @@ class NumbaHandler(OpsHandler[TextValue]):
         place = f"{self.arguments.pointer(name)}[{text}]"
         return self.assign(operators.load(dtype, place), compute_dtype(dtype), depth)
 
-    def store(self, name: str, index: Expr, value: TextValue) -> None:
+    def store(self, name: str, index: Expr, value: TextValue, mode: StoreMode = "set") -> None:
         """`out_ptr0[...] = tmp0`, unless the kernel keeps the value to itself."""
         if not self.on_store(name, value):
             return
         text, _ = self.index(index)
-        element = operators.store(self.arguments.dtypes[name], value.text)
-        self.block.lines.append(f"{self.arguments.pointer(name)}[{text}] = {element}")
+        place, dtype = f"{self.arguments.pointer(name)}[{text}]", self.arguments.dtypes[name]
+        result = value.text
+        if mode == "add":
+            terms = [operators.load(dtype, place), result]
+            result = operators.elementwise("add", terms, compute_dtype(dtype))
+        self.block.lines.append(f"{place} = {operators.store(dtype, result)}")
 
     def store_reduction(self, name: str, index: Expr, value: TextValue) -> None:
         """The kernel printer stores results when the loop has ended."""

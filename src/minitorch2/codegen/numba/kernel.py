@@ -1,6 +1,6 @@
 """A scheduled kernel -> the source of a range function, and what to call it with.
 
-Three shapes, chosen by where memory is contiguous:
+Four shapes, chosen by where memory is contiguous and by whether stores may meet:
 
     pointwise    for i in range(lo, hi):            the outer loops, flattened, shared by threads
                      for j in range(n): ...         the inner loop, which is vectorized
@@ -9,6 +9,8 @@ Three shapes, chosen by where memory is contiguous:
     columns      for i in range(lo, hi):            a block of outputs that are neighbours in memory
                      for r in range(k):
                          for j in block: ...        reductions across rows: many accumulators
+    scatter      for i in range(lo, hi):            elements of its own for every thread
+                     for r in range(k): ...         stores that may meet, in order
 
 A fused kernel makes as many passes over the reduction loops as its results depend on each other;
 values needed by a later pass stay on the stack where the schedule has removed their buffers.
@@ -25,6 +27,7 @@ from minitorch2.codegen.numba.columns import ColumnPrinter
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter, NumbaKernel
 from minitorch2.codegen.numba.pointwise import PointwisePrinter
 from minitorch2.codegen.numba.rows import RowPrinter
+from minitorch2.codegen.numba.scatter import ScatterPrinter
 from minitorch2.loopir.loop_order import reduces_across
 from minitorch2.loopir.schedule import KernelNode, Schedule, bodies
 
@@ -44,6 +47,8 @@ def print_kernel(
 
 
 def _choose_shape(node: KernelNode) -> type[KernelPrinter]:
+    if any(body.repeats_stores for body in bodies(node)):
+        return ScatterPrinter
     if not any(body.is_reduction for body in bodies(node)):
         return PointwisePrinter
     return ColumnPrinter if reduces_across(node) else RowPrinter

@@ -30,6 +30,7 @@ from minitorch2.loopir.ops import (
     Number,
     OpsHandler,
     ReductionKind,
+    StoreMode,
     compute_dtype,
     use_handler,
 )
@@ -141,14 +142,17 @@ class TritonHandler(OpsHandler[Value]):
         self._recomputing, self._masks = outer, masks
         return self._written.get(name) or self._written_in_loop[name]
 
-    def store(self, name: str, index: Expr, value: Value) -> None:
-        """To memory, unless the buffer lives in this kernel only; and to a register."""
+    def store(self, name: str, index: Expr, value: Value, mode: StoreMode = "set") -> None:
+        """To memory, unless the buffer lives in this kernel only; and to a register.
+
+        Elements of several programs may have one address: additions are atomic.
+        """
         index = simplify(index, self.ranges)
         in_loop = self.body.in_loop and "r" in (value.dims | self._node_dims)
         (self._written_in_loop if in_loop else self._written)[name] = (index, value)
         if self._recomputing or name in self.removed:
             return
-        text = self._store_text(name, index, value)
+        text = self._store_text(name, index, value, mode)
         if name in self.inplace:  # after every load of what it overwrites
             self.final_stores.append(text)
         else:
@@ -161,14 +165,17 @@ class TritonHandler(OpsHandler[Value]):
         if name not in self.removed:
             self.body.after_loop(self._store_text(name, index, value))
 
-    def _store_text(self, name: str, index: Expr, value: Value) -> str:
+    def _store_text(
+        self, name: str, index: Expr, value: Value, mode: StoreMode = "set"
+    ) -> str:
         dims, address = self._node_dims, self.index.text(index)
         if not self.index.dims(index) >= dims:
             address += f" + tl.full({self.domain.shape(dims)}, 0, tl.int32)"
         mask = self._mask(dims)
         pointer = self.arguments.output(name)
         tail = f", {mask}" if mask else ""
-        return f"tl.store({pointer} + ({address}), {value.text}{tail})"
+        function = "store" if mode == "set" else "atomic_add"
+        return f"tl.{function}({pointer} + ({address}), {value.text}{tail})"
 
     # -- reductions -----------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from minitorch2.loopir.expressions import (
     simplify,
 )
 from minitorch2.loopir.handlers.effects import EffectHandler
-from minitorch2.loopir.ops import Number, use_handler
+from minitorch2.loopir.ops import Number, StoreMode, use_handler
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class BoundsHandler(EffectHandler):
         """Note the address."""
         self._access(name, index)
 
-    def store(self, name: str, index: Expr, value: None) -> None:
+    def store(self, name: str, index: Expr, value: None, mode: StoreMode = "set") -> None:
         """Note the address."""
         self._access(name, index)
 

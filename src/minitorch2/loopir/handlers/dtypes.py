@@ -11,7 +11,14 @@ import torch
 
 from minitorch2.errors import VerificationError
 from minitorch2.loopir.expressions import Expr, index_symbol
-from minitorch2.loopir.ops import PREDICATES, Number, OpsHandler, ReductionKind, compute_dtype
+from minitorch2.loopir.ops import (
+    PREDICATES,
+    Number,
+    OpsHandler,
+    ReductionKind,
+    StoreMode,
+    compute_dtype,
+)
 
 _BOOL_ONLY = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
 _INTEGER_ONLY = frozenset(
@@ -69,8 +76,10 @@ class TypingHandler(OpsHandler[torch.dtype]):
         """The compute dtype of the buffer."""
         return compute_dtype(self.dtypes[name])
 
-    def store(self, name: str, index: Expr, value: torch.dtype) -> None:
-        """The value must have the buffer's compute dtype."""
+    def store(self, name: str, index: Expr, value: torch.dtype, mode: StoreMode = "set") -> None:
+        """The value must have the buffer's compute dtype; bools are not added."""
+        if mode == "add":
+            result_dtype("add", value, value)
         if value != compute_dtype(self.dtypes[name]):
             raise VerificationError(f"{value} is stored into {name} of {self.dtypes[name]}")
 

@@ -8,7 +8,7 @@ import sympy
 import torch
 
 from minitorch2.loopir.expressions import Expr, index_symbol
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode
 
 INDIRECT_PREFIX = "indirect"
 """Symbols of computed indices are called `indirect0`, `indirect1`, ..."""
@@ -23,7 +23,7 @@ class EffectHandler(OpsHandler[None]):
     def load(self, name: str, index: Expr) -> None:
         """No value."""
 
-    def store(self, name: str, index: Expr, value: None) -> None:
+    def store(self, name: str, index: Expr, value: None, mode: StoreMode = "set") -> None:
         """No effect."""
 
     def reduction(

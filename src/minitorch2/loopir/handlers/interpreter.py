@@ -19,7 +19,7 @@ import torch
 from minitorch2.graph.symbols.floats import PYTHON_OPERATIONS
 from minitorch2.loopir.expressions import Expr, FloorDiv, ModularIndexing, index_symbol
 from minitorch2.loopir.layout import FixedLayout
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, compute_dtype
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode, compute_dtype
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Environment = Mapping[sympy.Basic, "Array | int | float"]
@@ -187,12 +187,16 @@ class InterpretingHandler(OpsHandler[Array]):
             raise IndexError(f"load of {name}[{index}] leaves the {array.size} elements")
         return array[position]
 
-    def store(self, name: str, index: Expr, value: Array) -> None:
-        """Scatter into flat memory."""
+    def store(self, name: str, index: Expr, value: Array, mode: StoreMode = "set") -> None:
+        """Scatter into flat memory: of equal addresses the last one wins, or all add up."""
         memory = self.memory[name]
-        position = np.broadcast_to(self._index(index), self.shape)
-        rounded = np.broadcast_to(round_to(value, memory.dtype), self.shape)
-        memory.array[position.reshape(-1)] = rounded.reshape(-1)
+        position = np.broadcast_to(self._index(index), self.shape).reshape(-1)
+        if mode == "add":
+            np.add.at(memory.array, position, np.broadcast_to(value, self.shape).reshape(-1))
+            memory.array[:] = round_to(memory.array, memory.dtype)
+        else:
+            rounded = np.broadcast_to(round_to(value, memory.dtype), self.shape)
+            memory.array[position] = rounded.reshape(-1)
 
     def reduction(
         self,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode
 
 INDENT = "    "
 
@@ -46,9 +46,10 @@ class PrintingHandler(OpsHandler[str]):
         """`tmp = ops.load('name', index)`"""
         return self._assign(f"ops.load({name!r}, {simplify(index, self.ranges)})")
 
-    def store(self, name: str, index: Expr, value: str) -> None:
-        """`ops.store('name', index, tmp)`"""
-        self.lines.append(f"ops.store({name!r}, {simplify(index, self.ranges)}, {value})")
+    def store(self, name: str, index: Expr, value: str, mode: StoreMode = "set") -> None:
+        """`ops.store('name', index, tmp)`, or with `mode='add'`"""
+        address, tail = simplify(index, self.ranges), "" if mode == "set" else f", mode={mode!r}"
+        self.lines.append(f"ops.store({name!r}, {address}, {value}{tail})")
 
     def store_reduction(self, name: str, index: Expr, value: str) -> None:
         """`ops.store_reduction('name', index, tmp)`"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.handlers.effects import EffectHandler
+from minitorch2.loopir.ops import StoreMode
 
 
 class RecordingHandler(EffectHandler):
@@ -21,6 +22,6 @@ class RecordingHandler(EffectHandler):
         """Record a read."""
         self.reads[name, index] = None
 
-    def store(self, name: str, index: Expr, value: None) -> None:
+    def store(self, name: str, index: Expr, value: None, mode: StoreMode = "set") -> None:
         """Record a write."""
         self.writes[name, index] = None

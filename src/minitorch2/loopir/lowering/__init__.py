@@ -5,7 +5,8 @@ mathematics.py    functions of floats             activation.py     activations,
 conversion.py     copies and dtypes               view.py           views
 creation.py       tensors from nothing            reduction.py      sums, maxima, variances
 reduction_loops.py  how they become loops         normalization.py  softmax, logsumexp, norms
-indexing.py       gather, index, embedding        combine.py        concatenation, padding
+indexing.py       gather, index, embedding        scatter.py        their inverse: stores
+combine.py        concatenation, padding
 matmul.py         library calls by choice
 fallback.py       any operator without a lowering runs as eager PyTorch runs it
 """
@@ -21,11 +22,12 @@ from minitorch2.loopir.lowering import (
     normalization,
     pointwise,
     reduction,
+    scatter,
     view,
 )
 from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
 __all__ = [
     "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "lowering",
-    "mathematics", "matmul", "normalization", "pointwise", "reduction", "view",
+    "mathematics", "matmul", "normalization", "pointwise", "reduction", "scatter", "view",
 ]  # fmt: skip

@@ -1,6 +1,8 @@
 """Tensors side by side: concatenation, stacking, padding.
 
-Each element asks which part it lies in; `ops.masked` reads only that part.
+Of few parts, each element asks which one it lies in; `ops.masked` reads only that part, and the
+result may be inlined into its readers. Many parts are computed into one memory, each into its
+place, without a copy (PyTorch 2 paper, section 4.4).
 """
 
 from __future__ import annotations
@@ -10,15 +12,18 @@ from functools import reduce
 
 import sympy
 import torch
-from torch._ops import OpOverload
 
+from minitorch2.graph.symbols import expr_of
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.buffers import current_table
+from minitorch2.loopir.buffers import ComputedBuffer, current_table
 from minitorch2.loopir.expressions import Expr, to_expr
-from minitorch2.loopir.loops import Index, InnerFn, Pointwise
+from minitorch2.loopir.layout import FixedLayout, Size, contiguous_strides, is_dense
+from minitorch2.loopir.loops import Index, InnerFn, Loops, Pointwise, Scatter
 from minitorch2.loopir.lowering.conversion import convert
 from minitorch2.loopir.lowering.fallback import extern_call
+from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import lowering
+from minitorch2.loopir.lowering.scatter import add_scatter
 from minitorch2.loopir.ops import Number, Value, ops
 from minitorch2.loopir.promotion import result_type
 from minitorch2.loopir.views import normalize_dim, slice_, unsqueeze
@@ -26,7 +31,7 @@ from minitorch2.loopir.views import normalize_dim, slice_, unsqueeze
 aten = torch.ops.aten
 
 MAX_MASKED_PARTS = 4
-"""Concatenations of more parts are a library call: a copy costs less than so many questions."""
+"""Parts of longer concatenations have memory: so many questions cost more than that."""
 
 
 @lowering(aten.cat)
@@ -36,9 +41,9 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     parts = [part for part in tensors if part.size != (0,)]
     if len(parts) < 2:
         return convert((parts or list(tensors))[0], dtype)
-    if len(parts) > MAX_MASKED_PARTS:
-        return _library_call(aten.cat.default, tensors, dim)
     dim = normalize_dim(dim, parts[0].ndim)
+    if len(parts) > MAX_MASKED_PARTS:
+        return _side_by_side([cast(part, dtype) for part in parts], dim)
     loaders = [_loader_as(part, dtype) for part in parts]
     starts: list[Expr] = [0]
     for part in parts:
@@ -51,14 +56,48 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     return TensorBox.create(Pointwise(parts[0].device, dtype, size, inner_fn))
 
 
-def _library_call(target: OpOverload, tensors: Sequence[TensorBox], dim: int) -> TensorBox:
-    """The parts become memory, and are copied side by side."""
-    result: TensorBox = extern_call(target, (list(tensors), dim), {}, current_table().result)
-    return result
+def _side_by_side(parts: Sequence[TensorBox], dim: int) -> TensorBox:
+    """Each part is computed into its place; what no loops compute is copied by the library."""
+    if not any(isinstance(part.storage.data, Loops | ComputedBuffer) for part in parts):
+        result: TensorBox = extern_call(
+            aten.cat.default, (list(parts), dim), {}, current_table().result
+        )
+        return result
+    size, stride = _size_and_stride(parts, dim)
+    layout = FixedLayout(parts[0].device, parts[0].dtype, size, stride)
+    whole, start = None, 0
+    for part in parts:
+        whole = _add_part(part, dim, start, layout, whole)
+        start = to_expr(start + part.size[dim])
+    assert whole is not None
+    return whole
+
+
+def _size_and_stride(parts: Sequence[TensorBox], dim: int) -> tuple[Size, Size]:
+    fake = current_table().result
+    extent = to_expr(sum(part.size[dim] for part in parts))
+    size = (*parts[0].size[:dim], extent, *parts[0].size[dim + 1 :])
+    same_rank = isinstance(fake, torch.Tensor) and fake.ndim == len(size)
+    stride = tuple(map(expr_of, fake.stride())) if same_rank else contiguous_strides(size)
+    return size, stride if is_dense(size, stride) else contiguous_strides(size)
+
+
+def _add_part(
+    part: TensorBox, dim: int, start: Expr, layout: FixedLayout, whole: TensorBox | None
+) -> TensorBox:
+    """The memory of `whole`, or new memory, with one more part."""
+
+    def output_index(index: Index) -> Index:
+        return (*index[:dim], to_expr(index[dim] + start), *index[dim + 1 :])
+
+    base = whole.storage.realize("it is there already").name if whole else None
+    load = part.make_loader()
+    loops = Scatter(part.device, part.dtype, part.size, load, output_index, base, is_disjoint=True)
+    return add_scatter(loops, layout)
 
 
 def _loader_as(x: TensorBox, dtype: torch.dtype) -> InnerFn:
-    return (x if x.dtype == dtype else convert(x, dtype)).make_loader()
+    return cast(x, dtype).make_loader()
 
 
 def _choose(loaders: Sequence[InnerFn], starts: Sequence[Expr], index: Index, dim: int) -> Value:
@@ -95,8 +134,6 @@ def _part(
 def stack(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     """Tensors in a row along a new dimension."""
     dim = dim % (tensors[0].ndim + 1)
-    if len(tensors) > MAX_MASKED_PARTS:
-        return _library_call(aten.stack.default, tensors, dim)
     return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 

@@ -36,36 +36,44 @@ def like(x: TensorBox, size: Size, inner_fn: InnerFn) -> TensorBox:
 
 @lowering(aten.index.Tensor, aten._unsafe_index.Tensor)
 def index_tensor(x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox:
-    """`x[indices]`: integer tensors broadcast together, None keeps a dimension.
-
-    The broadcast dimensions stand where the tensors stood if these are neighbours, else in front.
-    """
+    """`x[indices]`: integer tensors broadcast together, None keeps a dimension."""
     return _indexed(x, indices, wrap=True)
 
 
 def _indexed(x: TensorBox, indices: Sequence[TensorBox | None], wrap: bool) -> TensorBox:
-    given = {dim: box for dim, box in enumerate(indices) if box is not None}
-    if any(box.dtype in (torch.bool, torch.uint8) for box in given.values()):
-        raise NoLoopForm("a mask as index")
-    common = broadcast_sizes([box.size for box in given.values()])
-    loaders = {dim: expand(box, common).make_loader() for dim, box in given.items()}
-    place = _place_of_indices(sorted(given))
-    kept = [dim for dim in range(x.ndim) if dim not in given]
-    load = x.make_loader()
+    places, load = IndexPlaces(x, indices), x.make_loader()
+    return like(x, places.size, lambda index: load(places.source(index, wrap)))
 
-    def inner_fn(index: Index) -> Value:
-        selector = index[place : place + len(common)]
-        rest = iter((*index[:place], *index[place + len(common) :]))
+
+class IndexPlaces:
+    """Where the elements of `x[indices]` lie in `x`; `size` is that of the result.
+
+    The broadcast dimensions stand where the tensors stood if these are neighbours, else in front.
+    """
+
+    def __init__(self, x: TensorBox, indices: Sequence[TensorBox | None]) -> None:
+        given = {dim: box for dim, box in enumerate(indices) if box is not None}
+        if any(box.dtype in (torch.bool, torch.uint8) for box in given.values()):
+            raise NoLoopForm("a mask as index")
+        self.common = broadcast_sizes([box.size for box in given.values()])
+        self.loaders = {d: expand(box, self.common).make_loader() for d, box in given.items()}
+        self.place = _place_of_indices(sorted(given))
+        self.full = x.size
+        kept = tuple(n for dim, n in enumerate(x.size) if dim not in given)
+        self.size: Size = (*kept[: self.place], *self.common, *kept[self.place :])
+
+    def source(self, index: Index, wrap: bool) -> Index:
+        """The index into `x` of an element of the result."""
+        end = self.place + len(self.common)
+        selector, rest = index[self.place : end], iter((*index[: self.place], *index[end:]))
 
         def coordinate(dim: int) -> Expr:
-            if dim not in given:
+            load = self.loaders.get(dim)
+            if load is None:
                 return next(rest)
-            return ops.indirect_indexing(loaders[dim](selector), x.size[dim], wrap=wrap)
+            return ops.indirect_indexing(load(selector), self.full[dim], wrap=wrap)
 
-        return load([coordinate(dim) for dim in range(x.ndim)])
-
-    outer = tuple(x.size[dim] for dim in kept)
-    return like(x, (*outer[:place], *common, *outer[place:]), inner_fn)
+        return [coordinate(dim) for dim in range(len(self.full))]
 
 
 def _place_of_indices(dims: list[int]) -> int:
