@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -36,7 +37,11 @@ from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.known_scalars import known_value
 from minitorch2.graph.node import Argument, Node, SourceLine, map_nodes
-from minitorch2.graph.symbols import expr_of, same_sizes
+from minitorch2.graph.runtime_checks import add_check
+from minitorch2.graph.symbol_nodes import bind_symbols
+from minitorch2.graph.symbols import ShapeEnv, expr_of, same_sizes
+from minitorch2.graph.symbols.shape_env import RuntimeCheck
+from minitorch2.graph.symbols.unbacked import unbacked_in
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -75,6 +80,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.constants = Constants()
         self.source: SourceLine | None = None
         self.follows_autograd = False
+        self.env: ShapeEnv | None = None
+        self.unbacked: set[sympy.Symbol] = set()
         self._decomposing: list[Operator] = []
         self._alive: list[FakeTensor] = []  # states hang on fakes; ids must stay valid
 
@@ -267,6 +274,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not isinstance(target, FakeTensor):
             raise UnsupportedError("the program writes to a tensor that is a constant of the graph")
         target.known = None
+        if 0 in target.shape and 0 not in value.shape:
+            raise UnsupportedError("out= gives an empty tensor another size")
         fitted = self._fitted(value, target)
         self.state_of(target).write(self, self.read(fitted))
 
@@ -298,13 +307,35 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tensor
 
     def _record(self, func: Any, args: Any, kwargs: Any, value: Any) -> Node:
+        self._add_checks()
         node = self.graph.call_function(func, _as_exprs(tuple(args)), _as_exprs(dict(kwargs)))
         node.meta["val"] = _plain_value(value)
         if self.follows_autograd:
             self._follow_autograd()
         if self.source is not None:
             node.meta["source"] = self.source
+        if self.env is not None:
+            self._bind_symbols(node)
         return node
+
+    def record_check(self, captured: Node) -> None:
+        """Repeat a check of the captured graph."""
+        self._add_checks()
+        condition, message, error = captured.args
+        add_check(self.graph, RuntimeCheck(condition, message, error, self.source))
+
+    def _add_checks(self) -> None:
+        for stated in [] if self.env is None else self.env.take_checks():
+            add_check(self.graph, stated)
+
+    def _bind_symbols(self, node: Node) -> None:
+        """Each symbol that only data will tell has its node behind the one that gives it."""
+        new = unbacked_in(node.meta["val"]) - self.unbacked - self._of_inputs()
+        for made in bind_symbols(self.graph, node, new):
+            self.unbacked |= unbacked_in(made.meta["val"])
+
+    def _of_inputs(self) -> set[sympy.Symbol]:
+        return {s for node in self.graph.placeholders for s in unbacked_in(node.meta["val"])}
 
     def _follow_autograd(self) -> None:
         """In backward, the line is that of the forward operator whose derivative is running.

@@ -235,6 +235,8 @@ def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
 
 
 def _maximum(x: Tensor, dim: int) -> Tensor:
+    if x.dim() and x.shape[dim] == 0:  # nothing to subtract it from
+        return x.sum([dim], keepdim=True)
     return torch.amax(x, [dim], keepdim=True)
 
 

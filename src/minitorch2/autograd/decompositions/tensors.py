@@ -279,3 +279,15 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 
     if beta == 0:
         return product
     return product + (x if beta == 1 else x * beta)
+
+
+@register_decomposition(aten.gather.default)
+def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Any:
+    """Nothing is gathered by an empty index, which need not have the rank of ``x``."""
+    return x.new_empty(index.shape) if 0 in index.shape else NotImplemented
+
+
+@register_decomposition(aten.scatter_add.default)
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
+    """Nothing is added by an empty index, which need not have the rank of ``x``."""
+    return x.clone() if 0 in index.shape else NotImplemented
