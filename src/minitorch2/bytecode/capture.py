@@ -19,6 +19,7 @@ from torch._dispatch.python import enable_python_dispatcher
 
 from minitorch2.bytecode.building import build, from_graph
 from minitorch2.bytecode.fake_call import (
+from minitorch2.bytecode.building.tensors import wrap_varying_number
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,
     FakeCall,
@@ -189,6 +190,9 @@ class Capture:
         known = self._by_identity.get(id(value))
         if known is not None and known.source is not None:
             if not source.is_fixed:
+        number = wrap_varying_number(self, value, source)
+        if number is not None:
+            return number
                 known.guards |= {self.add_guard(SameObject(source, known.source))}
             return known
         tracker = build(self, value, source)

@@ -5,7 +5,8 @@
     dynamic=None    those that changed since the code was compiled before (*automatic*)
 
 A dimension that the user marked is as marked, whatever `dynamic` says. Sizes 0 and 1 are always
-numbers. An ``int`` argument is a symbol from its second value on. PyTorch 2 paper, section 5.2.
+numbers. An ``int`` or ``float`` argument is a symbol from its second value on, and may then be any
+number, 0 and 1 too. PyTorch 2 paper, section 5.2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, Str
 from minitorch2.dimensions import DimensionMark, marks_of
 from minitorch2.errors import DynamicSizeError
 from minitorch2.graph.symbols import ShapeEnv, SizeSymbol, expr_of, free_symbols
-from minitorch2.graph.symbols.conditions import AllOf, Condition, compare, map_condition
+from minitorch2.graph.symbols.conditions import Comparison, Condition, compare, map_condition
 from minitorch2.graph.symbols.ranges import Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain
 
@@ -54,7 +55,7 @@ class SizeHistory:
     def note_number(self, source: Source, value: float) -> bool:
         """Whether the number has changed since the code was compiled for the first time."""
         before = self.numbers.setdefault(source, value)
-        if before != value:
+        if repr(before) != repr(value):  # which tells zeros, and takes a NaN for equal to itself
             self.numbers[source] = None
         return self.numbers[source] is None and source not in self.fixed
 
@@ -106,12 +107,18 @@ class Sizes:
             return None
         return SymbolicLayout(sizes, self._strides(tensor, source, sizes), dynamic)
 
-    def of_number(self, value: int, source: Source) -> torch.SymInt | None:
-        """An int argument as a symbol, if it changes from call to call; else None."""
+    def of_number(
+        self, value: float, source: Source, *, varies: bool
+    ) -> torch.SymInt | torch.SymFloat | None:
+        """An int or float argument as a symbol, if it changes from call to call; else None.
+
+        With `varies`, a float is not to be specialised again.
+        """
         if self.mode is False or not self.history.note_number(source, value):
             return None
-        size = self.env.input_size(source, value, shared=False)
-        return size if isinstance(size, torch.SymInt) else None
+        marked = varies and isinstance(value, float)
+        number: torch.SymInt | torch.SymFloat = self.env.input_number(source, value, marked=marked)
+        return number
 
     def _marks(
         self, tensor: torch.Tensor, source: Source, is_weight: bool
@@ -211,7 +218,7 @@ class Sizes:
 
     def _is_implied(self, condition: Condition) -> bool:
         """Whether the equalities among the guards make another guard true."""
-        if isinstance(condition, AllOf) or condition.relation == "==":  # type: ignore[union-attr]
+        if not isinstance(condition, Comparison) or condition.relation == "==":
             return False
         return map_condition(condition, self.env.simplify) is True
 
@@ -235,9 +242,9 @@ class Sizes:
     def _note_fixed(self) -> None:
         """A number that was specialised all the same is a constant from now on."""
         for symbol, record in self.env.symbols.items():
-            for source in record.sources:
-                if source in self.history.numbers and isinstance(self.env.simplify(symbol), int):
-                    self.history.fixed.add(source)
+            if symbol in self.env.fixed or isinstance(self.env.simplify(symbol), int):
+                numbers = self.history.numbers
+                self.history.fixed |= {source for source in record.sources if source in numbers}
 
     def _check_marks(self) -> None:
         for record in self.env.symbols.values():

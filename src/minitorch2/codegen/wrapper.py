@@ -194,6 +194,8 @@ class WrapperPrinter:
                 self.born.add(node.name)
             elif isinstance(node, NopKernelSchedulerNode):
                 self.body.lines += [INDENT + line for line in self.extern.output(node.buffer)]
+                if not self._is_wanted(node.name, position):
+                    continue  # the library may give None for it
                 self.born.add(node.name)
             else:
                 self._launch(node)  # type: ignore[arg-type]
@@ -202,6 +204,11 @@ class WrapperPrinter:
         return WrapperModule(self._assemble(), self.namespace, self.arena)
 
     def _enter_device(self) -> None:
+    def _is_wanted(self, name: str, position: int) -> bool:
+        """Whether anyone reads a result of a library call."""
+        is_read = self.schedule.last_use.get(name, position) > position
+        return is_read or any(view.name == name for view in self.outputs)
+
         """Kernels run on the current device, which another thread or model may have changed."""
         device = self._device()
         if device.type == "cuda" and device.index is not None:

@@ -110,8 +110,8 @@ def test_recompile_limit_warns_once_and_runs_eagerly(caplog):
 def test_recompile_limit_with_fullgraph_is_an_error():
     compiled = capture(lambda x, items: x + items[0], fullgraph=True)
     with config.patch(recompile_limit=2), pytest.raises(GraphBreakError, match="compiled 2 times"):
-        for i in range(3):
-            compiled(X, [i])
+        for number in (1j, 2j, 3j):
+            compiled(X, [number])
 
 
 def test_entry_is_dropped_when_a_guarded_object_dies():

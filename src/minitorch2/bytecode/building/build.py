@@ -51,7 +51,7 @@ from minitorch2.bytecode.building.objects import (
     wrap_outside_context,
     wrap_weak_reference,
 )
-from minitorch2.bytecode.building.tensors import field_names, wrap_tensor, wrap_varying_int
+from minitorch2.bytecode.building.tensors import field_names, wrap_tensor
 from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.sources import (
     Source,
@@ -108,8 +108,6 @@ RULES: Final = (
 def build(capture: Capture, value: object, source: Source) -> VariableTracker:
     """The tracker of a value that `source` loads, with the guards it relies on."""
     if is_constant_value(value):
-        if type(value) is int and (number := wrap_varying_int(capture, value, source)) is not None:
-            return number
         return ConstantVariable(
             value, source=source, guards=constant_guards(capture, value, source)
         )

@@ -58,14 +58,15 @@ def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> Variab
     return capture.tensor_input(value, source, make, layout)
 
 
-def wrap_varying_int(capture: Capture, value: int, source: Source) -> VariableTracker | None:
-    """An int that changes from call to call, as a symbol; None if it is a constant."""
-    if source.is_fixed or capture.is_in_module(source):
+def wrap_varying_number(capture: Capture, value: object, source: Source) -> VariableTracker | None:
+    """An int or float that changes from call to call, as a symbol; None if it is a constant."""
+    if type(value) not in (int, float) or source.is_fixed or capture.is_in_module(source):
         return None
-    number = capture.sizes.of_number(value, source)
+    varies = source in capture.frame.varying
+    number = capture.sizes.of_number(value, source, varies=varies)  # type: ignore[arg-type]
     if number is None:
         return None
-    guards = guarded(capture, TypeMatch(source, int, user_line=capture.line))
+    guards = guarded(capture, TypeMatch(source, type(value), user_line=capture.line))
     return SymbolicNumberVariable(number, source=source, guards=guards)
 
 

@@ -215,7 +215,8 @@ class Dispatcher:
         """Stop taking a number or string for a constant whose guard fails.
 
         Floats are rarely the same again; integers and strings get a few tries, as they are often
-        sizes or modes, for which separate graphs are better.
+        sizes or modes, for which separate graphs are better. With `fullgraph` they stay constants,
+        as nothing can be computed outside the graph.
         """
         patience = self.region.settings().recompile_limit // 2
         for failure in self._missed(values):
@@ -227,6 +228,8 @@ class Dispatcher:
 
     def _reach_limit(self, values: tuple[object, ...], limit: str) -> None:
         """Stop compiling the function; say so once, with what that costs."""
+            if self.region.fullgraph:
+                continue
         failures = self._missed(values)
         reason = str(failures[-1]) if failures else "unknown"
         times = len(self.cache.compiled)

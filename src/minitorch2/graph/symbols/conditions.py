@@ -3,13 +3,16 @@
     Condition ::= bool
                 | Comparison(relation, left, right)     relation in  <  <=  ==  !=  >=  >
                 | AllOf(parts) | AnyOf(parts)
+                | Negation(part)                        of a comparison of floats
 
 They are small values of ours, not SymPy's relations, whose construction alone asks many questions
-of its operands. A condition that sizes do not decide is decided by a hint, and guarded.
+of its operands. A condition that sizes do not decide is decided by a hint, and guarded. Of
+integers, ``not a < b`` is ``a >= b``; of floats it is not, as one of them may be a NaN.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,6 +22,7 @@ from typing import Any, Final, TypeAlias
 import sympy
 
 from minitorch2.graph.symbols.expression import free_symbols
+from minitorch2.graph.symbols.floats import Sign, is_float_expression
 
 RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
@@ -50,7 +54,34 @@ class Comparison:
 
     def opposite(self) -> Condition:
         """True where this is false."""
+        if self.relation not in ("==", "!=") and self.is_of_floats:
+            return Negation(self)
         return Comparison(OPPOSITE[self.relation], self.left, self.right)
+
+    @cached_property
+    def is_of_floats(self) -> bool:
+        """Whether an operand is computed in floating point."""
+        return is_float_expression(self.left) or is_float_expression(self.right)
+
+
+@dataclass(frozen=True)
+class Negation:
+    """True if the part, a comparison of floats, is not."""
+
+    part: Comparison
+
+    @property
+    def symbols(self) -> frozenset[sympy.Symbol]:
+        """The symbols that it speaks of."""
+        return self.part.symbols
+
+    def map(self, change: Callable[[Any], Any]) -> Condition:
+        """The same condition of changed operands."""
+        return opposite(self.part.map(change))
+
+    def opposite(self) -> Condition:
+        """True where this is false."""
+        return self.part
 
 
 @dataclass(frozen=True)
@@ -86,15 +117,29 @@ class AnyOf(AllOf):
         return all_of(opposite(part) for part in self.parts)
 
 
-Condition: TypeAlias = bool | Comparison | AllOf | AnyOf
+Condition: TypeAlias = bool | Comparison | Negation | AllOf | AnyOf
+
+
+def is_condition(value: object) -> bool:
+    """Whether a value is a condition on sizes that is not known to hold, or not to."""
+    return isinstance(value, Comparison | Negation | AllOf)
 
 
 def compare(relation: str, left: Any, right: Any) -> Condition:
     """The comparison, or what it gives if both operands are plain numbers or the same."""
-    if left is right or (not _is_symbolic(left) and not _is_symbolic(right)):
-        same = left is right
-        return bool(RELATIONS[relation](0, 0) if same else RELATIONS[relation](left, right))
+    if not _is_symbolic(left) and not _is_symbolic(right):
+        return bool(RELATIONS[relation](left, right))
+    if left is right and not is_float_expression(left):
+        return bool(RELATIONS[relation](0, 0))
     return Comparison(relation, left, right)
+
+
+def identical(symbol: sympy.Symbol, value: float) -> Condition:
+    """That a float argument is this very float: a NaN, or the zero of this sign."""
+    if value != value:
+        return compare("!=", symbol, symbol)
+    same = compare("==", symbol, value)
+    return same if value else all_of([same, compare("==", Sign(symbol), math.copysign(1.0, value))])
 
 
 def _is_symbolic(value: Any) -> bool:

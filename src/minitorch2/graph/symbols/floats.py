@@ -1,16 +1,27 @@
-"""Numbers made of sizes that are no integers: ``x.shape[0] / 2``, ``math.sqrt(n)``.
+"""Numbers that are no integers: arguments of the program, ``x.shape[0] / 2``, ``math.sqrt(n)``.
 
 SymPy would reorder and cancel them, and floating-point arithmetic does not allow that: each
-operation is a function without rules, printed as the Python operation that it stands for.
+operation is a function without rules, printed as the Python operation that it stands for. Python
+computes it once a call, exactly as eager code does; kernels get the result as 64 bits
+(`FloatBits`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from struct import Struct
 from typing import Any, Final
 
 import sympy
+
+
+class FloatSymbol(sympy.Symbol):  # type: ignore[misc]  # SymPy has no types
+    """A float argument. It may be any float: a NaN, an infinity, a zero of either sign."""
+
+    def __new__(cls, name: str) -> FloatSymbol:
+        """The symbol of this name."""
+        return super().__new__(cls, name, real=True)  # type: ignore[no-any-return]
 
 
 class FloatOperation(sympy.Function):  # type: ignore[misc]  # SymPy has no types
@@ -69,10 +80,52 @@ class FloatRemainder(FloatOperation):
     TEXT = "({} % {})"
 
 
+class AbsoluteValue(FloatOperation):
+    """``abs(a)``."""
+
+    TEXT = "abs({})"
+
+
+class Sign(FloatOperation):
+    """1.0 or -1.0: it tells ``0.0`` from ``-0.0``."""
+
+    TEXT = "math.copysign(1.0, {})"
+
+
 class SquareRoot(FloatOperation):
     """``math.sqrt(a)``."""
 
     TEXT = "math.sqrt({})"
+
+
+class Exponential(FloatOperation):
+    """``math.exp(a)``."""
+
+    TEXT = "math.exp({})"
+
+
+class Logarithm(FloatOperation):
+    """``math.log(a)``."""
+
+    TEXT = "math.log({})"
+
+
+class Sine(FloatOperation):
+    """``math.sin(a)``."""
+
+    TEXT = "math.sin({})"
+
+
+class Cosine(FloatOperation):
+    """``math.cos(a)``."""
+
+    TEXT = "math.cos({})"
+
+
+class HyperbolicTangent(FloatOperation):
+    """``math.tanh(a)``."""
+
+    TEXT = "math.tanh({})"
 
 
 class RoundedDown(FloatOperation):
@@ -94,6 +147,27 @@ class Truncated(FloatOperation):
 
     is_integer = True
     TEXT = "int({})"
+
+
+class FloatBits(FloatOperation):
+    """The bits of a float as an integer, which is what kernels take."""
+
+    is_integer = True
+    TEXT = "float_bits({})"
+
+
+def float_bits(number: float) -> int:
+    """The 64 bits of a float, as a signed integer.
+
+    >>> hex(float_bits(1.0))
+    '0x3ff0000000000000'
+    """
+    bits: int = _INTEGER.unpack(_FLOAT.pack(number))[0]
+    return bits
+
+
+_FLOAT: Final = Struct("=d")
+_INTEGER: Final = Struct("=q")
 
 
 FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
@@ -119,12 +193,38 @@ PYTHON_OPERATIONS: Final[dict[type, Callable[..., Any]]] = {
     FloatPower: lambda a, b: a**b,
     FloatFloorDivision: lambda a, b: a // b,
     FloatRemainder: lambda a, b: a % b,
+    AbsoluteValue: abs,
+    Sign: lambda a: math.copysign(1.0, a),
     SquareRoot: math.sqrt,
+    Exponential: math.exp,
+    Logarithm: math.log,
+    Sine: math.sin,
+    Cosine: math.cos,
+    HyperbolicTangent: math.tanh,
     RoundedDown: math.floor,
     RoundedUp: math.ceil,
     Truncated: int,
+    FloatBits: float_bits,
 }
 """What each operation computes."""
+
+MATH_FUNCTIONS: Final[dict[Callable[..., Any], type[FloatOperation]]] = {
+    math.sqrt: SquareRoot,
+    math.exp: Exponential,
+    math.log: Logarithm,
+    math.sin: Sine,
+    math.cos: Cosine,
+    math.tanh: HyperbolicTangent,
+    math.fabs: AbsoluteValue,
+}
+"""The operation of each function of one number in ``math``, when the number is symbolic."""
+
+
+def operand(number: Any) -> Any:
+    """A number as an operand of an operation: SymPy knows only one zero."""
+    if type(number) is float and number == 0 and math.copysign(1, number) < 0:
+        return FloatProduct(sympy.Float(0.0), sympy.Integer(-1))
+    return number
 
 
 def rounded_parts(expr: Any) -> set[Any]:
@@ -138,7 +238,9 @@ def rounded_parts(expr: Any) -> set[Any]:
 
 def is_float_expression(expr: Any) -> bool:
     """Whether an expression has a part that is computed in floating point."""
-    return isinstance(expr, float) or (isinstance(expr, sympy.Basic) and expr.has(FloatOperation))
+    if not isinstance(expr, sympy.Basic):
+        return isinstance(expr, float)
+    return expr.is_Float or bool(expr.has(FloatOperation, FloatSymbol))
 
 
 def value_of(expr: Any, values: dict[sympy.Symbol, Any]) -> Any:
@@ -147,10 +249,13 @@ def value_of(expr: Any, values: dict[sympy.Symbol, Any]) -> Any:
         return PYTHON_OPERATIONS[type(expr)](*[value_of(part, values) for part in expr.args])
     if isinstance(expr, sympy.Symbol):
         return values[expr]
-    if isinstance(expr, sympy.Float):
-        return float(expr)
     if not isinstance(expr, sympy.Basic):
         return expr
+    if expr.is_Float or expr in _NOT_FINITE:
+        return float(expr)
     parts = [value_of(part, values) for part in expr.args]
     number = expr.func(*parts) if parts else expr
     return int(number) if number.is_Integer else number
+
+
+_NOT_FINITE: Final = (sympy.nan, sympy.oo, -sympy.oo)

@@ -22,6 +22,7 @@ from minitorch2.graph.symbols.conditions import (
     AnyOf,
     Comparison,
     Condition,
+    Negation,
     opposite,
 )
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing, to_expr
@@ -118,6 +119,9 @@ class Knowledge:
             if dominant in parts:
                 return dominant
             return None if None in parts else not dominant
+        if isinstance(condition, Negation):
+            part = self.decide(condition.part)
+            return None if part is None else not part
         assert isinstance(condition, Comparison)
         left, right = self.simplify(condition.left), self.simplify(condition.right)
         if is_float_expression(left) or is_float_expression(right):
@@ -180,6 +184,8 @@ class Knowledge:
             if not isinstance(condition, AnyOf):
                 for part in condition.parts:
                     self.learn(part)
+            return
+        if isinstance(condition, Negation):
             return
         left, right = self.simplify(condition.left), self.simplify(condition.right)
         if is_float_expression(left) or is_float_expression(right):

@@ -25,12 +25,15 @@ from minitorch2.graph.symbols.conditions import (
     AnyOf,
     Comparison,
     Condition,
+    Negation,
     compare,
+    identical,
+    is_condition,
     map_condition,
     opposite,
 )
-from minitorch2.graph.symbols.expression import Expr, size_symbol
-from minitorch2.graph.symbols.floats import is_float_expression, value_of
+from minitorch2.graph.symbols.expression import Expr, free_symbols, size_symbol
+from minitorch2.graph.symbols.floats import FloatSymbol, is_float_expression, value_of
 from minitorch2.graph.symbols.knowledge import Knowledge
 from minitorch2.graph.symbols.ranges import ANY, Range
 from minitorch2.graph.symbols.sym_node import SymNode
@@ -54,6 +57,7 @@ class SizeSymbol:
         limits: the values that its guard admits.
         marked: the user asked for this dimension to vary: it must not be specialised.
         line: the user's line that made an unbacked symbol.
+        node: the captured graph's node that is the value of an unbacked symbol.
     """
 
     symbol: sympy.Symbol
@@ -62,6 +66,7 @@ class SizeSymbol:
     limits: Range = SIZES
     marked: bool = False
     line: SourceLine | None = None
+    node: Any = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,23 @@ class ShapeGuard:
         return print_condition(self.condition)
 
 
+@dataclass(frozen=True)
+class RuntimeCheck:
+    """A condition on what only data will tell; compiled code checks it.
+
+    Attributes:
+        condition: over symbols.
+        message: what the exception says where it does not hold.
+        error: the name of the exception's class.
+        line: the user's line that states it.
+    """
+
+    condition: Condition
+    message: str
+    error: str = "RuntimeError"
+    line: SourceLine | None = None
+
+
 class ShapeEnv:
     """The size symbols of one compilation and the guards recorded so far.
 
@@ -94,7 +116,8 @@ class ShapeEnv:
         operator: the operator that is running; empty in Python.
         frozen: guards are compiled already, so no new one may be recorded.
         results: what operators gave for symbolic arguments; fake tensors keep it here.
-        checks: conditions on unbacked sizes that were stated and must be checked at run time.
+        fixed: float arguments that were specialised.
+        checks: conditions on unbacked sizes that are not in the graph yet; see `take_checks`.
     """
 
     def __init__(self, *, duck_shapes: bool = True) -> None:
@@ -106,7 +129,8 @@ class ShapeEnv:
         self.locate: Callable[[], SourceLine | None] = lambda: None
         self.operator = ""
         self.frozen = False
-        self.checks: list[Condition] = []
+        self.fixed: set[sympy.Symbol] = set()
+        self.checks: list[RuntimeCheck] = []
         self.results: dict[Any, Any] = {}
         self._duck_shapes = duck_shapes
         self._by_hint: dict[int, SizeSymbol] = {}
@@ -156,19 +180,25 @@ class ShapeEnv:
             self._by_hint[hint] = record
         return self.size_of(symbol)
 
-    def input_float(self, source: Any, hint: float) -> torch.SymFloat:
-        """A float that ``source`` has and that may vary."""
-        symbol = sympy.Symbol(f"f{len(self.symbols)}", real=True)
-        self.symbols[symbol] = SizeSymbol(symbol, hint, [source], ANY)
+    def input_number(self, source: Any, hint: float, *, marked: bool = False) -> Any:
+        """An int or float argument, which may be any: the SymInt or SymFloat that carries it."""
+        number, is_int = len(self.symbols), isinstance(hint, int)
+        symbol = sympy.Symbol(f"s{number}", integer=True) if is_int else FloatSymbol(f"f{number}")
+        self.symbols[symbol] = SizeSymbol(symbol, hint, [source], ANY, marked)
         self.hints[symbol] = hint
-        return torch.SymFloat(SymNode(self, symbol, float))  # type: ignore[no-untyped-call]
+        return self.number_of(symbol)
 
     def unbacked_size(self, limits: Range = ANY) -> torch.SymInt:
         """An integer that only data will tell: it has no hint, so no branch may ask for it."""
-        symbol = sympy.Symbol(f"u{len(self.symbols)}", integer=True)
+        return self.number_of(self.unbacked_symbol(int, limits))  # type: ignore[no-any-return]
+
+    def unbacked_symbol(self, pytype: type, limits: Range = ANY) -> sympy.Symbol:
+        """The symbol of a number that only data will tell."""
+        name = f"u{len(self.symbols)}"
+        symbol = FloatSymbol(name) if pytype is float else sympy.Symbol(name, integer=True)
         self.symbols[symbol] = SizeSymbol(symbol, None, limits=limits, line=self.locate())
         self.knowledge.bound(symbol, limits)
-        return torch.SymInt(SymNode(self, symbol, int))  # type: ignore[no-untyped-call]
+        return symbol
 
     def size_of(self, expr: Expr) -> int | torch.SymInt:
         """The SymInt (or plain int) that carries ``expr``."""
@@ -252,6 +282,8 @@ class ShapeEnv:
         if isinstance(condition, Comparison):
             left, right = self.hint(condition.left), self.hint(condition.right)
             return bool(RELATIONS[condition.relation](left, right))
+        if isinstance(condition, Negation):
+            return not self._holds_now(condition.part)
         assert isinstance(condition, AllOf)
         combine = any if isinstance(condition, AnyOf) else all
         return combine([self._holds_now(p) for p in condition.parts if not isinstance(p, bool)])
@@ -276,7 +308,8 @@ class ShapeEnv:
     def evaluate_size_oblivious(self, condition: Condition) -> bool:
         """Decide a condition that only sets sizes 0 and 1 apart: unbacked sizes are neither.
 
-        Kernels ask so where broadcasting and empty tensors are the exceptions.
+        Kernels ask so where broadcasting and empty tensors are the exceptions. What is taken for
+        granted is checked at run time.
         """
         if self.can_decide(condition):
             return self.evaluate(condition)
@@ -287,18 +320,30 @@ class ShapeEnv:
             limits = self.knowledge.ranges.get(symbol, ANY)
             supposed.bound(symbol, limits.meet(SIZES) if symbol in unbacked else limits)
         known = supposed.decide(condition)
-        return self.evaluate(condition) if known is None else known
+        if known is None:
+            return self.evaluate(condition)
+        self.expect(condition if known else opposite(condition))
+        return known
 
-    def expect(self, condition: Condition) -> bool:
+    def expect(
+        self, condition: Condition, message: str = "", error: str = "RuntimeError"
+    ) -> bool:
         """``torch._check(condition)``: decided if it can be, else learned and checked at run time.
 
-        What is learned of unbacked sizes is kept in `checks`.
+        Whoever makes the graph puts what is in `checks` into it.
         """
         if self.can_decide(condition):
             return self.evaluate(condition)
-        self.checks.append(condition)
+        condition = map_condition(condition, self.simplify)
+        text = message or f"{self.operator or 'the program'} needs {print_condition(condition)}"
+        self.checks.append(RuntimeCheck(condition, text, error, self.locate()))
         self.knowledge.learn(condition)
         return True
+
+    def take_checks(self) -> list[RuntimeCheck]:
+        """The checks that came up since the last call."""
+        taken, self.checks = self.checks, []
+        return taken
 
     def freeze(self) -> None:
         """Guards are compiled: record no more of them, and let go of what only tracing needs."""
@@ -307,15 +352,41 @@ class ShapeEnv:
         self.results.clear()
 
     def specialize(self, expr: Any) -> Any:
-        """The number that an expression is in the example, fixed by a guard."""
+        """The number that an expression is in the example, fixed by a guard.
+
+        What float arguments go into is fixed by fixing them: to the bit, as Python shows it.
+        """
         expr = self.simplify(expr)
         value = self.hint(expr)
+        if isinstance(expr, sympy.Basic) and expr.has(FloatSymbol):
+            for symbol in sorted(free_symbols(expr), key=str):
+                self._guard_identical(symbol)
+            return value
         self.evaluate(compare("==", expr, value))
         return value
 
-    def evaluate_sym_node(self, node: SymNode, *_: object, **__: object) -> Any:
-        """Decide a symbolic value: the name under which PyTorch's Python kernels ask for it."""
-        return node.bool_() if node.pytype is bool else node.int_()
+    def _guard_identical(self, symbol: sympy.Symbol) -> None:
+        value = self.hint(symbol)
+        is_float = isinstance(symbol, FloatSymbol)
+        self.evaluate(identical(symbol, value) if is_float else compare("==", symbol, value))
+        self.fixed.add(symbol)
+
+    def evaluate_sym_node(
+        self,
+        node: SymNode,
+        size_oblivious: bool = False,
+        fallback_value: bool | None = None,
+        *_: object,
+    ) -> Any:
+        """Decide a symbolic value: the name under which PyTorch's Python kernels ask for it.
+
+        A kernel that gives a ``fallback_value`` is right with it, too, whatever the sizes are.
+        """
+        if node.pytype is not bool:
+            return node.int_()
+        if size_oblivious:
+            return node.guard_size_oblivious("", 0)
+        return node.bool_() if fallback_value is None else node.or_default(fallback_value)
 
     @contextmanager
     def running(self, operator: str) -> Iterator[None]:
@@ -328,9 +399,11 @@ class ShapeEnv:
 
 
 def map_expressions(argument: Any, change: Callable[[Any], Any]) -> Any:
-    """An argument structure in which each size expression is changed."""
+    """An argument structure in which each size expression is changed, in conditions, too."""
     if isinstance(argument, sympy.Basic):
         return change(argument)
+    if is_condition(argument):
+        return map_condition(argument, change)
     if isinstance(argument, (tuple, list)):
         return type(argument)(map_expressions(item, change) for item in argument)
     if isinstance(argument, dict):

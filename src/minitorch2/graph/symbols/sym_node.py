@@ -24,11 +24,13 @@ from minitorch2.graph.symbols.conditions import (
 from minitorch2.graph.symbols.division import floor_div, modular_indexing, to_expr
 from minitorch2.graph.symbols.floats import (
     FLOAT_OPERATIONS,
+    AbsoluteValue,
     RoundedDown,
     RoundedUp,
     SquareRoot,
     ToFloat,
     Truncated,
+    operand,
 )
 from minitorch2.graph.symbols.text import print_condition, print_expr
 from minitorch2.graph.symbols.timing import cached_algebra
@@ -132,6 +134,8 @@ class SymNode:
         return self
 
     def abs(self) -> SymNode:
+        if self.pytype is float:
+            return self.make(AbsoluteValue(self.expr), float)
         negative = self.shape_env.evaluate(compare("<", self.expr, 0))
         return self.neg() if negative else self
 
@@ -195,13 +199,20 @@ class SymNode:
     def _divided(self, other: SymNode) -> tuple[Any, Any]:
         """Dividend and divisor, both negated if the divisor is negative.
 
+        A divisor that only data will tell is taken to be positive.
+
         Raises:
             ZeroDivisionError: the divisor is 0.
         """
-        a, b = self.expr, other.expr
-        if self.shape_env.evaluate(compare(">", b, 0)):
+        env, a, b = self.shape_env, self.expr, other.expr
+        positive = compare(">", b, 0)
+        if not env.can_decide(positive):
+            if not env.operator:
+                env.expect(positive)
             return a, b
-        if self.shape_env.evaluate(compare("==", b, 0)):
+        if env.evaluate(positive):
+            return a, b
+        if env.evaluate(compare("==", b, 0)):
             raise ZeroDivisionError("integer division or modulo by zero")
         return arithmetic("mul", a, -1), arithmetic("mul", b, -1)
 
@@ -231,8 +242,9 @@ class SymNode:
 
     def _extreme(self, other: SymNode, relation: str, function: Callable[..., Any]) -> SymNode:
         if float in (self.pytype, other.pytype):
-            condition = compare(relation, self.expr, other.expr)
-            return self if self.shape_env.evaluate(condition) else other
+            # As Python's: the first operand stays, unless the other one is beyond it.
+            beyond = compare(relation.rstrip("="), other.expr, self.expr)
+            return other if self.shape_env.evaluate(beyond) else self
         known = self.shape_env.decide(compare(relation, self.expr, other.expr))
         if known is not None:
             return self if known else other
@@ -242,7 +254,7 @@ class SymNode:
         divides = "div" in name or name == "mod"
         if divides and self.shape_env.evaluate(compare("==", other.expr, 0)):
             raise ZeroDivisionError("division by zero")
-        return self.make(FLOAT_OPERATIONS[name](self.expr, other.expr), float)
+        return self.make(arithmetic(name, self.expr, other.expr, float), float)
 
     # Decisions -----------------------------------------------------------------------------------
 
@@ -259,12 +271,13 @@ class SymNode:
         return self.shape_env.evaluate(self.condition())
 
     def guard_or_false(self, file: str, line: int) -> bool:
-        return self._or_default(False)
+        return self.or_default(False)
 
     def guard_or_true(self, file: str, line: int) -> bool:
-        return self._or_default(True)
+        return self.or_default(True)
 
-    def _or_default(self, default: bool) -> bool:
+    def or_default(self, default: bool) -> bool:
+        """The truth, or the default where only data will tell."""
         condition = self.condition()
         if isinstance(condition, bool) or self.shape_env.can_decide(condition):
             return self.shape_env.evaluate(condition)
@@ -374,10 +387,10 @@ def _fills_memory(sizes: list[SymNode], strides: list[SymNode]) -> bool:
 
 def arithmetic(name: str, a: Any, b: Any, pytype: type = int) -> Any:
     """An operation on integers or expressions; sums of products stay sums of products."""
+    if pytype is float:
+        return FLOAT_OPERATIONS[name](operand(a), operand(b))
     if not isinstance(a, sympy.Basic) and not isinstance(b, sympy.Basic):
         return _PLAIN[name](a, b)
-    if pytype is float:
-        return FLOAT_OPERATIONS[name](a, b)
     return _symbolic(name, a, b)
 
 

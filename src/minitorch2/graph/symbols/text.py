@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import sympy
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
-from minitorch2.graph.symbols.conditions import AllOf, AnyOf, Comparison, Condition
+from minitorch2.graph.symbols.conditions import AllOf, AnyOf, Comparison, Condition, Negation
 from minitorch2.graph.symbols.floats import FLOAT_OPERATIONS, FloatOperation
 
 
@@ -24,7 +25,9 @@ class ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
         return self.names.get(expr, expr.name)
 
     def _print_Float(self, expr: sympy.Float) -> str:
-        return repr(float(expr))
+        return _print_float(float(expr))
+
+    _print_NaN = _print_Infinity = _print_NegativeInfinity = _print_Float
 
     def _print_FloorDiv(self, expr: sympy.Expr) -> str:
         a, b = self._operands(expr)
@@ -63,6 +66,10 @@ for _operation in {*FLOAT_OPERATIONS.values()}:  # StrPrinter looks for a method
     setattr(ExprPrinter, f"_print_{_operation.__name__}", ExprPrinter._print_Function)
 
 
+def _print_float(number: float) -> str:
+    return repr(number) if math.isfinite(number) else f"float('{number}')"
+
+
 _PLAIN = ExprPrinter()
 
 
@@ -73,7 +80,7 @@ def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> st
         names: text that stands for a symbol; other symbols stand for themselves.
     """
     if not isinstance(expr, sympy.Basic):
-        return repr(expr)
+        return _print_float(expr) if isinstance(expr, float) else repr(expr)
     return str((ExprPrinter(names) if names else _PLAIN).doprint(expr))
 
 
@@ -90,4 +97,6 @@ def print_condition(condition: Condition, names: Mapping[sympy.Symbol, str] | No
     if isinstance(condition, (AllOf, AnyOf)):
         word = " or " if isinstance(condition, AnyOf) else " and "
         return word.join(f"({print_condition(part, names)})" for part in condition.parts)
+    if isinstance(condition, Negation):
+        return f"not ({print_condition(condition.part, names)})"
     return repr(condition)

@@ -22,16 +22,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from minitorch2 import config
 from minitorch2.graph.fake_tensor import FakeTensor
-from minitorch2.graph.symbols.floats import (
-    FloatDifference,
-    FloatOperation,
-    FloatPower,
-    FloatProduct,
-    FloatSum,
-    SquareRoot,
-    ToFloat,
-    TrueDivision,
-)
+from minitorch2.graph.symbols.floats import FloatBits
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.handlers.counter import body_cost
@@ -207,30 +198,9 @@ def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) ->
 
 
 def _float_value(number: sympy.Expr) -> Value:
-    """A number that is computed of sizes in floating point, as Python would in 64 bits."""
-    if isinstance(number, sympy.Float):
-        return ops.constant(float(number), torch.float64)
-    if number.is_integer or not isinstance(number, FloatOperation):
-        return ops.index_expr(number, torch.float64)
-    operands = [_float_value(part) for part in number.args]
-    if isinstance(number, ToFloat):
-        return operands[0]
-    name = _PRIMITIVES.get(type(number))
-    if name is None:
-        raise NoLoopForm(f"{number} has no form in loops")
-    value: Value = getattr(ops, name)(*operands)
-    return value
-
-
-_PRIMITIVES: dict[type[FloatOperation], str] = {
-    TrueDivision: "truediv",
-    FloatSum: "add",
-    FloatDifference: "sub",
-    FloatProduct: "mul",
-    FloatPower: "pow",
-    SquareRoot: "sqrt",
-}
-"""The primitive of each operation on sizes."""
+    """A float argument, or what Python computes of it and of sizes: it is computed once a call."""
+    bits = ops.index_expr(FloatBits(number), torch.int64)
+    return ops.to_dtype_bitcast(bits, torch.float64, torch.int64)
 
 
 def wrapped_integer(number: int, dtype: torch.dtype) -> int:

@@ -16,7 +16,7 @@ import sympy
 import torch
 
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.constant import (
     NOT_IMPLEMENTED,
@@ -24,8 +24,9 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     fold,
     literal,
 )
-from minitorch2.graph.symbols import expr_of, print_condition, print_expr
-from minitorch2.graph.symbols.conditions import AllOf, Comparison
+from minitorch2.graph.symbols import expr_of, free_symbols, print_condition, print_expr
+from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
+from minitorch2.graph.symbols.floats import MATH_FUNCTIONS, FloatSymbol
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -70,6 +71,8 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
     values = [_operand(operand) for operand in operands]
     try:
         if not _is_algebra(function, values):
+        if function in MATH_FUNCTIONS and len(values) == 1:
+            return _of_float(function, values[0])
             return fold(function, operands)
         result = function(*values)
     except TypeError:  # the function knows real numbers only, or Python's refusal is wanted
@@ -80,6 +83,13 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
 
 
 def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
+def _of_float(function: Callable[..., Any], number: torch.SymInt | torch.SymFloat) -> Any:
+    """A function of ``math`` of a symbolic number; what it raises for the example, it raises."""
+    env, expr = number.node.shape_env, MATH_FUNCTIONS[function](expr_of(number))
+    env.hint(expr)
+    return from_number(env.number_of(expr))
+
+
     """Whether the function of these values is an expression or a condition."""
     if all(isinstance(value, bool | torch.SymBool) for value in values):
         return function in (operator.and_, operator.or_, operator.not_)
@@ -97,7 +107,7 @@ def from_number(value: object) -> VariableTracker:
 
 
 def _is_known(value: Symbolic) -> bool:
-    return not isinstance(value.node.expr, sympy.Basic | Comparison | AllOf)
+    return not isinstance(value.node.expr, sympy.Basic | Comparison | Negation | AllOf)
 
 
 def _plain(value: object) -> object:
@@ -126,7 +136,16 @@ class SymbolicNumberVariable(VariableTracker):
         return expr_of(self.number)
 
     def as_constant(self) -> Any:
-        """The number in the example, fixed by a guard: Python needs to know it."""
+        """The number in the example, fixed by a guard: Python needs to know it.
+
+        Raises:
+            UnsupportedError: it comes from a float argument whose guards have failed before.
+        """
+        node = self.number.node
+        for symbol in free_symbols(node.expr) if self.python_type() is float else ():
+            record = node.shape_env.symbols.get(symbol)
+            if isinstance(symbol, FloatSymbol) and record.marked:
+                unsupported("varying-value", f"{record.sources[0]} changes from call to call")
         return self.python_type()(self.number)
 
     def hash_key(self) -> Hashable:

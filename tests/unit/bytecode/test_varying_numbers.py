@@ -1,0 +1,128 @@
+"""Int and float arguments that change from call to call: one compilation for many numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import minitorch2
+from minitorch2 import config, stages
+from minitorch2.testing.assertions import assert_same
+from tests.unit.bytecode.test_dynamic_sizes import Compiled, counts, shape_guards
+
+X: Final = torch.arange(-3.0, 3.0).reshape(2, 3)
+FLOATS: Final = (0.5, 1.5, -2.25, 0.0, -0.0, 1.0, 1e300, 5e-324, math.inf, -math.inf, math.nan)
+
+
+def test_one_compilation_serves_all_floats() -> None:
+    found = counts(lambda x, k: x * k + k, [(X, k) for k in FLOATS])
+    assert found == [1] + [2] * (len(FLOATS) - 1)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+def test_floats_reach_kernels_exactly(backend: str) -> None:
+    def f(x: torch.Tensor, k: float) -> Any:
+        scaled = k * 3 - 0.1
+        return x * k, x.double() + scaled / 7, 1 / (k * k + 1) * x, x.int() * k, k // 0.3 + x
+
+    fast = minitorch2.compile(f, backend=backend)
+    with stages.collect() as log:
+        for k in FLOATS:
+            assert_same(fast(X, k), f(X, k))
+    assert log.counts["graphs"] == 2
+    assert log.counts["frames_as_is"] == 0
+
+
+def test_gradients_of_what_floats_scale() -> None:
+    fast = minitorch2.compile(lambda x, k: (x.sin() * k).sum() / k, backend="numba")
+    with stages.collect() as log:
+        for k in (0.5, 0.25, 3.5, -1.0):
+            x = X.clone().requires_grad_()
+            fast(x, k).backward()
+            torch.testing.assert_close(x.grad, X.cos())
+    assert log.counts["graphs"] == 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, k: x.clamp(-k, k),
+        lambda x, k: x**k,
+        lambda x, k: F.leaky_relu(x, k),
+        lambda x, k: torch.full((2,), k) + x.sum(),
+        lambda x, k: torch.where(x > k, x, k),
+        lambda x, k: x.add(x, alpha=k),
+        lambda x, k: (x > k) & (x != k),
+        lambda x, k: x + math.exp(k) + math.sqrt(k) - math.fabs(-k) + math.tanh(k),
+        lambda x, k: x * abs(k) + max(k, 1.25) + min(1, k),
+        lambda x, k: x * int(k) + math.floor(k) - math.ceil(k),
+        lambda x, k: torch.lerp(x, x * 2, k),
+        lambda x, k: F.softplus(x, beta=k),
+        lambda x, k: x.new_tensor([1.0, k]) if k > 2 else x * (k, 2.0)[0],
+    ],
+)
+def test_operators_on_floats(program: Callable[..., Any]) -> None:
+    fast = minitorch2.compile(program, backend="numba")
+    with config.patch(suppress_errors=False):
+        for k in (0.5, 1.75, 2.5, 3.25, 0.75):
+            torch.testing.assert_close(fast(X, k), program(X, k), equal_nan=True)
+
+
+def test_conditions_on_floats_are_guards_and_nan_is_on_no_side() -> None:
+    def f(x: torch.Tensor, k: float) -> torch.Tensor:
+        if k > 2:
+            return x + k
+        return x - k if k <= 2 else x * 0
+
+    compiled = Compiled(f)
+    calls = (0.5, 1.5, 3.0, 7.0, math.inf, math.nan, math.nan, 0.25, -math.inf)
+    assert [compiled(X, k) for k in calls] == [1, 2, 3, 3, 3, 4, 4, 4, 4]
+    assert shape_guards(compiled) == ["not (k > 2.0)", "not (k <= 2.0)"]
+
+
+def test_a_nan_differs_from_itself() -> None:
+    found = counts(lambda x, k: x if k != k else x + k, [(X, k) for k in (1.0, 2.0, math.nan, 3.0)])
+    assert found == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_the_text_of_a_float_is_never_stale(fullgraph: bool) -> None:
+    def f(x: torch.Tensor, k: float) -> Any:
+        return x * k, f"{k}"
+
+    fast = minitorch2.compile(f, backend="eager", fullgraph=fullgraph)
+    for k in (0.5, 1.5, 0.0, -0.0, math.nan, 2.5):
+        assert_same(fast(X, k), f(X, k))
+
+
+def test_a_number_may_become_a_float() -> None:
+    found = counts(lambda x, k: x * k, [(X.int(), k) for k in (1, 2, 3, 0.5, 0.25, 7)])
+    assert found[-1] <= 4
+
+
+def test_attributes_that_change_are_symbols_too() -> None:
+    class Schedule:
+        rate = 0.5
+
+    def f(x: torch.Tensor, schedule: Schedule) -> torch.Tensor:
+        return x * schedule.rate
+
+    compiled, schedule = Compiled(f), Schedule()
+    found = []
+    for schedule.rate in (0.5, 0.25, 0.125, 0.0625):
+        found.append(compiled(X, schedule))
+    assert found == [1, 2, 2, 2]
+
+
+def test_ints_may_be_zero_one_and_negative() -> None:
+    found = counts(lambda x, n: (x * n + n // 2 - n % 3, n + 1), [(X, n) for n in range(-4, 5)])
+    assert found == [1] + [2] * 8
+
+
+def test_a_static_compilation_takes_floats_for_constants() -> None:
+    assert counts(lambda x, k: x * k, [(X, 0.5), (X, 1.5)], dynamic=False, fullgraph=True) == [1, 2]
