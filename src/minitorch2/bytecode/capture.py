@@ -214,17 +214,19 @@ class Capture:
         if len(sources) > 1:
             self.add_guard(DistinctObjects(tuple(sources)))
 
-    def guard_changes(self) -> None:
-        """Rely on it that what is changed is not also reached by another path.
+    def guard_identities(self) -> None:
+        """Rely on it that what is changed, or is a key, is not also reached by another path.
 
-        Objects of the class of a changed one stay distinct; if the graph writes to a tensor, its
-        inputs share no memory unless they do so now.
+        Objects of the class of a changed one stay distinct, and so do keys; if the graph writes to
+        a tensor, its inputs share no memory unless they do so now.
         """
-        changed = {id(owner): owner for owner in self.side_effects.changed_objects()}
-        kinds = {owner.python_type() for owner in changed.values()}
-        for kind in kinds:
-            others = [t for t in self._by_identity.values() if t.python_type() is kind]
-            self.guard_distinct(*others)
+        kinds = {owner.python_type() for owner in self.side_effects.changed_objects()}
+        keys: dict[type, list[VariableTracker]] = {}
+        for tracker in self._by_identity.values():
+            if (kind := tracker.python_type()) in kinds or tracker.is_key:
+                keys.setdefault(kind, []).append(tracker)
+        for alike in keys.values():
+            self.guard_distinct(*alike)
         storages = {entry.value.untyped_storage()._cdata for entry in self.inputs}
         if self.writes_tensors and len(self.inputs) > 1 and len(storages) == len(self.inputs):
             self.add_guard(DistinctStorages(tuple(entry.source for entry in self.inputs)))

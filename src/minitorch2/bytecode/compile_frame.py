@@ -210,7 +210,7 @@ class Attempt:
             self.residual.emit(f"return {self.residual.name_for(self.evaluator.result)}")
         else:
             self._write_break(reason)
-        self.capture.guard_changes()
+        self.capture.guard_identities()
         with self.residual.writing(self.residual.effects):
             self.capture.side_effects.emit(self.residual)
             self._leave_grad_mode(grad_enabled)

@@ -134,7 +134,7 @@ def compare(
         return result
     refuse_varying(left, right)
     if symbol in ("==", "!="):
-        return ConstantVariable(is_same(left, right) == (symbol == "=="))
+        return ConstantVariable(identical(evaluator, left, right) == (symbol == "=="))
     kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
     return raise_observed(TypeError, f"'{symbol}' not supported between instances of {kinds}")
 
@@ -144,8 +144,16 @@ def equal(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -
     return is_same(left, right) or truth(evaluator, compare(evaluator, "==", left, right))
 
 
+def identical(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``, in the user's program: objects that are different now must stay so."""
+    same = is_same(left, right)
+    if not same and not left.is_constant() and not right.is_constant():
+        evaluator.capture.guard_distinct(left, right)
+    return same
+
+
 def is_same(left: VariableTracker, right: VariableTracker) -> bool:
-    """``left is right``."""
+    """Whether two trackers stand for one object, as far as can be told while capturing."""
     if left is right:
         return True
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):

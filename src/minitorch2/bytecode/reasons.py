@@ -179,7 +179,7 @@ _REASONS = (
         "the address of an object: `id`, its default hash or its default text",
         "use another key, such as a name",
     ),
-    Reason("hash", "the hash of an object comes from the user's `__hash__`", "use a plain key"),
+    Reason("hash", "a `__hash__` that has effects or depends on data", "use a plain key"),
     Reason("format", "the text of a value that is not known while capturing", "format it later"),
     # Objects and classes
     Reason("attribute", "an attribute of a value that capture does not model", _OUTSIDE),
@@ -210,7 +210,6 @@ _REASONS = (
         "a container changes while it is iterated over",
         "iterate over a copy: `for key in list(d)`",
     ),
-    Reason("set-elements", "a set from outside with elements other than constants", "use a dict"),
     Reason("cyclic-value", "a value that contains itself must be rebuilt", "break the cycle"),
     Reason("reconstruct", "a value that lives on cannot be rebuilt after the graph", _OUTSIDE),
     Reason("mutation", "a change that cannot be replayed after the graph", _OUTSIDE),

@@ -149,8 +149,13 @@ class CellEffect(Effect):
 
 @dataclass
 class SideEffects:
-    """The pending effects of one capture, in the order of first writes."""
+    """The pending effects of one capture, in the order of first writes.
 
+    Attributes:
+        writes: how many writes there were, to places written before as well.
+    """
+
+    writes: int = 0
     _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
     _generators: list[tuple[GeneratorVariable, int]] = field(default_factory=list)
@@ -167,6 +172,18 @@ class SideEffects:
     def is_new(self, tracker: VariableTracker) -> bool:
         """Whether the captured code made the object."""
         return id(tracker) in self._new
+
+    def complete(self, tracker: VariableTracker, residual: Residual) -> None:
+        """A new object gets its attributes as soon as it is made: it will be asked for its hash."""
+        if self._new.pop(id(tracker), None) is None:
+            return
+        residual.name_for(tracker)
+        with residual.writing(residual.loads):
+            for key, effect in list(self._effects.items()):
+                if effect.owner() is tracker:
+                    del self._effects[key]
+                    effect.prepare(residual)
+                    effect.emit(residual)
 
     # Attributes ----------------------------------------------------------------------------------
 
@@ -204,6 +221,7 @@ class SideEffects:
         }
 
     def _attribute(self, owner: VariableTracker, name: str, value: Pending, raw: bool) -> None:
+        self.writes += 1
         effect = self._effects.get(("attribute", id(owner), name))
         if isinstance(effect, AttributeEffect):
             effect.pending = value
@@ -214,6 +232,7 @@ class SideEffects:
 
     def mutated(self, container: VariableTracker) -> None:
         """Say that a list, dict or set changes; contents are read from the tracker at the end."""
+        self.writes += 1
         if container.source is not None or self.is_new(container):
             self._effects.setdefault(("container", id(container)), ContainerEffect(container))
 
@@ -225,6 +244,7 @@ class SideEffects:
 
     def store_global(self, namespace: dict[str, object], name: str, value: Pending) -> None:
         """``global name; name = value`` in the module whose globals are `namespace`."""
+        self.writes += 1
         key = ("global", id(namespace), name)
         if isinstance(value, Deleted) and name not in namespace:
             self._effects.pop(key, None)
@@ -249,6 +269,7 @@ class SideEffects:
 
     def store_cell(self, cell: CellVariable, value: VariableTracker | None) -> None:
         """Assign to a closure variable; None deletes it."""
+        self.writes += 1
         cell.contents = value
         self._effects.setdefault(("cell", id(cell)), CellEffect(cell))
 

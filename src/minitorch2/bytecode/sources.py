@@ -215,7 +215,7 @@ class ContentsSource(StepSource):
 
 @dataclass(frozen=True, eq=False)
 class DictKeySource(StepSource):
-    """The key at a position of a dict: for keys that have no literal."""
+    """The key or element at a position of a dict or set: for those that have no literal."""
 
     index: int
 

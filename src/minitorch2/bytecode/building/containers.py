@@ -21,7 +21,7 @@ from minitorch2.bytecode.sources import (
     ItemSource,
     Source,
 )
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.bytecode.trackers.python_values.constant import (
     is_constant_value,
@@ -169,11 +169,9 @@ def wrap_mapping_proxy(capture: Capture, value: Any, source: Source) -> Variable
 
 
 def wrap_set(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A set or frozenset of constants, or of objects that rarely die."""
+    """A set or frozenset."""
     if not all(is_constant_value(element) or _is_constant_tuple(element) for element in value):
-        if all(isinstance(element, _LASTING) or is_constant_value(element) for element in value):
-            return _set_of_objects(capture, value, source)
-        unsupported("set-elements", "a set from outside with elements that are no constants")
+        return _set_of_objects(capture, value, source)
     elements = SetMatch(source, frozenset(value), user_line=capture.line)
     guards = guarded(capture, *type_guards(capture, value, source), elements)
     return SetVariable(map(literal, value), type(value), source=source, guards=guards)
@@ -184,12 +182,15 @@ _LASTING = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleTyp
 
 
 def _set_of_objects(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A set of classes, functions and modules, each of them reached by a private name."""
-    same = SetMatch(source, frozenset(value), user_line=capture.line)
+    """A set of classes, functions and modules is guarded as a whole; others, element by element."""
+    if all(isinstance(element, _LASTING) or is_constant_value(element) for element in value):
+        same: Guard = SetMatch(source, frozenset(value), user_line=capture.line)
+        places: list[Source] = [capture.reference(element) for element in value]
+    else:
+        same = LengthMatch(source, len(value), user_line=capture.line)
+        places = [DictKeySource(source, index) for index in range(len(value))]
     guards = guarded(capture, *type_guards(capture, value, source), same)
-    elements = [
-        literal(e) if is_constant_value(e) else capture.wrap(e, capture.reference(e)) for e in value
-    ]
+    elements = map(capture.wrap, value, places)
     return SetVariable(elements, type(value), source=source, guards=guards)
 
 

@@ -59,7 +59,7 @@ def wrap_object(capture: Capture, value: object, source: Source) -> VariableTrac
         contents, place = _contents(value, kind.CLS, source)
         guards |= guarded(capture, LengthMatch(place, len(contents), user_line=capture.line))
         container = kind(elements_of(capture, contents, place))
-    return ObjectVariable(cls, value, container, source=source, guards=guards)
+    return ObjectVariable(cls, value, container, capture, source=source, guards=guards)
 
 
 def wrap_autocast(capture: Capture, value: torch.autocast, source: Source) -> VariableTracker:

@@ -41,9 +41,7 @@ def compare(evaluator: Evaluator, instruction: Instruction) -> None:
 def is_same(evaluator: Evaluator, instruction: Instruction) -> None:
     """``left right -> left is right``, or ``is not``."""
     left, right = evaluator.popn(2)
-    same = operations.is_same(left, right)
-    if not same and not left.is_constant() and not right.is_constant():
-        evaluator.capture.guard_distinct(left, right)
+    same = operations.identical(evaluator, left, right)
     evaluator.push(ConstantVariable(same is not instruction.argval))
 
 

@@ -39,6 +39,9 @@ class VariableTracker:
 
     Trackers are mutable where the value is: two names for one list share one tracker, so
     identity of trackers is identity of values.
+
+    Attributes:
+        is_key: whether its identity was looked up among those of other keys.
     """
 
     in_graph: ClassVar[bool] = False
@@ -49,6 +52,7 @@ class VariableTracker:
     ) -> None:
         self.source = source
         self.guards = guards
+        self.is_key = False
 
     # What it is ---------------------------------------------------------------------------------
 
@@ -77,6 +81,7 @@ class VariableTracker:
 
         The default is identity, which is right for objects whose class inherits ``__hash__``.
         """
+        self.is_key = True
         return ("object", id(self))
 
     # What can be done with it -------------------------------------------------------------------
@@ -131,6 +136,10 @@ class VariableTracker:
         if self.source is not None:
             return residual.load(self.source)
         return unsupported("reconstruct", f"{self} cannot be rebuilt after the graph")
+
+    def name_as_key(self, residual: Residual) -> str:
+        """Its name in residual code, by which it can be hashed."""
+        return residual.name_for(self)
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
         """Statements that give the container called `name` its final contents, in place."""

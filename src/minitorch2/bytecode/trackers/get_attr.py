@@ -94,6 +94,8 @@ class BoundMethodVariable(VariableTracker):
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__") and isinstance(args[0], BoundMethodVariable):
             same = self.owner is args[0].owner and self.function is args[0].function
+            if self.owner is not args[0].owner:
+                evaluator.capture.guard_distinct(self.owner, args[0].owner)
             return evaluator.capture.wrap(same == (name == "__eq__"), None)
         return super().call_method(evaluator, name, args, kwargs)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict
 from typing import Any
@@ -224,8 +225,16 @@ class Plain:
     pass
 
 
-@case(TABLE, lambda: (lambda p: (X, p, {p, "s"}))(Plain()), breaks=None, code="set-elements")
+@case(TABLE, lambda: (lambda p: (X, p, {p}))(Plain()))
 def a_set_of_objects_from_outside(x: torch.Tensor, p: Any, s: set[Any]) -> Any:
+    for each in s:
+        each.x = x + len(s)
+    s.add(1)
+    return p in s, Plain() in s, "s" in s, len(s)
+
+
+@case(TABLE, lambda: (lambda p: (X, p, {p, "s"}))(Plain()), breaks=None)
+def a_set_whose_order_depends_on_addresses(x: torch.Tensor, p: Any, s: set[Any]) -> Any:
     return x + 1, p in s, Plain() in s, "s" in s, len(s)
 
 
@@ -236,17 +245,83 @@ def a_dict_of_objects_from_outside(x: torch.Tensor, p: Any, d: dict[Any, Any]) -
     return p in d, Plain() in d, len(d)
 
 
-@case(TABLE, lambda: (X, Key("a")), breaks=None, code="hash")
+@case(TABLE)
+def intersections_of_equal_elements(x: torch.Tensor) -> Any:
+    return x + 1, {1} & {True}, {1} & {True, 2}, {1, 2} & {True}, {1, 2}.intersection([1.0, 5])
+
+
+@case(TABLE, lambda: (X, Key("a")))
 def keys_with_their_own_hash(x: torch.Tensor, k: Key) -> Any:
     d = {k: 1, Key("b"): x}
     d[Key("a")] = 2
     return d[Key("a")], d[Key("b")], Key("c") in d, len(d), len({Key("q"), Key("q")})
 
 
-@case(TABLE, lambda: (X, {Key("a"): 1}), breaks=None)
+@case(TABLE, lambda: (X, {Key("a"): 1}))
 def a_dict_with_keys_with_their_own_hash(x: torch.Tensor, d: dict[Any, Any]) -> Any:
     d[Key("b")] = x
-    return d[Key("a")], Key("b") in d, Key("z") in d
+    return d[Key("a")], Key("b") in d, Key("z") in d, {Key("a"), Key("a"), "a"} & set(d)
+
+
+class Number:
+    """Equal to a number of another type, as the hash promises."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: Any) -> bool:
+        return self.value == getattr(other, "value", other)
+
+
+@case(TABLE, lambda: (X, {Number(1): "one", 2: "two"}))
+def keys_equal_to_constants(x: torch.Tensor, d: dict[Any, Any]) -> Any:
+    d[1] = x + 1
+    d[Number(2)] = 2
+    return d.get(1), d[Number(2)], len(d), Number(2) in {2}, 3 in {Number(3)}, [*d]
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    i: int
+    name: str
+
+
+@case(TABLE, lambda: (X, {Point(1, "a"): 2.0, Point(2, "b"): 3.0}))
+def frozen_data_classes_as_keys(x: torch.Tensor, d: dict[Any, Any]) -> Any:
+    return x * d[Point(2, "b")], Point(1, "b") in d, {Point(1, "a"), Point(1, "a")} == {*d}
+
+
+class Unhashable:
+    def __eq__(self, other: Any) -> bool:
+        return True
+
+
+@case(TABLE, lambda: (X, Unhashable()), breaks=None)
+def an_instance_without_a_hash(x: torch.Tensor, u: Any) -> Any:
+    y = x + 1
+    try:
+        return {u: y}
+    except TypeError as error:
+        return y, error.args
+
+
+class Counted:
+    asked = 0
+
+    def __hash__(self) -> int:
+        Counted.asked += 1
+        return 1
+
+
+@case(TABLE, lambda: (X, Counted()), breaks=None, code="hash")
+def a_hash_with_effects(x: torch.Tensor, k: Any) -> Any:
+    Counted.asked = 0
+    y = x + 1
+    d = {k: y}
+    return y, Counted.asked
 
 
 class Config(dict):

@@ -434,10 +434,13 @@ models(operator.not_)(_unary_rule("not"))
 @models(operator.is_)
 def same_object(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) -> VariableTracker:
     """``operator.is_(a, b)``"""
-    return ConstantVariable(operations.is_same(a, b))
+    return ConstantVariable(operations.identical(evaluator, a, b))
 
 
-models(operator.is_not)(lambda evaluator, a, b: ConstantVariable(not operations.is_same(a, b)))
+@models(operator.is_not)
+def other_object(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) -> VariableTracker:
+    """``operator.is_not(a, b)``"""
+    return ConstantVariable(not operations.identical(evaluator, a, b))
 
 
 @models(operator.truth)

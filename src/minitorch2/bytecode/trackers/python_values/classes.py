@@ -347,7 +347,7 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
     if cls.__flags__ & _ABSTRACT:
         raise_real(object.__new__, [class_tracker(evaluator, cls)])
     kind = ModuleVariable if issubclass(cls, torch.nn.Module) else ObjectVariable
-    made = kind(cls, container=container)
+    made = kind(cls, container=container, capture=evaluator.capture)
     evaluator.capture.side_effects.new_object(made)
     if isinstance(container, DictVariable | ListVariable):
         evaluator.capture.side_effects.mutated(made)

@@ -328,7 +328,7 @@ class DictVariable(ModeledVariable):
     def names(self, residual: Residual) -> str:
         """``key: value`` pairs as text."""
         return ", ".join(
-            f"{residual.name_for(key)}: {residual.name_for(value)}"
+            f"{key.name_as_key(residual)}: {residual.name_for(value)}"
             for key, value in self.entries.values()
         )
 

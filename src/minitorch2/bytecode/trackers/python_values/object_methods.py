@@ -37,7 +37,8 @@ def _getattribute(
 
 
 def _eq(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-    return ConstantVariable(True) if operations.is_same(owner, other) else NOT_IMPLEMENTED
+    same = operations.identical(evaluator, owner, other)
+    return ConstantVariable(True) if same else NOT_IMPLEMENTED
 
 
 def _ne(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:

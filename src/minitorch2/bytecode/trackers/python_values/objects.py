@@ -37,8 +37,10 @@ from minitorch2.bytecode.trackers.python_values.instance_dict import (
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.object_methods import OBJECT_METHODS
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable, TupleVariable
+from minitorch2.bytecode.trackers.python_values.user_key import UserKey
 
 if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
 
@@ -50,6 +52,7 @@ class ObjectVariable(VariableTracker):
         cls: its class.
         value: the real object; MISSING for one that the captured code constructs.
         container: the dict, list or tuple that it also is.
+        capture: what it is evaluated in; needed where it is a key.
     """
 
     def __init__(
@@ -57,12 +60,14 @@ class ObjectVariable(VariableTracker):
         cls: type,
         value: object = MISSING,
         container: VariableTracker | None = None,
+        capture: Capture | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.cls = cls
         self.value = value
         self.container = container
+        self.capture = capture
         if isinstance(container, ModeledVariable):
             container.whole = self
         self._dict: VariableTracker | None = None
@@ -75,8 +80,17 @@ class ObjectVariable(VariableTracker):
 
     def hash_key(self) -> Hashable:
         if not inherits(self.cls, "__hash__"):
-            unsupported("hash", f"the hash of a {self.cls.__name__} is user-defined")
+            return self._user_key()
+        self.is_key = True
         return ("object", id(self if self.value is MISSING else self.value))
+
+    def _user_key(self) -> Hashable:
+        found_in, method = class_lookup(self.cls, "__hash__")
+        if method is None:
+            raise_observed(TypeError, f"unhashable type: {self.cls.__name__!r}")
+        if self.capture is None or not isinstance(method, types.FunctionType):
+            unsupported("hash", f"a {self.cls.__name__} is hashed as a {found_in.__name__}")
+        return UserKey(self, self.capture)
 
     def instance_dict(self) -> dict[str, object]:
         """The real object's own attributes as they were when capture began."""
@@ -378,6 +392,11 @@ class ObjectVariable(VariableTracker):
 
     # Rebuilding ---------------------------------------------------------------------------------
 
+    def name_as_key(self, residual: Residual) -> str:
+        if self.capture is not None and not inherits(self.cls, "__hash__"):
+            self.capture.side_effects.complete(self, residual)
+        return residual.name_for(self)
+
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
@@ -393,7 +412,7 @@ class ObjectVariable(VariableTracker):
         base = _container_base(self.cls, residual)
         if isinstance(self.container, DictVariable):
             pairs = [
-                (residual.name_for(key), residual.name_for(value))
+                (key.name_as_key(residual), residual.name_for(value))
                 for key, value in self.container.entries.values()
             ]
             clear = [] if self.source is None else [f"{base}.clear({name})"]

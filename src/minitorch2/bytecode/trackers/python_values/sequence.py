@@ -223,6 +223,11 @@ class TupleVariable(SequenceVariable):
     def hash_key(self) -> Hashable:
         return ("tuple", *(element.hash_key() for element in self.realized()))
 
+    def name_as_key(self, residual: Residual) -> str:
+        for element in self.realized():
+            element.name_as_key(residual)
+        return residual.name_for(self)
+
     def py___hash__(self, evaluator: Evaluator) -> VariableTracker:
         return ConstantVariable(hash(self.as_constant()))
 

@@ -120,8 +120,7 @@ class SetVariable(ModeledVariable):
     def py_intersection(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
         kept = self.members
         for other in others:
-            keys = members_of(evaluator, other)
-            kept = {key: value for key, value in kept.items() if key in keys}
+            kept = _common(kept, members_of(evaluator, other), isinstance(other, SetVariable))
         return SetVariable(kept.values(), self.cls)
 
     def py_difference(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
@@ -228,11 +227,11 @@ class SetVariable(ModeledVariable):
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
-        names = ", ".join(residual.name_for(element) for element in self.members.values())
+        names = ", ".join(element.name_as_key(residual) for element in self.members.values())
         return f"{residual.reference(self.cls)}([{names}])"
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
-        names = ", ".join(residual.name_for(element) for element in self.members.values())
+        names = ", ".join(element.name_as_key(residual) for element in self.members.values())
         contents = residual.bind(f"[{names}]", "contents")
         return [f"{name}.clear()", f"{name}.update({contents})"]
 
@@ -242,6 +241,13 @@ def members_of(evaluator: Evaluator, value: VariableTracker) -> Members:
     if isinstance(value, SetVariable):
         return value.members
     return {item.hash_key(): item for item in operations.iterate(evaluator, value)}
+
+
+def _common(mine: Members, theirs: Members, is_set: bool) -> Members:
+    """Members of both: of equal ones that of the operand over which CPython iterates."""
+    if is_set and len(theirs) > len(mine):
+        mine, theirs = theirs, mine
+    return {key: value for key, value in theirs.items() if key in mine}
 
 
 def _is_set(value: VariableTracker) -> bool:

@@ -1,0 +1,52 @@
+"""Instances whose class says what is equal, as keys of dicts and elements of sets.
+
+A tracker of a dict is a dict, too, with hash keys as its keys. So the hash key of such an instance
+answers ``hash`` and ``==`` by evaluating the user's methods: whoever looks up, adds or removes does
+what CPython does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+
+
+class UserKey:
+    """The hash key of an instance with a ``__hash__`` of its own.
+
+    Args:
+        owner: the instance.
+        capture: the methods are evaluated as part of it, each time by its present evaluator.
+
+    Raises:
+        UnsupportedError: the hash is not known while capturing, or asking for it has effects.
+    """
+
+    def __init__(self, owner: VariableTracker, capture: Capture) -> None:
+        self.owner, self.capture = owner, capture
+        writes = capture.side_effects.writes
+        assert capture.evaluator is not None
+        found = owner.call_method(capture.evaluator, "__hash__", [], {})
+        if not found.is_constant() or capture.side_effects.writes != writes:
+            unsupported("hash", f"the hash of {owner} depends on data, or has effects")
+        self.value = int(found.as_constant())
+
+    def __hash__(self) -> int:
+        return hash(("constant", self.value))  # as that of an equal constant
+
+    def __eq__(self, other: object) -> bool:
+        evaluator = self.capture.evaluator
+        assert evaluator is not None
+        match other:
+            case UserKey():
+                return operations.equal(evaluator, self.owner, other.owner)
+            case ("constant", value):
+                return operations.equal(evaluator, self.owner, ConstantVariable(value))
+            case _:
+                return False
