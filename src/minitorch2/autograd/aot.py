@@ -26,6 +26,7 @@ from minitorch2.autograd.runtime import (
     without_autocast,
     without_grad,
 )
+from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.compile_lock import COMPILING
 from minitorch2.errors import BackendError
@@ -74,7 +75,8 @@ def aot_autograd(
             program = trace_program(lifted, examples, table, differentiate=differentiate)
         if program.has_backward:
             backward = backward_compiler or forward_compiler
-            run = _training(program, partition, forward_compiler, backward)
+            again = EagerGradients(lifted, program)
+            run = _training(program, partition, forward_compiler, backward, again)
         else:
             compiler = inference_compiler or forward_compiler
             run = _inference(program, compiler, detached=differentiate)
@@ -133,6 +135,7 @@ def _training(
     partition: Partitioner,
     forward_compiler: Compiler,
     backward_compiler: Compiler,
+    again: EagerGradients,
 ) -> Callable[..., Sequence[Any]]:
     _record("joint graph", program.module)
     with stages.phase("partition"):
@@ -141,14 +144,19 @@ def _training(
     _record("backward graph", parts.backward)
     forward = without_autocast(forward_compiler(parts.forward, _example_values(parts.forward)))
     backward = LazilyCompiled(backward_compiler, parts.backward)
-    return training_runner(_plan(program, parts), forward, backward, program.epilogue)
+    return training_runner(_plan(program, parts, again), forward, backward, program.epilogue)
 
 
-def _plan(program: TracedProgram, parts: Partition) -> FunctionPlan:
+def _plan(program: TracedProgram, parts: Partition, again: EagerGradients) -> FunctionPlan:
     tangents = program.module.graph.placeholders[program.inputs :]
     layouts = tuple(Layout(_stride(node.meta["val"]), node.meta["val"].dtype) for node in tangents)
     return FunctionPlan(
-        program.inputs, program.forward_outputs, parts.saved, program.tangent_outputs, layouts
+        program.inputs,
+        program.forward_outputs,
+        parts.saved,
+        program.tangent_outputs,
+        layouts,
+        again,
     )
 
 

@@ -55,13 +55,25 @@ from minitorch2.graph.symbols.expression import SYMBOLIC
 aten = torch.ops.aten
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a run of the captured graph has a forward output: in an input that it wrote or in a
+    result, and ``is_base`` if it is what that tensor is a view of.
+    """
+
+    of_input: bool
+    index: int
+    is_base: bool = False
+
+
 @dataclass
 class TracedProgram:
     """A functional graph and how to make the program's results of its outputs.
 
     ``module`` takes ``inputs`` values and then one tangent for each of ``tangent_outputs``; it
     returns ``forward_outputs`` values, then one gradient for each input (None where there is none).
-    ``differentiable[i]`` says whether forward output ``i`` carries gradients.
+    ``differentiable[i]`` says whether forward output ``i`` carries gradients; ``places`` where
+    the captured graph has those outputs.
     """
 
     module: GraphModule
@@ -69,6 +81,7 @@ class TracedProgram:
     forward_outputs: int
     tangent_outputs: tuple[int, ...]
     differentiable: tuple[bool, ...]
+    places: Mapping[int, Place]
     epilogue: Epilogue
     output_spec: TreeSpec
     symbols: Mapping[sympy.Symbol, torch.SymInt]
@@ -108,6 +121,7 @@ class _ProgramTracer:
         self.values: list[Any] = []
         self.env: ShapeEnv | None = None
         self.heads: list[Any] = []  # forward outputs: fakes, or numbers
+        self.places: dict[int, Place] = {}
 
     def trace(self, differentiate: bool) -> TracedProgram:
         self._make_inputs(differentiate)
@@ -131,6 +145,7 @@ class _ProgramTracer:
             forward_outputs=len(forward),
             tangent_outputs=tangents,
             differentiable=differentiable,
+            places=self.places,
             epilogue=epilogue,
             output_spec=output_spec,
             symbols=self._symbols(),
@@ -225,7 +240,12 @@ class _ProgramTracer:
                     group.append(result)
         bases = {storage: self._base(group) for storage, group in groups.items()}
         indices: dict[int, int] = {}
-        return Epilogue(mutations, tuple(self._result(r, bases, indices) for r in results))
+        epilogue = Epilogue(mutations, tuple(self._result(r, bases, indices) for r in results))
+        for index, result in reversed([*enumerate(results)]):
+            for tensor in (result, getattr(result, "_base", None)):
+                if id(tensor) in indices:
+                    self.places[indices[id(tensor)]] = Place(False, index, tensor is not result)
+        return epilogue
 
     def _mutations(self) -> Iterator[Mutation]:
         for index, value in enumerate(self.values):
@@ -235,6 +255,7 @@ class _ProgramTracer:
                 continue
             self._refuse_overlap(index)
             yield Mutation(index, len(self.heads), self._is_differentiable_write(index))
+            self.places[len(self.heads)] = Place(True, index)
             self.heads.append(value)
 
     def _is_differentiable_write(self, index: int) -> bool:

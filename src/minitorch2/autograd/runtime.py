@@ -15,6 +15,7 @@ import torch
 
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.partition import SavedInput, SavedOutput
+from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.errors import BackendError
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
@@ -38,7 +39,7 @@ class FunctionPlan:
     ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
     saved.
     ``saved`` says where each value for backward comes from; ``tangents`` which outputs have
-    gradients.
+    gradients; ``again`` gives gradients that can be differentiated.
     """
 
     inputs: int
@@ -46,6 +47,7 @@ class FunctionPlan:
     saved: tuple[SavedInput | SavedOutput, ...]
     tangents: tuple[int, ...]
     tangent_layouts: tuple[Layout, ...]
+    again: EagerGradients
 
 
 def inference_runner(
@@ -108,6 +110,7 @@ def make_function(
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
+            ctx.call = plan.again.note(inputs)
             outputs = forward(list(inputs))
             values = [
                 (inputs if isinstance(p, SavedInput) else outputs)[p.index] for p in plan.saved
@@ -126,6 +129,12 @@ def make_function(
 
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+            needs_graph = torch.is_grad_enabled()
+            if needs_graph:
+                given = [gradients[i] for i in plan.tangents]
+                found = plan.again.gradients(ctx.call, given)
+                if found is not None:
+                    return found
             saved = list(ctx.saved_tensors)
             for i, number in ctx.numbers:
                 saved[i] = number
@@ -133,7 +142,6 @@ def make_function(
                 _laid_out(gradients[i], layout)
                 for i, layout in zip(plan.tangents, plan.tangent_layouts, strict=True)
             ]
-            needs_graph = torch.is_grad_enabled()
             sources = [
                 t for t in (*saved, *tangents) if needs_graph and isinstance(t, torch.Tensor)
             ]
@@ -169,9 +177,9 @@ class _DifferentiableOnce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         raise BackendError(
-            "a compiled graph can be differentiated once; this is a second derivative of it",
+            "a second derivative of a compiled graph, one of whose inputs is gone or was written",
             code="double-backward",
-            fix="leave the function whose second derivative is needed uncompiled",
+            fix="keep the inputs as they are until then, or leave the function uncompiled",
         )
 
 

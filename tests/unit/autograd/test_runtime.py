@@ -107,11 +107,76 @@ def test_backward_twice_needs_retain_graph() -> None:
         y.backward()
 
 
-def test_a_second_derivative_is_a_clear_error() -> None:
-    x = leaf(3)
-    (first,) = torch.autograd.grad(
-        compiled(lambda x: (x.sin(),), [x])(x)[0].sum(), x, create_graph=True
-    )
+def orders(function: Any, inputs: list[torch.Tensor], most: int = 3) -> list[torch.Tensor]:
+    """All gradients of the results, then all gradients of those, and so on."""
+    torch.manual_seed(3)
+    values, found = [v for v in function(*inputs) if v.requires_grad], []
+    for _ in range(most):
+        loss = sum((v.sin() * torch.arange(1.0, v.numel() + 1).view(v.shape)).sum() for v in values)
+        if not loss.requires_grad:
+            break
+        wanted = [x for x in inputs if x.requires_grad]
+        grads = torch.autograd.grad(loss, wanted, create_graph=True, allow_unused=True)
+        values = [g for g in grads if g is not None and g.requires_grad]
+        found += [torch.zeros(()) if g is None else g for g in grads]
+    return found
+
+
+class ScaledSquare(torch.autograd.Function):
+    """Its derivative is not the one of what it computes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 3 * ctx.saved_tensors[0] ** 2
+
+
+def without_grad_inside(x: torch.Tensor) -> Any:
+    with torch.no_grad():
+        scale = x.exp()
+    return (x * scale, x.detach() * x.sin())
+
+
+TWICE: dict[str, Any] = {
+    "pointwise": (lambda x: (x.sin() * x,), 1),
+    "matrix": (lambda x, w: (torch.tanh(x @ w),), 2),
+    "detach_and_no_grad": (without_grad_inside, 1),
+    "own_function": (lambda x: (ScaledSquare.apply(x),), 1),
+    "dropout": (lambda x: (torch.nn.functional.dropout(x * x),), 1),
+    "views_of_a_hidden_base": (lambda x: (lambda y: (y[0], y[1:]))(x**3), 1),
+    "writes": (lambda x: ((x * 2).add_(x).mul_(3) * x,), 1),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_derivatives_of_any_order(name: str) -> None:
+    program, count = TWICE[name]
+    inputs = [torch.randn(3, 3, dtype=torch.double, requires_grad=True) for _ in range(count)]
+    torch.manual_seed(3)
+    run = compiled(program, inputs)
+    for got, expected in zip(orders(run, inputs), orders(program, inputs), strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+def test_a_second_derivative_through_one_input_of_two() -> None:
+    a = torch.randn(3, dtype=torch.double, requires_grad=True)
+    run = compiled(lambda a, b: (a * b * b,), [a, a.sin()])
+    for got, expected in zip(
+        orders(lambda a: run(a, a.sin()), [a]),
+        orders(lambda a: (a * a.sin() ** 2,), [a]),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, expected)
+
+
+def test_a_second_derivative_of_a_written_input_is_a_clear_error() -> None:
+    x, counter = leaf(3), torch.zeros(3)
+    run = compiled(lambda x, n: (n.add_(1), x.sin())[1:], [x, counter])
+    (first,) = torch.autograd.grad(run(x, counter)[0].sum(), x, create_graph=True)
     torch.testing.assert_close(first, x.cos())
     with pytest.raises(BackendError) as found:
         first.sum().backward()

@@ -1,0 +1,131 @@
+"""Gradients of gradients: eager autograd differentiates the captured graph.
+
+A compiled backward graph has no derivative of its own. When a caller asks for gradients that can be
+differentiated again (``create_graph=True``), the graph that was captured is run once more by eager
+PyTorch, on the same inputs, and ``torch.autograd.grad`` gives gradients of any order. It is the
+captured graph and not the joint one, since only that still has ``detach``, ``no_grad`` and the
+user's own autograd functions.
+
+Nothing is kept for this but weak references to the inputs: most are parameters, or are saved for
+backward, or are the caller's. Where one is gone or was written since, gradients are those of the
+compiled backward graph, and their derivative is an error.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from minitorch2.autograd.joint import Place, TracedProgram
+from minitorch2.graph.effects import is_random
+from minitorch2.graph.graph_module import GraphModule
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a call of the forward graph was given: the inputs and their versions, and the states of
+    the random generators if it draws.
+    """
+
+    inputs: list[Any]
+    versions: list[int]
+    random_states: dict[torch.device, torch.Tensor]
+
+    def given(self) -> list[Any] | None:
+        """The inputs; None if one is gone or has other values now."""
+        inputs = [x() if isinstance(x, weakref.ref) else x for x in self.inputs]
+        now = [x._version if isinstance(x, torch.Tensor) else 0 for x in inputs]
+        gone = any(x is None and ref is not None for x, ref in zip(inputs, self.inputs, strict=True))
+        return None if gone or now != self.versions else inputs
+
+
+class EagerGradients:
+    """Differentiable gradients of a captured graph."""
+
+    def __init__(self, module: GraphModule, program: TracedProgram) -> None:
+        self.module = module
+        self.places = [program.places[index] for index in program.tangent_outputs]
+        self.written = {mutation.input_index for mutation in program.epilogue.mutations}
+        self.draws = any(is_random(node) for node in program.module.graph.nodes)
+        self.autocasts = {
+            device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            for device in ("cpu", "cuda")
+        }
+
+    def note(self, inputs: Sequence[Any]) -> Call:
+        """Remember a call, before it runs."""
+        refs = [weakref.ref(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+        versions = [x._version if isinstance(x, torch.Tensor) else 0 for x in inputs]
+        return Call(refs, versions, _random_states(inputs) if self.draws else {})
+
+    def gradients(
+        self, call: Call, tangents: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor | None, ...] | None:
+        """The gradient of each input, given those of the differentiable forward outputs.
+
+        None if the call cannot be repeated.
+        """
+        inputs = call.given()
+        if inputs is None:
+            return None
+        # Each input is seen through an alias of its own, so that no gradient of it includes what
+        # reaches it through another input.
+        own = {id(x): self._own(index, x) for index, x in reversed([*enumerate(inputs)])}
+        values = [own[id(x)] for x in inputs]
+        with self._state(call.random_states):
+            results = tree_leaves(self.module(*values))
+            heads = [self._head(place, values, results) for place in self.places]
+            wanted = {id(v): v for v in values if isinstance(v, torch.Tensor) and v.requires_grad}
+            found = torch.autograd.grad(
+                heads, [*wanted.values()], tangents, create_graph=True, allow_unused=True
+            )
+        gradients = dict(zip(wanted, found, strict=True))
+        return tuple(gradients.pop(id(value), None) for value in values)
+
+    def _own(self, index: int, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.clone() if index in self.written else value.view_as(value)
+
+    def _head(self, place: Place, values: list[Any], results: list[Any]) -> torch.Tensor:
+        tensor: torch.Tensor = (values if place.of_input else results)[place.index]
+        base = tensor._base if place.is_base else tensor
+        assert base is not None
+        return base
+
+    @contextmanager
+    def _state(self, random_states: dict[torch.device, torch.Tensor]) -> Iterator[None]:
+        """PyTorch's state as it was when the graph was captured, or when it was called."""
+        with ExitStack() as stack:
+            for context in self._contexts(random_states):
+                stack.enter_context(context)
+            for device, state in random_states.items():
+                _generator(device).set_state(state)
+            yield
+
+    def _contexts(self, random_states: Any) -> Iterator[AbstractContextManager[Any]]:
+        yield torch.enable_grad()
+        for device, (enabled, dtype) in self.autocasts.items():
+            if enabled or torch.is_autocast_enabled(device):
+                yield torch.autocast(device, dtype, enabled, cache_enabled=False)
+        if random_states:
+            yield torch.random.fork_rng([d for d in random_states if d.type == "cuda"])
+
+
+def _random_states(inputs: Sequence[Any]) -> dict[torch.device, torch.Tensor]:
+    devices = {torch.device("cpu")} | {
+        x.device for x in inputs if isinstance(x, torch.Tensor) and x.is_cuda
+    }
+    return {device: _generator(device).get_state() for device in devices}
+
+
+def _generator(device: torch.device) -> torch.Generator:
+    if device.type == "cpu":
+        return torch.default_generator
+    return torch.cuda.default_generators[device.index]
