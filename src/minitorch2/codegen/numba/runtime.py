@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
+import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from time import perf_counter
 from typing import Any
 
 from numba import types
-from numba.core.errors import NumbaError
 from numba.core.typing import Signature
 
 from minitorch2 import config, stages
 from minitorch2.codegen import cache as disk
 from minitorch2.codegen.numba import (
+    arithmetic,
     frontend,
     library,
     linking,
@@ -113,7 +113,7 @@ def _entry(source: KernelSource) -> int:
 def kernel_key(source: KernelSource) -> str:
     """The content key of a kernel: its text, its types, the compilers and the processor."""
     own = machine_code.own_sources(
-        frontend, library, linking, machine_code, primitives, vecmath, vocabulary
+        arithmetic, frontend, library, linking, machine_code, primitives, vecmath, vocabulary
     )
     return disk.key_of(
         "kernel",
@@ -141,16 +141,12 @@ def compile_module(source: KernelSource, symbol: str) -> Any:
     """The optimized LLVM module of a kernel (to read its assembly: `machine_code.assembly`).
 
     Raises:
-        BackendError: Numba or LLVM refuse the kernel: a bug of the code generator.
+        BackendError: the front end or LLVM refuse the kernel: a bug of the code generator.
     """
-    filename = f"<minitorch2 kernel {source.name} {symbol}>"
-    # Numba and tracebacks find the source of generated code here.
-    linecache.cache[filename] = (len(source.text), None, source.text.splitlines(True), filename)
-    namespace = dict(vocabulary.VOCABULARY)
-    exec(compile(source.text, filename, "exec"), namespace)
     try:
-        return linking.compile_kernel(namespace[source.name], source.signature(), symbol)
-    except (NumbaError, RuntimeError) as error:  # llvmlite raises RuntimeError
+        tree = ast.parse(source.text)
+        return linking.compile_kernel(tree, vocabulary.VOCABULARY, source.signature(), symbol)
+    except (SyntaxError, TypeError, RuntimeError) as error:  # llvmlite raises RuntimeError
         raise _refused(source, symbol, error) from error
 
 
@@ -158,7 +154,7 @@ def _refused(source: KernelSource, symbol: str, error: Exception) -> BackendErro
     """What the user is told of a kernel that does not compile; its text is kept in a file."""
     path = disk.folder() / "refused" / f"{symbol}.py"
     written = disk.write_file(path, source.text.encode())
-    lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
+    lines = str(error).splitlines()
     cause = lines[0] if lines else type(error).__name__
     where = f"the kernel is in {path}; " if written else ""
     return BackendError(

@@ -130,6 +130,7 @@ VOCABULARY: dict[str, Any] = {
     **_functions(),
     **{name: getattr(primitives, name) for name in _PRIMITIVES},
     **{name: getattr(types, name) for name in _TYPES},
+    "abs": abs,
     "min": primitives.smaller,
     "max": primitives.larger,
     "inf": float("inf"),
