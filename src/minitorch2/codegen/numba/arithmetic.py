@@ -22,7 +22,10 @@ KINDS = {
     types.boolean: ir.IntType(1),
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
-    **{getattr(types, f"{sign}int{n}"): ir.IntType(n) for n in (8, 16, 32, 64) for sign in ("", "u")},
+    types.int8: ir.IntType(8), types.uint8: ir.IntType(8),
+    types.int16: ir.IntType(16), types.uint16: ir.IntType(16),
+    types.int32: ir.IntType(32), types.uint32: ir.IntType(32),
+    types.int64: ir.IntType(64), types.uint64: ir.IntType(64),
 }  # fmt: skip
 """The LLVM type of a value by its Numba type."""
 
@@ -51,6 +54,7 @@ def literal(number: bool | int | float) -> Typed:
 
 
 def is_float(type_: Any) -> bool:
+    """Whether it is float32 or float64."""
     return isinstance(type_, types.Float)
 
 

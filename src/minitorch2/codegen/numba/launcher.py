@@ -32,28 +32,28 @@ from llvmlite import ir
 from minitorch2.codegen import cache as disk
 from minitorch2.codegen.numba import machine_code, openmp
 
-_WORD, _INT, _VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
-_WORDS = _WORD.as_pointer()
-_OBJECT = ir.IntType(8).as_pointer()
-_ENTRY = ir.FunctionType(_WORD, [_WORD, _WORD, _WORDS])
-_SHARE = ir.FunctionType(_VOID, [_OBJECT])
+WORD, _INT, _VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
+WORDS = WORD.as_pointer()
+OBJECT = ir.IntType(8).as_pointer()
+_ENTRY = ir.FunctionType(WORD, [WORD, WORD, WORDS])
+_SHARE = ir.FunctionType(_VOID, [OBJECT])
 _EXTERNALS = {
-    "PyLong_AsLongLong": ir.FunctionType(_WORD, [_OBJECT]),
-    "PyErr_Occurred": ir.FunctionType(_OBJECT, []),
-    "PyErr_Format": ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT], var_arg=True),
-    "PyEval_SaveThread": ir.FunctionType(_OBJECT, []),
-    "PyEval_RestoreThread": ir.FunctionType(_VOID, [_OBJECT]),
-    "Py_IncRef": ir.FunctionType(_VOID, [_OBJECT]),
-    "GOMP_parallel": ir.FunctionType(_VOID, [_SHARE.as_pointer(), _OBJECT, _INT, _INT]),
+    "PyLong_AsLongLong": ir.FunctionType(WORD, [OBJECT]),
+    "PyErr_Occurred": ir.FunctionType(OBJECT, []),
+    "PyErr_Format": ir.FunctionType(OBJECT, [OBJECT, OBJECT], var_arg=True),
+    "PyEval_SaveThread": ir.FunctionType(OBJECT, []),
+    "PyEval_RestoreThread": ir.FunctionType(_VOID, [OBJECT]),
+    "Py_IncRef": ir.FunctionType(_VOID, [OBJECT]),
+    "GOMP_parallel": ir.FunctionType(_VOID, [_SHARE.as_pointer(), OBJECT, _INT, _INT]),
     "omp_get_thread_num": ir.FunctionType(_INT, []),
     "omp_get_num_threads": ir.FunctionType(_INT, []),
     "omp_get_max_threads": ir.FunctionType(_INT, []),
 }
 _PYTHON_OBJECTS = ("_Py_NoneStruct", "PyExc_IndexError", "PyExc_TypeError")
-_METH_FASTCALL = 0x0080
+METH_FASTCALL = 0x0080
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
     """CPython's `PyMethodDef`."""
 
     _fields_ = (
@@ -102,7 +102,7 @@ def make_launcher(
     the kernel has found out of range.
     """
     kernel = (ctypes.c_int64 * 4)(entry, max(1, grain), arguments, 1 if _forked else threads)
-    method = _MethodDef(name.encode(), _body(), _METH_FASTCALL, None)
+    method = MethodDef(name.encode(), _body(), METH_FASTCALL, None)
     _KEPT.append(method)
     _KERNELS.append(kernel)
     _survive_forks()
@@ -139,61 +139,62 @@ def _build(threaded: bool) -> ir.Module:
     used = {n: k for n, k in _EXTERNALS.items() if threaded or not n.startswith(("GOMP", "omp"))}
     functions = {name: ir.Function(module, kind, name) for name, kind in used.items()}
     for name in _PYTHON_OBJECTS:
-        ir.GlobalVariable(module, _OBJECT, name)
+        ir.GlobalVariable(module, OBJECT, name)
     if threaded:
         _build_share(module, functions)
     _build_launch(module, functions, threaded)
     return module
 
 
-def _field(builder: ir.IRBuilder, words: ir.Value, index: int) -> ir.Value:
-    return builder.load(builder.gep(words, [_WORD(index)]))
+def field(builder: ir.IRBuilder, words: ir.Value, index: int) -> ir.Value:
+    """A word of a structure of words."""
+    return builder.load(builder.gep(words, [WORD(index)]))
 
 
 def _build_share(module: ir.Module, functions: dict[str, ir.Function]) -> None:
     """One thread's part: the task is (entry, n, block, status)."""
     share = ir.Function(module, _SHARE, "minitorch2_share")
     builder = ir.IRBuilder(share.append_basic_block())
-    task = builder.bitcast(share.args[0], _WORDS)
-    entry = builder.inttoptr(_field(builder, task, 0), _ENTRY.as_pointer())
-    n, block = _field(builder, task, 1), builder.inttoptr(_field(builder, task, 2), _WORDS)
-    thread = builder.sext(builder.call(functions["omp_get_thread_num"], []), _WORD)
-    threads = builder.sext(builder.call(functions["omp_get_num_threads"], []), _WORD)
+    task = builder.bitcast(share.args[0], WORDS)
+    entry = builder.inttoptr(field(builder, task, 0), _ENTRY.as_pointer())
+    n, block = field(builder, task, 1), builder.inttoptr(field(builder, task, 2), WORDS)
+    thread = builder.sext(builder.call(functions["omp_get_thread_num"], []), WORD)
+    threads = builder.sext(builder.call(functions["omp_get_num_threads"], []), WORD)
     lo = builder.sdiv(builder.mul(n, thread), threads)
-    hi = builder.sdiv(builder.mul(n, builder.add(thread, _WORD(1))), threads)
+    hi = builder.sdiv(builder.mul(n, builder.add(thread, WORD(1))), threads)
     status = builder.call(entry, [lo, hi, block])
-    with builder.if_then(builder.icmp_signed("!=", status, _WORD(0))):
-        builder.store(status, builder.gep(task, [_WORD(3)]))
+    with builder.if_then(builder.icmp_signed("!=", status, WORD(0))):
+        builder.store(status, builder.gep(task, [WORD(3)]))
     builder.ret_void()
 
 
 def _build_launch(module: ir.Module, functions: dict[str, ir.Function], threaded: bool) -> None:
-    kind = ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT.as_pointer(), _WORD])
+    kind = ir.FunctionType(OBJECT, [OBJECT, OBJECT.as_pointer(), WORD])
     launch = ir.Function(module, kind, "minitorch2_launch")
     builder = ir.IRBuilder(launch.append_basic_block())
     address, objects, count = launch.args
-    kernel = builder.inttoptr(builder.call(functions["PyLong_AsLongLong"], [address]), _WORDS)
-    expected = builder.add(_field(builder, kernel, 2), _WORD(1))
+    kernel = builder.inttoptr(builder.call(functions["PyLong_AsLongLong"], [address]), WORDS)
+    expected = builder.add(field(builder, kernel, 2), WORD(1))
     with builder.if_then(builder.icmp_signed("!=", count, expected), likely=False):
         text = "kernel takes %lld arguments, not %lld"
-        _raise(builder, functions, "PyExc_TypeError", text, expected, count)
-    block = builder.alloca(_WORD, builder.add(count, _WORD(1)))
-    error = builder.alloca(_WORD, _WORD(2))
-    _convert(builder, functions, objects, count, block)
+        build_error(builder, functions, "PyExc_TypeError", text, expected, count)
+    block = builder.alloca(WORD, builder.add(count, WORD(1)))
+    error = builder.alloca(WORD, WORD(2))
+    build_conversion(builder, functions, objects, count, block)
     n = builder.load(block)
-    words = builder.gep(block, [_WORD(1)])
-    builder.store(builder.ptrtoint(error, _WORD), builder.gep(block, [count]))
+    words = builder.gep(block, [WORD(1)])
+    builder.store(builder.ptrtoint(error, WORD), builder.gep(block, [count]))
     status = _run(builder, functions, module, kernel, n, words, threaded)
-    with builder.if_then(builder.icmp_signed("!=", status, _WORD(0)), likely=False):
+    with builder.if_then(builder.icmp_signed("!=", status, WORD(0)), likely=False):
         text = "index %lld is out of bounds for a dimension of size %lld"
-        values = _field(builder, error, 0), _field(builder, error, 1)
-        _raise(builder, functions, "PyExc_IndexError", text, *values)
+        values = field(builder, error, 0), field(builder, error, 1)
+        build_error(builder, functions, "PyExc_IndexError", text, *values)
     none = module.get_global("_Py_NoneStruct")
-    builder.call(functions["Py_IncRef"], [builder.bitcast(none, _OBJECT)])
-    builder.ret(builder.bitcast(none, _OBJECT))
+    builder.call(functions["Py_IncRef"], [builder.bitcast(none, OBJECT)])
+    builder.ret(builder.bitcast(none, OBJECT))
 
 
-def _convert(
+def build_conversion(
     builder: ir.IRBuilder,
     functions: dict[str, ir.Function],
     objects: ir.Value,
@@ -205,16 +206,16 @@ def _convert(
     loop, after = builder.append_basic_block("convert"), builder.append_basic_block("converted")
     builder.branch(loop)
     builder.position_at_end(loop)
-    i = builder.phi(_WORD)
-    i.add_incoming(_WORD(0), before)
+    i = builder.phi(WORD)
+    i.add_incoming(WORD(0), before)
     word = builder.call(functions["PyLong_AsLongLong"], [builder.load(builder.gep(objects, [i]))])
-    with builder.if_then(builder.icmp_signed("==", word, _WORD(-1)), likely=False):
-        null = ir.Constant(_OBJECT, None)
+    with builder.if_then(builder.icmp_signed("==", word, WORD(-1)), likely=False):
+        null = ir.Constant(OBJECT, None)
         failed = builder.icmp_unsigned("!=", builder.call(functions["PyErr_Occurred"], []), null)
         with builder.if_then(failed):
             builder.ret(null)
     builder.store(word, builder.gep(block, [i]))
-    following = builder.add(i, _WORD(1))
+    following = builder.add(i, WORD(1))
     i.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
     builder.position_at_end(after)
@@ -230,27 +231,27 @@ def _run(
     threaded: bool,
 ) -> ir.Value:
     """The status of the kernel, run on one thread or on several."""
-    address, grain = _field(builder, kernel, 0), _field(builder, kernel, 1)
+    address, grain = field(builder, kernel, 0), field(builder, kernel, 1)
     entry = builder.inttoptr(address, _ENTRY.as_pointer())
     if not threaded:
-        return builder.call(entry, [_WORD(0), n, words])
-    status = builder.alloca(_WORD)
+        return builder.call(entry, [WORD(0), n, words])
+    status = builder.alloca(WORD)
     useful = builder.sdiv(n, grain)
-    with builder.if_else(builder.icmp_signed(">", useful, _WORD(1))) as (many, one):
+    with builder.if_else(builder.icmp_signed(">", useful, WORD(1))) as (many, one):
         with many:
-            threads = _threads(builder, functions, useful, _field(builder, kernel, 3))
-            task = builder.alloca(_WORD, _WORD(4))
-            fields = (address, n, builder.ptrtoint(words, _WORD), _WORD(0))
+            threads = _threads(builder, functions, useful, field(builder, kernel, 3))
+            task = builder.alloca(WORD, WORD(4))
+            fields = (address, n, builder.ptrtoint(words, WORD), WORD(0))
             for i, value in enumerate(fields):
-                builder.store(value, builder.gep(task, [_WORD(i)]))
+                builder.store(value, builder.gep(task, [WORD(i)]))
             state = builder.call(functions["PyEval_SaveThread"], [])
             share = module.get_global("minitorch2_share")
-            data = builder.bitcast(task, _OBJECT)
+            data = builder.bitcast(task, OBJECT)
             builder.call(functions["GOMP_parallel"], [share, data, threads, _INT(0)])
             builder.call(functions["PyEval_RestoreThread"], [state])
-            builder.store(_field(builder, task, 3), status)
+            builder.store(field(builder, task, 3), status)
         with one:
-            builder.store(builder.call(entry, [_WORD(0), n, words]), status)
+            builder.store(builder.call(entry, [WORD(0), n, words]), status)
     return builder.load(status)
 
 
@@ -258,13 +259,13 @@ def _threads(
     builder: ir.IRBuilder, functions: dict[str, ir.Function], useful: ir.Value, wanted: ir.Value
 ) -> ir.Value:
     """min(useful, wanted or what torch uses), as a C int."""
-    available = builder.sext(builder.call(functions["omp_get_max_threads"], []), _WORD)
-    limit = builder.select(builder.icmp_signed(">", wanted, _WORD(0)), wanted, available)
+    available = builder.sext(builder.call(functions["omp_get_max_threads"], []), WORD)
+    limit = builder.select(builder.icmp_signed(">", wanted, WORD(0)), wanted, available)
     chosen = builder.select(builder.icmp_signed("<", useful, limit), useful, limit)
     return builder.trunc(chosen, _INT)
 
 
-def _raise(
+def build_error(
     builder: ir.IRBuilder,
     functions: dict[str, ir.Function],
     kind: str,
@@ -280,6 +281,6 @@ def _raise(
     variable.initializer, variable.global_constant, variable.linkage = constant, True, "private"
     exception = builder.load(builder.module.get_global(kind))
     builder.call(
-        functions["PyErr_Format"], [exception, builder.bitcast(variable, _OBJECT), *values]
+        functions["PyErr_Format"], [exception, builder.bitcast(variable, OBJECT), *values]
     )
-    builder.ret(ir.Constant(_OBJECT, None))
+    builder.ret(ir.Constant(OBJECT, None))
