@@ -31,13 +31,16 @@ from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.perform import CAPTURING
 from minitorch2.bytecode.reasons import page_of, remedy_of
+from minitorch2.bytecode.rerun import may_run_again
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import GraphBreakError, UnsupportedError
+from minitorch2.graph.effects import may_raise
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
 from minitorch2.graph.passes import simplify_sizes
 from minitorch2.graph.printer import symbol_sizes
+from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, free_symbols
 from minitorch2.logs import compile_id, get_logger
 
@@ -253,8 +256,12 @@ class Attempt:
         graph = self.capture.graph
         outputs = [node for node in graph.nodes if node in self.residual.outputs]
         graph.output(tuple(outputs))
+        live = Liveness()
         for node in reversed(graph.nodes):
-            if node.op != "output" and not node.users and not node.meta.get("impure"):
+            is_read = node.users or node.op == "output" or live.is_read(node)
+            if is_read or node.meta.get("impure"):
+                live.note(node.args, dict(node.kwargs))
+            else:
                 graph.erase(node)
         if self.capture.sizes.env.symbols:
             self._bind_sizes()
@@ -284,6 +291,9 @@ class Attempt:
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
+        may_fail = any(may_raise(node) for node in module.graph.nodes)
+        if may_fail and may_run_again(compiled, self.capture.writes_tensors):
+            self.residual.rerun_if_graph_raises()
 
 
 def graph_break_error(

@@ -12,6 +12,8 @@ from minitorch2.bytecode.compiled_source import compile_function
 from minitorch2.bytecode.guards.guard_function import CompiledGuards
 from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.reasons import page_of, remedy_of
+from minitorch2.bytecode.rerun import Rerun
+from minitorch2.bytecode.residual import RERUN
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
@@ -90,6 +92,11 @@ class CompiledFrame:
         return [code for code in codes if code is not None]
 
     @property
+    def handles_errors(self) -> bool:
+        """Whether code that was captured has a ``try`` or a ``with``."""
+        return any(code.co_exceptiontable for code in self.entered)
+
+    @property
     def guard_references(self) -> dict[str, object]:
         """The objects that guards refer to by private names."""
         return {name: held.get() for name, held in self.guards.references.items()}
@@ -104,6 +111,8 @@ class CompiledFrame:
         """The guard and the residual function with the globals and cells of a function object."""
         code = function.__code__
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        if RERUN in self.residual.co_freevars:
+            cells[RERUN] = CellType(Rerun(function, self.handles_errors))
         closure = tuple(
             cells[name] if name in cells else CellType(self.references[name])
             for name in self.residual.co_freevars

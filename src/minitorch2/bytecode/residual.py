@@ -4,10 +4,12 @@ The residual of a frame is Python source, one statement a line, each with the us
 for::
 
     residual ::= def name(parameters):          the captured frame's parameters, in slot order
-                     outputs = __compiled_fn_0(inputs)
+                     outputs = __compiled_fn_0(inputs) | guarded call
                      temporary = expression      values that live on, loaded or rebuilt
                      place = value               side effects
                      return value | break
+
+    guarded  ::= the call in a ``try``: if the graph raises, `rerun.py` runs the frame in Python
 
     break    ::= the one unsupported instruction as Python, then
                  return __resume_at_30_1(stack and live variables)
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import Node
 
 INDENT = "    "
+RERUN = "__rerun_in_python"
+"""What residual code calls, with the error and the frame's parameters, if its graph raised."""
+
 _LITERAL = re.compile(r"-?\d+|'[^'\\]*'|\(\)|None|True|False|\.\.\.")
 
 
@@ -86,6 +91,7 @@ class Residual:
     _globals_written: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
     _indent: int = 1
+    _graph_call: int = 0
 
     def __post_init__(self) -> None:
         self._section = self.tail
@@ -235,7 +241,24 @@ class Residual:
         call = f"{name}({', '.join(arguments)})"
         if nodes:
             call = f"{targets}{',' if len(nodes) == 1 else ''} = {call}"
+        self._graph_call = len(paths)
         self.loads[:0] = [Statement(INDENT + text, line) for text in [*paths, call]]
+
+    def rerun_if_graph_raises(self) -> None:
+        """Where the call of the graph raises, leave the frame to Python: nothing was done yet."""
+        call = self.loads[self._graph_call]
+        error = self.new_name("error")
+        text = [
+            f"{error} = None",
+            "try:",
+            INDENT + call.text.strip(),
+            f"except Exception as caught_{error}:",
+            f"{INDENT}{error} = caught_{error}",
+            f"if {error} is not None:",
+            f"{INDENT}return {RERUN}({', '.join([error, *self.parameters])})",
+        ]
+        place = slice(self._graph_call, self._graph_call + 1)
+        self.loads[place] = [Statement(INDENT + each, call.line) for each in text]
 
     def source(self) -> str:
         """The residual function as Python text."""
@@ -271,7 +294,7 @@ class Residual:
         SyntaxError if a statement is no Python: a bug of this module.
         """
         self._bind_shadowed_builtins()
-        free = [*self.code.co_freevars, *self.references.values]
+        free = [*self.code.co_freevars, *self.references.values, RERUN]
         if config.current().step_residual_code:
             return self._compile_as_its_own_file(free)
         return compile_function(self._lines(), free, self.code)

@@ -72,3 +72,10 @@ def generate_function(text: str, values: Mapping[str, object]) -> FunctionType:
     made = scope[text.removeprefix("async ").removeprefix("def ").partition("(")[0]]
     assert isinstance(made, FunctionType)
     return made
+
+
+def taking_all_positionally(function: FunctionType) -> FunctionType:
+    """Calls a function with the values of all its parameters in the order of their slots."""
+    signature = signature_of(function.__code__)
+    text = f"def call({', '.join(signature.names)}): return _minitorch2_function({signature.call})"
+    return generate_function(text, {"_minitorch2_function": function})

@@ -40,6 +40,18 @@ _RANDOM_NAMES: Final = frozenset(
         "seed",
     ]
 )
+_RAISE_ON_VALUES: Final = frozenset(
+    [
+        "bernoulli",
+        "binary_cross_entropy",
+        "cholesky",
+        "inverse",
+        "multinomial",
+        "normal",
+        "pinverse",
+        "poisson",
+    ]
+)
 _PURE_OPERATOR_NAMES: Final = frozenset(
     [
         "add",
@@ -132,6 +144,34 @@ def is_deterministic(node: Node) -> bool:
         "empty_strided",
         "new_empty",
     )
+
+
+def may_raise(node: Node) -> bool:
+    """Whether the values of tensors, not only their shapes and types, may make the node raise.
+
+    Floating-point arithmetic has a result for all numbers. Integers may be indices out of range or
+    zero divisors; a few operators check probabilities or solve equations that have no solution.
+    """
+    if not node.op.startswith("call"):
+        return False
+    if node.op == "call_module" or not _is_known_pure(node):
+        return True
+    name = _bare_name(node)
+    if name.removesuffix("_") in _RAISE_ON_VALUES or "linalg" in str(node.target):
+        return True
+    return any(_is_integral(argument) for argument in node.all_input_nodes)
+
+
+def _is_integral(node: Node) -> bool:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype is torch.bool:
+        return False
+    return not (value.is_floating_point() or value.is_complex())
+
+
+def is_view(node: Node) -> bool:
+    """Whether the node's value shares memory with one of its arguments, or might."""
+    return node.op in ("call_function", "call_method") and _may_view(node)
 
 
 def may_be_returned(node: Node) -> bool:

@@ -66,8 +66,8 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
         return _polyfill(capture, value)
     if value.__code__.co_qualname in REPR_GUARDS and is_trusted(value.__globals__["__name__"]):
         return capture.wrap(value.__dict__["__wrapped__"], AttributeSource(source, "__wrapped__"))
-    if control_rules.is_compiled_by_torch(value):
-        name = control_rules.COMPILED_BY_TORCH
+    if control_rules.is_captured_as_written(value):
+        name = control_rules.ORIGINAL_BY_TORCH
         return capture.wrap(value.__dict__[name], AttributeSource(source, name))
     request = value if value in BUILTINS or value in PURE else control_rules.request_of(value)
     if request is not None:

@@ -18,7 +18,12 @@ from minitorch2.bytecode.dispatch.stance import shown_entries
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.machine import frame_hook
-from minitorch2.bytecode.signature import generate_function, signature_of
+from minitorch2.bytecode.rerun import Rerun
+from minitorch2.bytecode.signature import (
+    generate_function,
+    signature_of,
+    taking_all_positionally,
+)
 from minitorch2.bytecode.sources import LocalSource
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.worth import is_worth_capturing
@@ -223,13 +228,13 @@ class Dispatcher:
             guard = failure.guard
             if not isinstance(guard, ConstantMatch) or not isinstance(guard.source, LocalSource):
                 continue
+            if self.region.fullgraph:
+                continue
             if guard.cls is float or len(self.cache.compiled) >= patience:
                 self.cache.varying.add(guard.source)
 
     def _reach_limit(self, values: tuple[object, ...], limit: str) -> None:
         """Stop compiling the function; say so once, with what that costs."""
-            if self.region.fullgraph:
-                continue
         failures = self._missed(values)
         reason = str(failures[-1]) if failures else "unknown"
         times = len(self.cache.compiled)
@@ -268,7 +273,7 @@ class Dispatcher:
     @cached_property
     def call_original(self) -> Run:
         """The user's function, taking the values of all its parameters positionally."""
-        return self._generated(_CALL)
+        return taking_all_positionally(self.function)
 
     @cached_property
     def call_captured(self) -> Run:
@@ -329,7 +334,6 @@ def dispatcher_of(function: FunctionType) -> Dispatcher | None:
     return dispatcher if isinstance(dispatcher, Dispatcher) else None
 
 
-_CALL = "def call({names}): return _minitorch2_function({call})"
 _CALL_CAPTURED = """\
 def call({names}):
     with _minitorch2_capturing():
@@ -349,3 +353,4 @@ def dispatch({header}):
 
 tracebacks.compiles(Dispatcher.find_or_compile.__code__)
 tracebacks.continues(Dispatcher.__call__.__code__)
+tracebacks.continues(Rerun.__call__.__code__)

@@ -45,7 +45,7 @@ def _mark_by_torch(function: types.FunctionType) -> controls.Mark | None:
     """A mark of `torch.compiler`; `functools.wraps` copies it to wrappers, which have none."""
     marks = function.__dict__
     copied_from = getattr(marks.get("__wrapped__"), "__dict__", {})
-    if marks.get("_torchdynamo_disable") and marks.get("_torchdynamo_wrapper_id") == id(function):
+    if _is_disabled_by_torch(function) and not is_captured_as_written(function):
         recursive = marks.get("_torchdynamo_disable_recursive", True)
         return controls.Disabled(marks.get("_torchdynamo_disable_msg"), recursive)
     for name, mark in _TORCH_MARKS.items():
@@ -60,16 +60,29 @@ _TORCH_MARKS: Final = {
 }
 
 
-COMPILED_BY_TORCH: Final = "_torchdynamo_orig_callable"
-"""The attribute of what `torch.compile` gives that holds what it was given."""
+ORIGINAL_BY_TORCH: Final = "_torchdynamo_orig_callable"
+"""The attribute of what `torch.compile` or `torch.compiler.disable` gives that holds what it was
+given."""
+
+_PATCHED_MODULES: Final = ("torch.optim.",)
+"""Parts of PyTorch that the first call of `torch.compile` disables, for its own purposes."""
 
 
-def is_compiled_by_torch(function: types.FunctionType) -> bool:
-    """Whether `torch.compile` made the function: it is captured as the user wrote it."""
+def is_captured_as_written(function: types.FunctionType) -> bool:
+    """Whether a function stands for another only as far as `torch.compile` is concerned: it made
+    the function, or it disabled one of PyTorch's own."""
     marks = function.__dict__
-    if marks.get("_torchdynamo_wrapper_id") != id(function) or marks.get("_torchdynamo_disable"):
+    if marks.get("_torchdynamo_wrapper_id") != id(function):
         return False
-    return isinstance(marks.get(COMPILED_BY_TORCH), types.FunctionType)
+    if _is_disabled_by_torch(function) and not function.__module__.startswith(_PATCHED_MODULES):
+        return False
+    return isinstance(marks.get(ORIGINAL_BY_TORCH), types.FunctionType)
+
+
+def _is_disabled_by_torch(function: types.FunctionType) -> bool:
+    marks = function.__dict__
+    is_own = marks.get("_torchdynamo_wrapper_id") == id(function)
+    return is_own and bool(marks.get("_torchdynamo_disable"))
 
 
 class MarkedVariable(FunctionVariable):

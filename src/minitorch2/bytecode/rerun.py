@@ -1,0 +1,72 @@
+"""What happens if a compiled graph raises: the frame runs again, in Python.
+
+A graph runs before all side effects of its frame. If one of its operators raises - an index out of
+range, a singular matrix, a failed `torch._check` - then nothing was done yet, and CPython itself
+can run the frame from its start: the side effects that come before the operator happen, the user's
+own handlers see the exception, and the traceback leads to the user's line. Only random numbers are
+drawn a second time.
+
+A graph that writes to tensors may run again only if it does so when nothing can fail any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from minitorch2 import config
+from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.signature import taking_all_positionally
+from minitorch2.cautions import caution
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+
+
+def may_run_again(compiled: Callable[..., Any], writes_tensors: bool) -> bool:
+    """Whether a graph that has raised has changed nothing.
+
+    Args:
+        compiled: what the backend made; its attribute `writes_last` says that it computes
+            everything before it writes to its inputs.
+        writes_tensors: whether the graph writes to any.
+    """
+    return not writes_tensors or getattr(compiled, "writes_last", False)
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """Runs the frames of a function whose graph has raised.
+
+    Attributes:
+        function: the user's, or the rest of one.
+        handles_errors: whether it may go on behind the operator that raised.
+    """
+
+    function: FunctionType
+    handles_errors: bool
+
+    def __call__(self, error: Exception, *values: object) -> object:
+        """The frame's own result.
+
+        Args:
+            error: what the graph raised.
+            values: those of all parameters, in the order of their slots.
+
+        Raises:
+            Exception: the program's own; or `error`, if Python has none to raise and internal
+                errors are not suppressed: then the backend is at fault.
+        """
+        with frame_hook.disabled():
+            result = taking_all_positionally(self.function)(*values)
+        if not self.handles_errors:
+            self._blame_backend(error)
+        return result
+
+    def _blame_backend(self, error: Exception) -> None:
+        if not config.current().suppress_errors:
+            raise error
+        name = self.function.__qualname__
+        caution(_LOGGER, f"the compiled graph of {name} raised {error!r}, Python does not")

@@ -1,0 +1,163 @@
+"""Errors that depend on data: the program sees them as CPython would show them."""
+
+import traceback
+import warnings
+
+import pytest
+import torch
+
+import minitorch2
+from minitorch2 import config
+from minitorch2.errors import MinitorchWarning
+
+GOOD, BAD = torch.tensor([0, 2]), torch.tensor([1, 7])
+BACKENDS = ("eager", "aot_eager", "numba")
+
+
+class Log:
+    def __init__(self):
+        self.count = 0
+        self.names = []
+
+
+def looked_up(table, rows, log):
+    log.count += 1
+    try:
+        table = table.sin()[rows] + 1
+    except IndexError as error:
+        log.names.append(type(error).__name__)
+        return table * 2
+    finally:
+        log.count += 10
+    return table
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_handlers_see_what_an_operator_of_the_graph_raises(backend):
+    compiled, expected, found = minitorch2.compile(looked_up, backend=backend), Log(), Log()
+    table = torch.randn(5, 3)
+    for rows in (GOOD, BAD, GOOD, BAD):
+        torch.testing.assert_close(
+            compiled(table, rows, found), looked_up(table, rows, expected), rtol=1e-6, atol=1e-6
+        )
+        assert vars(found) == vars(expected)
+    assert len(compiled.recompiles()) == 1, "the count, a number, changes"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_side_effects_before_the_error_happen_and_those_behind_it_do_not(backend):
+    def embed(table, rows, log):
+        log.count += 1
+        found = torch.nn.functional.embedding(rows, table)
+        log.count += 10
+        return found
+
+    compiled, log = minitorch2.compile(embed, backend=backend), Log()
+    compiled(torch.randn(5, 3), GOOD, log)
+    with pytest.raises(IndexError, match="out of range") as raised:
+        compiled(torch.randn(5, 3), BAD, log)
+    assert log.count == 12
+    assert raised.value.__context__ is None
+
+
+def test_traceback_leads_to_the_line_of_the_operator():
+    def embed(table, rows):
+        table = table + 1
+        return torch.nn.functional.embedding(rows, table)  # this line
+
+    compiled = minitorch2.compile(embed, backend="numba")
+    with pytest.raises(IndexError) as raised:
+        compiled(torch.randn(5, 3), BAD)
+    lines = [entry.line for entry in traceback.extract_tb(raised.value.__traceback__)]
+    assert lines[1].endswith("# this line")
+    assert sum("def embed" in line for line in lines) == 0
+
+
+def test_the_rest_of_a_function_runs_again_by_itself(capsys):
+    def pick(x, *rows, scale=1, **named):
+        print("once")
+        x = x.cos() * scale
+        try:
+            return x[rows[0]] + named["shift"]
+        except IndexError:
+            return x
+
+    compiled = minitorch2.compile(pick, backend="eager")
+    x = torch.randn(5)
+    torch.testing.assert_close(compiled(x, BAD, scale=2, shift=1), x.cos() * 2)
+    torch.testing.assert_close(compiled(x, GOOD, scale=2, shift=1), (x.cos() * 2)[GOOD] + 1)
+    assert capsys.readouterr().out == "once\nonce\n"
+
+
+def test_closures_are_run_again_with_their_cells():
+    total = 0
+
+    def count(x, rows):
+        nonlocal total
+        total += 1
+        return x[rows]
+
+    compiled = minitorch2.compile(count, backend="eager")
+    for calls, rows in enumerate((GOOD, GOOD, GOOD), 1):
+        compiled(torch.randn(5), rows)
+        assert total == calls
+    with pytest.raises(IndexError):
+        compiled(torch.randn(5), BAD)
+    assert total == 4
+
+
+def test_tensors_are_written_once():
+    def add_rows(x, rows):
+        x += 1
+        try:
+            return x[rows]
+        except IndexError:
+            return x
+
+    compiled, x = minitorch2.compile(add_rows, backend="numba"), torch.zeros(5)
+    compiled(x, GOOD)
+    compiled(x, BAD)
+    assert x.tolist() == [2.0] * 5
+
+
+def test_integer_division_by_zero_is_handled():
+    def divide(a, b):
+        try:
+            return a // b
+        except RuntimeError:
+            return a
+
+    compiled = minitorch2.compile(divide, backend="aot_eager")
+    a = torch.tensor([6, 8])
+    assert compiled(a, torch.tensor([2, 4])).tolist() == [3, 2]
+    assert compiled(a, torch.tensor([2, 0])).tolist() == [6, 8]
+
+
+def failing(module, inputs):
+    def run(*arguments):
+        raise RuntimeError("a bug of the backend")
+
+    return run
+
+
+def row(x, rows):
+    return x[rows]
+
+
+def test_a_backend_that_fails_where_python_does_not_is_blamed():
+    compiled = minitorch2.compile(row, backend=failing)
+    with pytest.warns(MinitorchWarning, match="a bug of the backend"):
+        assert compiled(torch.arange(5), GOOD).tolist() == [0, 2]
+    minitorch2.reset()
+    with config.patch(suppress_errors=False), pytest.raises(RuntimeError, match="a bug"):
+        compiled(torch.arange(5), GOOD)
+
+
+def test_arithmetic_is_called_without_a_handler():
+    def arithmetic(x):
+        return x.sin() @ x + 1
+
+    compiled = minitorch2.compile(arithmetic, backend=failing)
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="a bug"):
+        warnings.simplefilter("error")
+        compiled(torch.randn(3, 3))
