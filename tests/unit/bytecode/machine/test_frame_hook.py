@@ -327,7 +327,7 @@ def test_references_are_exact():
                 pass
     gc.collect()
     assert sys.getrefcount(value) == before[0]
-    assert abs(len(gc.get_objects()) - before[1]) < 50
+    assert len(gc.get_objects()) - before[1] < 50
 
 
 def test_code_and_results_die():

@@ -3,6 +3,7 @@
 import dis
 import importlib
 import re
+import sys
 from pathlib import Path
 from types import CodeType
 
@@ -62,7 +63,10 @@ def test_a_new_version_is_one_table_file(monkeypatch, tmp_path):
         "VERSION = BytecodeVersion(decode={}, encode={}, loop_exit=())\n"
     )
     monkeypatch.setattr(versions, "__path__", [*versions.__path__, str(tmp_path)])
-    assert lookup_version("cpython", 3, 99).decode == {}
+    try:
+        assert lookup_version("cpython", 3, 99).decode == {}
+    finally:
+        del sys.modules[f"{versions.__name__}.cpython_3_99"]
 
 
 def test_only_tables_know_versions():
