@@ -23,7 +23,7 @@ from triton.testing import do_bench
 
 from minitorch2.codegen.triton import domain
 from minitorch2.codegen.triton.blocks import Blocks, next_power_of_two
-from minitorch2.codegen.triton.launch import Launcher, load_triton_kernel
+from minitorch2.codegen.triton.launch import kernel_of, load_triton_kernel
 from tests.unit.codegen.triton.run_lowered import Kernels, kernels_of
 
 Program = Callable[..., Any]
@@ -185,14 +185,15 @@ def overhead() -> None:
     made = kernels_of(lambda x: x + 1, x)
     made.run([x])
     first = next(iter(made.kernels.values()))
-    launcher: Launcher = load_triton_kernel(first.source.name, first.source.text)
+    launcher = load_triton_kernel(first.source.name, first.source.text)
+    kernel = kernel_of(first.source.name, first.source.text)
     arguments = made.arguments(first)
     tensors = [made.memory[name] for name in first.pointers]
-    jit = launcher.function[(1,)]
+    jit = kernel.function[(1,)]
     compiled = torch.compile(lambda x: x + 1)
     for name, function in {
         "Launcher": lambda: launcher(*arguments),
-        "Triton's front end": lambda: jit(*tensors, **launcher.blocks, **launcher.options),
+        "Triton's front end": lambda: jit(*tensors, **kernel.blocks, **kernel.options),
         "eager x + 1": lambda: x + 1,
         "torch.compile x + 1": lambda: compiled(x),
     }.items():

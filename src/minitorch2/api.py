@@ -71,7 +71,7 @@ MODES: dict[str, dict[str, config.Value]] = {
 }
 """The options that each mode stands for."""
 
-WITHOUT_EFFECT = ("cudagraphs", "max_autotune")
+WITHOUT_EFFECT = ("max_autotune",)
 """Options that may be set, but that nothing heeds yet."""
 
 Options = Mapping[str, config.Value | GuardFilter]

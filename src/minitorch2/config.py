@@ -74,7 +74,7 @@ class Config:
     # Kernels
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
     max_autotune: Annotated[bool, "no effect yet: try templates and block sizes"] = False
-    cudagraphs: Annotated[bool, "no effect yet: record and replay CUDA graphs"] = False
+    cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
     cache: Annotated[bool, "keep compiled kernels on disk"] = True
     cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""
     # Checking

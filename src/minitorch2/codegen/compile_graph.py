@@ -13,6 +13,7 @@ from minitorch2.codegen import cache, triton
 from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource
+from minitorch2.codegen.replay import replayed
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.wrapper import (
@@ -73,7 +74,9 @@ def compile_lowered(
     with stages.phase("codegen"):
         module = print_module(lowered, plan, target)
     stages.record("wrapper.py", module.text)
-    return load_module(module)
+    call = load_module(module)
+    wants_replay = target == "triton" and config.current().cudagraphs
+    return replayed(call, lowered) if wants_replay else call
 
 
 def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba") -> WrapperModule:
@@ -119,13 +122,16 @@ def _triton_call(
     if shared == name:
         stages.record("kernel.py", kernel.source.text)
     text = kernel.source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-    definition = f"\n{name} = load_triton_kernel({name!r}, '''\\\n{text}''')"
+    device = bodies(node)[0].buffer.device.index
+    place = f", device={device}" if device else ""
+    definition = f"\n{name} = load_triton_kernel({name!r}, '''\\\n{text}'''{place})"
     return KernelCall(
         shared,
         definition if shared == name else "",
         kernel.programs,
         tuple(memory_owner(pointer, plan.inplace) for pointer in kernel.pointers),
         kernel.sizes,
+        takes_stream=True,
     )
 
 

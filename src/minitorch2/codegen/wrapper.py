@@ -40,13 +40,15 @@ from minitorch2.loopir.schedule import (
 
 @dataclass(frozen=True)
 class KernelCall:
-    """How the wrapper launches one kernel: `name(iterations, address..., size...)`."""
+    """How the wrapper launches one kernel: `name(iterations, address..., size...)`, with the
+    current stream behind the iterations if it is one for a GPU."""
 
     name: str
     definition: str
     iterations: Expr
     buffers: tuple[str, ...]
     sizes: tuple[Expr, ...]
+    takes_stream: bool = False
 
 
 @dataclass
@@ -184,6 +186,8 @@ class WrapperPrinter:
         """The whole module."""
         self._enter_device()
         self._unpack()
+        if any(call.takes_stream for call in self.kernels.values()):
+            self.body.add(f"stream = {_stream(self._device())}")
         if self.arena.offsets:  # maybe of no bytes: empty buffers have addresses, too
             device = _device_argument(self._device())
             self.body.add(f"arena = empty({self.arena.bytes}, dtype=torch.uint8{device})")
@@ -243,7 +247,8 @@ class WrapperPrinter:
             self._allocate(body.name)
         if call.iterations == 0:
             return
-        sizes = [print_expr(size) for size in (call.iterations, *call.sizes)]
+        first = [print_expr(call.iterations), *["stream"] * call.takes_stream]
+        sizes = [print_expr(size) for size in call.sizes]
         device = bodies(node)[0].buffer.device
         addresses = [
             self._moved(name, device) or self._address(name, node) for name in call.buffers
@@ -296,6 +301,8 @@ class WrapperPrinter:
         head += [
             line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)
         ]
+        if any("current_stream(" in line for line in self.body.lines):
+            head.append("from torch._C import _cuda_getCurrentRawStream as current_stream")
         return "\n".join(
             [_DOC, *head, "", *definitions, "", "def call(args):", *self.body.lines, ""]
         )
@@ -314,6 +321,11 @@ def memory_owner(name: str, inplace: Mapping[str, str]) -> str:
     while name in inplace:
         name = inplace[name]
     return name
+
+
+def _stream(device: torch.device) -> str:
+    """The current stream, as a number; kernels that are interpreted have none."""
+    return "0" if device.type == "cpu" else f"current_stream({device.index or 0})"
 
 
 def _device_argument(device: torch.device) -> str:

@@ -2,16 +2,20 @@
 
 A kernel's decorator (`@pointwise(...)`, `@reduction(...)`) makes it a `Launcher` (PyTorch 2 paper,
 section 4.5: "the pointwise decorator encodes boilerplate code"). The decorator's arguments say all
-that the compiler needs, so kernels are compiled and launched without Triton's JIT front end, which
-looks at every argument of every call: the compiled kernel's own launcher gets plain addresses.
+that the compiler needs, so kernels are compiled without Triton's JIT front end, which looks at
+every argument of every call, and at once: the kernels of a graph compile in threads while the rest
+of its module is loaded. What a wrapper calls is a built-in function (`driver.py`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,12 +28,11 @@ from triton.compiler import ASTSource
 
 from minitorch2 import config, stages
 from minitorch2.codegen import cache as disk
+from minitorch2.codegen.triton import driver
 from minitorch2.codegen.triton.availability import is_interpreting
+from minitorch2.codegen.triton.driver import ALIGNMENT, Binary, LaunchState
 from minitorch2.codegen.triton.kernel import KernelSource
 from minitorch2.codegen.triton.values import TRITON_POINTERS
-
-ALIGNMENT = 16
-"""Compiled code may assume that addresses, and sizes marked so, are multiples of this."""
 
 JitFunction = Any  # triton.JITFunction or InterpretedFunction, which have no types
 Hints = tuple[bool, ...]
@@ -37,7 +40,7 @@ Hints = tuple[bool, ...]
 
 
 class Launcher:
-    """A kernel: `launcher(programs, *addresses, *sizes)` runs it on the current device and stream.
+    """A kernel as its decorator describes it.
 
     Args:
         function: the kernel, as Triton sees it.
@@ -45,6 +48,7 @@ class Launcher:
         blocks: the block sizes, by parameter name.
         num_warps: how many warps of 32 threads compute one block.
         checks_indices: whether the kernel may fail with "index out of bounds".
+        num_stages: how many steps of a loop are in flight at once, where memory is shared.
     """
 
     def __init__(
@@ -53,42 +57,18 @@ class Launcher:
         pointers: str,
         blocks: dict[str, int],
         num_warps: int,
-        checks_indices: bool,
+        checks_indices: bool = False,
+        num_stages: int | None = None,
     ) -> None:
         self.function = function
         self.pointers = pointers.split()
         self.blocks = blocks
         self.options: dict[str, Any] = {"num_warps": num_warps}
+        if num_stages is not None:
+            self.options["num_stages"] = num_stages
         if checks_indices:  # assertions need `debug`, which would also check for overflow
             self.options |= {"debug": True, "sanitize_overflow": False}
-        self._compiled: dict[tuple[int, Hints], Callable[..., None]] = {}
-        self._tail = tuple(blocks.values())
-        self._run = self._interpret if is_interpreting() else self._launch
-
-    def __call__(self, programs: int, *arguments: int) -> None:
-        """Compute so many blocks."""
-        if programs:
-            self._run(programs, arguments)
-
-    def _launch(self, programs: int, arguments: tuple[int, ...]) -> None:
-        driver = triton.runtime.driver.active
-        device = driver.get_current_device()
-        hints = tuple([argument % ALIGNMENT == 0 for argument in arguments])
-        launch = self._compiled.get((device, hints))
-        if launch is None:
-            launch = self._compiled[device, hints] = self._load(hints, driver.get_current_target())
-        launch(programs, driver.get_current_stream(device), arguments)
-
-    def _load(self, hints: Hints, target: GPUTarget) -> Callable[..., None]:
-        """Compile and put the code on the current device."""
-        kernel = self.compile_for(target, hints)
-        run, tail = kernel.run, self._tail  # `run` loads the code, and only then it has a function
-        function, metadata = kernel.function, kernel.packed_metadata
-
-        def launch(programs: int, stream: int, arguments: tuple[int, ...]) -> None:
-            run(programs, 1, 1, stream, function, metadata, None, None, None, *arguments, *tail)
-
-        return launch
+        self.words = [name for name in function.arg_names if name not in blocks]
 
     def compile_for(self, target: GPUTarget, hints: Hints | None = None) -> Any:
         """Compile without launching, also where there is no GPU: Triton's `CompiledKernel`.
@@ -97,22 +77,84 @@ class Launcher:
             target: for example `GPUTarget("cuda", 90, 32)`, a Hopper GPU.
             hints: what is known of each argument; all are multiples of 16 if it is None.
         """
-        names = [name for name in self.function.arg_names if name not in self.blocks]
-        types = [*self.pointers, *["i64"] * (len(names) - len(self.pointers))]
-        signature = dict(zip(names, types)) | dict.fromkeys(self.blocks, "constexpr")
-        known = hints or (True,) * len(names)
+        types = [*self.pointers, *["i64"] * (len(self.words) - len(self.pointers))]
+        signature = dict(zip(self.words, types)) | dict.fromkeys(self.blocks, "constexpr")
+        known = hints or (True,) * len(self.words)
         aligned = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_so in enumerate(known) if is_so}
-        with stages.phase("kernel_compile"):
-            source = ASTSource(self.function, signature, dict(self.blocks), aligned)
-            return triton.compile(source, target=target, options=dict(self.options))
+        source = ASTSource(self.function, signature, dict(self.blocks), aligned)
+        return triton.compile(source, target=target, options=dict(self.options))
 
-    def _interpret(self, programs: int, arguments: tuple[int, ...]) -> None:
+    def binary(self, target: GPUTarget, hints: Hints | None = None) -> Binary:
+        """What a device runs."""
+        kernel = self.compile_for(target, hints)
+        metadata = kernel.metadata
+        threads = 32 * metadata.num_warps
+        return Binary(kernel.asm["cubin"], metadata.name, threads, metadata.shared)
+
+    def interpret(self, programs: int, stream: int, *arguments: int) -> None:
         """Run in Triton's interpreter, which wants tensors."""
+        if not programs:
+            return
         count = len(self.pointers)
         tensors = [_element_at(a, p) for a, p in zip(arguments[:count], self.pointers)]
         # As constants, because not every version of the interpreter can count to a block.
         sizes = [tl.constexpr(size) for size in arguments[count:]]
         self.function[(programs,)](*tensors, *sizes, **self.blocks)
+
+
+class _OnDevice:
+    """A kernel on one device: compiled ahead for aligned addresses, again where some are not."""
+
+    def __init__(self, launcher: Launcher, device: int) -> None:
+        self.launcher = launcher
+        self.device = device
+        self.target = target_of(device)
+        self.state = LaunchState(len(launcher.words), self.compile_and_launch)
+        self.launch = driver.make_gpu_launcher(launcher.function.__name__, self.state)
+        self.hints: Hints | None = None
+        self._ahead: Future[Binary] | None = None
+        self._lock = threading.Lock()
+        if len(launcher.words) == len(launcher.pointers):  # memory is aligned, sizes may not be
+            self._ahead = _compilers().submit(launcher.binary, self.target)
+
+    def compile_and_launch(self, programs: int, stream: int, *words: int) -> None:
+        """What the built-in function calls when it has no code that fits."""
+        with self._lock:
+            found = tuple(word % ALIGNMENT == 0 for word in words)
+            fits = self.hints is not None and all(
+                a for a, wanted in zip(found, self.hints, strict=True) if wanted
+            )
+            if fits:  # it was this thread that had no access to the device
+                driver.use_device(self.device)
+            else:
+                self._load(found)
+        self.launch(programs, stream, *words)
+
+    def _load(self, found: Hints) -> None:
+        """Compile for what is known of the arguments of this call and of all before."""
+        before = self.hints or (True,) * len(found)
+        hints = tuple(a and b for a, b in zip(found, before, strict=True))
+        with stages.phase("kernel_compile"):
+            ahead, self._ahead = self._ahead, None
+            binary = (
+                ahead.result() if ahead and all(hints) else self.launcher.binary(self.target, hints)
+            )
+        with stages.phase("kernel_load"):
+            self.state.set(driver.load_binary(binary, self.device), binary, hints)
+        self.hints = hints
+
+
+@cache
+def target_of(device: int) -> GPUTarget:
+    """What Triton compiles for, to run on a device."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return GPUTarget("cuda", 10 * major + minor, 32)
+
+
+@cache
+def _compilers() -> ThreadPoolExecutor:
+    """Threads that compile: most of a compilation is LLVM and ptxas, without Python's lock."""
+    return ThreadPoolExecutor(min(32, os.cpu_count() or 1), thread_name_prefix="triton")
 
 
 def _element_at(address: int, pointer: str) -> torch.Tensor:
@@ -151,8 +193,21 @@ persistent_reduction = reduction
 _LAUNCHERS: dict[str, Launcher] = {}
 
 
-def load_triton_kernel(name: str, text: str) -> Launcher:
-    """The launcher of a kernel; kernels that compute the same share one.
+@cache
+def _launcher_on(key: str, device: int) -> Callable[..., None]:
+    return _OnDevice(_LAUNCHERS[key], device).launch
+
+
+def load_triton_kernel(name: str, text: str, device: int = 0) -> Callable[..., None]:
+    """`kernel(programs, stream, *addresses, *sizes)`; kernels that compute the same share one."""
+    launcher = kernel_of(name, text)
+    if is_interpreting():
+        return launcher.interpret
+    return _launcher_on(KernelSource(name, text).key(), device)
+
+
+def kernel_of(name: str, text: str) -> Launcher:
+    """The kernel of a text.
 
     Triton reads a kernel's source from its file, so the text is written into the cache folder (or
     into a temporary one); what runs is the text, never what the folder held.

@@ -85,7 +85,7 @@ class Kernels:
 
     def arguments(self, kernel: TritonKernel) -> list[int]:
         addresses = [self.memory[name].data_ptr() for name in kernel.pointers]
-        return [self._number(kernel.programs), *addresses, *map(self._number, kernel.sizes)]
+        return [self._number(kernel.programs), 0, *addresses, *map(self._number, kernel.sizes)]
 
     def _poisoned(self, buffer: Buffer) -> torch.Tensor:
         """New memory full of rubbish, so that an element that no kernel writes is seen."""

@@ -10,7 +10,7 @@ from pathlib import Path
 PROGRAM = """
 import torch
 from triton.backends.compiler import GPUTarget
-from minitorch2.codegen.triton.launch import load_triton_kernel
+from minitorch2.codegen.triton.launch import kernel_of
 from tests.unit.codegen.triton.run_lowered import Kernels, call_inputs, lower_graph, record
 
 programs = {
@@ -26,7 +26,7 @@ for name, (program, inputs, dynamic) in programs.items():
     gm = record(program, *inputs, dynamic=dynamic)
     made = Kernels(lower_graph(gm, call_inputs(gm, *inputs)))
     for kernel in made.kernels.values():
-        launcher = load_triton_kernel(kernel.source.name, kernel.source.text)
+        launcher = kernel_of(kernel.source.name, kernel.source.text)
         code = launcher.compile_for(GPUTarget("cuda", 90, 32))
         wide = any(f"ld.global.v{n}.b32" in code.asm["ptx"] for n in (2, 4))
         print(name, "sm_90" in code.asm["ptx"], wide)
@@ -36,7 +36,7 @@ for name, (program, inputs, dynamic) in programs.items():
 def test_kernels_compile_to_ptx() -> None:
     root = Path(__file__).parents[4]
     environment = os.environ | {"TRITON_INTERPRET": "0"}
-    environment["PYTHONPATH"] = os.pathsep.join((str(root / "src"), str(root)))
+    environment["PYTHONPATH"] = os.pathsep.join((str(root / "src"), str(root), *sys.path))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, cwd=root
     )

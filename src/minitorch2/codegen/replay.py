@@ -1,0 +1,286 @@
+"""Replay the launches of a graph instead of repeating them: CUDA graphs.
+
+A compiled graph does the same launches each time, and where it is short the host takes longer to
+ask for them than the GPU to do them. A CUDA graph records the launches once, with the addresses
+that they read and write, and replays them with one call (PyTorch 2 paper, section 4.7).
+
+    Replayed   ::= call, recordings                a call that is recorded when it comes again
+    Recording  ::= graph, fixed, copied, outputs   one record of its launches
+    fixed      ::= the addresses of arguments that a recording reads where they are
+    copied     ::= its own copies of arguments that come from elsewhere each time
+    outputs    ::= its own memory, which it writes at each replay
+
+What could go wrong with addresses cannot, by four rules:
+
+1. An argument is read where it is while it stays there, as parameters do. One that has moved is
+   copied from then on.
+2. A result stays as it is while anyone holds it. A recording whose results are still held is not
+   replayed; another one is made. So no result is ever overwritten, and gradients may accumulate.
+3. Results of a recording that are arguments of another graph (activations that backward needs) do
+   not count as moved: they choose the recording that was made for them.
+4. What cannot be recorded (sizes that vary, tensors on the CPU, more than `MOST_RECORDINGS`) runs
+   as if this file did not exist, and the log says why.
+
+A graph that writes to its inputs needs no rule: graphs are functional, and what is written is
+copied to the input after the replay.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import sympy
+import torch
+
+from minitorch2 import stages
+from minitorch2.logs import get_logger
+from minitorch2.loopir.buffers import Buffer
+from minitorch2.loopir.lower_graph import LoweredGraph
+
+_LOGGER = get_logger(__name__)
+BoxedCall = Callable[[list[Any]], list[Any]]
+MOST_RECORDINGS = 8
+"""Of one graph: for results that are held at once, and for arguments that moved."""
+Alias = tuple[int, int]
+"""Which argument a result lies in, and how many elements behind its first one."""
+_OWNED: set[int] = set()
+"""The addresses of all results of all recordings; they never move."""
+
+
+class Replay(Protocol):
+    """What a recorder gives: `replay()` does the recorded work again, in the same memory."""
+
+    def replay(self) -> None:
+        """Do the work on what the arguments' memory holds now."""
+
+
+class Recorder(Protocol):
+    """What can record launches."""
+
+    def record(self, call: BoxedCall, arguments: list[Any]) -> tuple[Replay, list[Any]]:
+        """Record a call without doing it: (replay, where its results will be).
+
+        Raises:
+            RuntimeError: something in it cannot be recorded, as waiting for the GPU.
+        """
+
+    def stream(self) -> int | None:
+        """On which stream a call would run now; None if it must not be recorded."""
+
+
+def why_not_replayed(lowered: LoweredGraph) -> str | None:
+    """Why a graph's launches cannot be recorded, or None if they can."""
+    values = [v for v in (*lowered.inputs, *lowered.buffers) if isinstance(v, Buffer)]
+    if any(isinstance(value, sympy.Basic) for value in lowered.inputs) or any(
+        isinstance(size, sympy.Basic) for value in values for size in value.size
+    ):
+        return "its sizes vary"
+    devices = {value.device for value in (*values, *lowered.constants.values())}
+    if any(device.type != "cuda" for device in devices):
+        return "it has tensors on the CPU"
+    if len(devices) != 1:
+        return "its tensors are on several GPUs" if devices else "it computes nothing"
+    return None if lowered.buffers else "it computes nothing"
+
+
+def replayed(call: BoxedCall, lowered: LoweredGraph) -> BoxedCall:
+    """The call, recorded and replayed if that is possible; the log says why if it is not."""
+    reason = why_not_replayed(lowered)
+    if reason is not None:
+        _refuse(reason)
+        return call
+    (device,) = {b.device.index or 0 for b in lowered.buffers}
+    return Replayed(call, CudaRecorder(device))
+
+
+def _refuse(reason: str) -> None:
+    stages.count("cudagraphs_refused")
+    stages.record("cudagraphs.txt", f"launched, not replayed: {reason}")
+    _LOGGER.warning("a graph is launched, not replayed: %s", reason)
+
+
+@dataclass
+class Recording:
+    """One record of a call, and the memory that it works in."""
+
+    graph: Replay
+    stream: int
+    fixed: dict[int, int]
+    copies: dict[int, torch.Tensor]
+    outputs: list[Any]
+    aliases: dict[int, Alias]
+
+    def __post_init__(self) -> None:
+        mine = [o for i, o in enumerate(self.outputs) if i not in self.aliases]
+        tensors = [o for o in mine if isinstance(o, torch.Tensor)]
+        _OWNED.update(tensor.data_ptr() for tensor in tensors)
+        storages = {t.untyped_storage()._cdata for t in tensors}
+        self._idle = [(storage, _holders(storage)) for storage in storages]
+
+    def fits(self, addresses: Sequence[int], stream: int) -> bool:
+        """Whether the arguments that it reads where they are, are there; recordings share memory,
+        so they take turns on one stream."""
+        return stream == self.stream and all(
+            addresses[position] == address for position, address in self.fixed.items()
+        )
+
+    def is_free(self) -> bool:
+        """Whether nobody holds a result of the last replay."""
+        return all(_holders(storage) == count for storage, count in self._idle)
+
+    def run(self, arguments: list[Any]) -> list[Any]:
+        """Copy what has moved, replay, and give the results as new tensors on their memory."""
+        if self.copies:
+            given = [_span(arguments[position]) for position in self.copies]
+            torch._foreach_copy_(list(self.copies.values()), given)
+        self.graph.replay()
+        results = [o.data if isinstance(o, torch.Tensor) else o for o in self.outputs]
+        for position, (argument, distance) in self.aliases.items():
+            results[position] = _placed_as(self.outputs[position], arguments[argument], distance)
+        arguments.clear()
+        return results
+
+
+class Replayed:
+    """A call that runs once as it is, and is recorded when it comes again."""
+
+    def __init__(self, call: BoxedCall, recorder: Recorder) -> None:
+        self.call = call
+        self.recorder = recorder
+        self.recordings: list[Recording] = []
+        self.refusal: str | None = None
+        self._last: list[int] | None = None
+        self._moving: set[int] = set()
+        self._made = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        stream = self.recorder.stream()
+        if self.refusal is not None or stream is None:
+            return self.call(arguments)
+        addresses = [a.data_ptr() if isinstance(a, torch.Tensor) else 0 for a in arguments]
+        with self._lock:
+            for recording in self.recordings:
+                if recording.fits(addresses, stream) and recording.is_free():
+                    return recording.run(arguments)
+            return self._first_time(arguments, addresses, stream)
+
+    def _first_time(
+        self, arguments: list[Any], addresses: list[int], stream: int
+    ) -> list[Any]:
+        """Nothing that was recorded can be replayed."""
+        last, self._last = self._last, addresses
+        if last is None:  # loads kernels and libraries, which a recording must not
+            return self.call(arguments)
+        self._note_moves(last, addresses)
+        if self._made == MOST_RECORDINGS:
+            self._give_up(f"results of {len(self.recordings)} calls are held, or addresses change")
+            return self.call(arguments)
+        return self._record(arguments, addresses, stream)
+
+    def _note_moves(self, last: list[int], addresses: list[int]) -> None:
+        """Arguments that have moved since the last recording are copied from now on."""
+        pairs = enumerate(zip(last, addresses, strict=True))
+        moved = {i for i, (old, new) in pairs if old != new and new not in _OWNED}
+        if moved - self._moving:
+            self._moving |= moved
+            self.recordings.clear()
+
+    def _record(self, arguments: list[Any], addresses: list[int], stream: int) -> list[Any]:
+        copies = {i: _copy_of(arguments[i]) for i in sorted(self._moving)}
+        read = [
+            _placed_as(argument, copies[i]) if i in copies else argument
+            for i, argument in enumerate(arguments)
+        ]
+        try:
+            graph, outputs = self.recorder.record(self.call, list(read))
+        except RuntimeError as error:
+            self._give_up(f"recording failed: {str(error).splitlines()[0]}")
+            return self.call(arguments)
+        fixed = {i: a for i, a in enumerate(addresses) if a and i not in copies}
+        aliases = _aliases(outputs, read)
+        del read
+        self._made += 1
+        stages.count("cudagraphs_recorded")
+        flat = {i: _span(copy) for i, copy in copies.items()}
+        self.recordings.append(Recording(graph, stream, fixed, flat, outputs, aliases))
+        return self.recordings[-1].run(arguments)
+
+    def _give_up(self, reason: str) -> None:
+        self.refusal = reason
+        self.recordings.clear()
+        _refuse(reason)
+
+
+def _holders(storage: int) -> int:
+    return torch._C._storage_Use_Count(storage)  # type: ignore[attr-defined, no-any-return]
+
+
+def _span(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor from its first to its last element, gaps included, as a vector."""
+    if tensor.numel() == 0:
+        return tensor.flatten()
+    steps = zip(tensor.size(), tensor.stride(), strict=True)
+    length = 1 + sum((size - 1) * stride for size, stride in steps)
+    return tensor.detach().as_strided((length,), (1,))
+
+
+def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    return _span(tensor).clone()
+
+
+def _placed_as(like: torch.Tensor, memory: torch.Tensor, distance: int = 0) -> torch.Tensor:
+    """A tensor of the size and strides of `like` that begins `distance` elements behind the first
+    one of `memory`."""
+    return memory.as_strided(like.size(), like.stride(), memory.storage_offset() + distance)
+
+
+def _aliases(outputs: Sequence[Any], arguments: Sequence[Any]) -> dict[int, Alias]:
+    """The results that lie in the memory of arguments."""
+    given = {
+        a.untyped_storage()._cdata: i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)
+    }
+    found: dict[int, Alias] = {}
+    for i, output in enumerate(outputs):
+        if isinstance(output, torch.Tensor) and output.untyped_storage()._cdata in given:
+            argument = given[output.untyped_storage()._cdata]
+            distance = output.storage_offset() - arguments[argument].storage_offset()
+            found[i] = (argument, distance)
+    return found
+
+
+class CudaRecorder:
+    """Records CUDA graphs of what runs on one device."""
+
+    _pools: ClassVar[dict[tuple[int, int], tuple[Any, torch.cuda.Stream]]] = {}
+    """By device and stream: the memory that all recordings share, and where they are recorded.
+    What lies in that memory besides results is free after each replay, for the next graph."""
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+
+    def stream(self) -> int | None:
+        """The current stream, unless the caller is recording himself."""
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        return torch.cuda.current_stream(self.device).cuda_stream
+
+    def record(self, call: BoxedCall, arguments: list[Any]) -> tuple[Replay, list[Any]]:
+        """Record a call's launches."""
+        key = (self.device, torch.cuda.current_stream(self.device).cuda_stream)
+        with torch.cuda.device(self.device):
+            if key not in self._pools:
+                self._pools[key] = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+            pool, stream = self._pools[key]
+            graph = torch.cuda.CUDAGraph()
+            torch.cuda.synchronize()
+            with torch.cuda.stream(stream), torch.no_grad():
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+                try:
+                    outputs = call(arguments)
+                finally:
+                    graph.capture_end()
+        return graph, outputs

@@ -1,0 +1,215 @@
+"""Replaying: the rules about addresses and lives of results, with a recorder for the CPU.
+
+On a GPU the same programs run with CUDA graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+import minitorch2
+from minitorch2 import stages
+from minitorch2.codegen import replay
+from minitorch2.codegen.replay import Replay, Replayed
+
+
+@dataclass
+class _Repeat:
+    call: Callable[[list[Any]], list[Any]]
+    arguments: list[Any]
+    outputs: Sequence[Any]
+
+    def replay(self) -> None:
+        for output, new in zip(self.outputs, self.call(list(self.arguments)), strict=True):
+            if isinstance(output, torch.Tensor) and output.data_ptr() != new.data_ptr():
+                output.copy_(new)
+
+
+class CpuRecorder:
+    """Repeats a call into the memory of its first results, as a CUDA graph would."""
+
+    def __init__(self) -> None:
+        self.records = 0
+
+    def stream(self) -> int | None:
+        return 0
+
+    def record(self, call: Any, arguments: list[Any]) -> tuple[Replay, list[Any]]:
+        self.records += 1
+        outputs = call(list(arguments))
+        return _Repeat(call, arguments, outputs), outputs
+
+
+def affine(arguments: list[Any]) -> list[Any]:
+    x, w = arguments
+    arguments.clear()
+    return [x * w + 1]
+
+
+def replayed(call: Any) -> tuple[Replayed, CpuRecorder]:
+    recorder = CpuRecorder()
+    return Replayed(call, recorder), recorder
+
+
+def test_the_second_call_is_recorded_and_later_ones_are_replayed() -> None:
+    x, w = torch.randn(5), torch.randn(5)
+    fast, recorder = replayed(affine)
+    for _ in range(5):
+        x.normal_()
+        arguments = [x, w]
+        (result,) = fast(arguments)
+        assert torch.equal(result, x * w + 1) and arguments == []
+        del result
+    assert recorder.records == 1 and not fast.recordings[0].copies
+
+
+def test_an_argument_that_moves_is_copied_and_the_others_are_not() -> None:
+    w = torch.randn(5)
+    fast, recorder = replayed(affine)
+    kept = []
+    for _ in range(6):
+        kept.append(torch.randn(5))
+        assert torch.equal(fast([kept[-1], w])[0], kept[-1] * w + 1)
+    assert recorder.records == 1
+    assert list(fast.recordings[0].copies) == [0] and list(fast.recordings[0].fixed) == [1]
+
+
+def test_results_that_are_held_are_never_overwritten() -> None:
+    x, w = torch.randn(5), torch.randn(5)
+    fast, recorder = replayed(affine)
+    held = []
+    for _ in range(4):
+        x.normal_()
+        held.append((fast([x, w])[0][1:], (x * w + 1)[1:]))  # a view holds its memory, too
+    assert all(torch.equal(got, expected) for got, expected in held)
+    held.clear()
+    for _ in range(10):
+        fast([x, w])
+    assert recorder.records == 3
+
+
+def test_one_who_holds_everything_gets_launches_and_a_reason(caplog: Any) -> None:
+    x, w = torch.randn(5), torch.randn(5)
+    fast, recorder = replayed(affine)
+    held = []
+    for _ in range(20):
+        x.normal_()
+        held.append((fast([x, w])[0], x * w + 1))
+    assert all(torch.equal(got, expected) for got, expected in held)
+    assert recorder.records == replay.MOST_RECORDINGS
+    assert "results of 8 calls are held" in caplog.text
+
+
+def test_results_change_in_place_as_they_like() -> None:
+    x, w = torch.randn(5), torch.randn(5)
+    fast, _ = replayed(affine)
+    for _ in range(4):
+        result = fast([x, w])[0]
+        assert result._version == 0
+        result.add_(1)
+        assert torch.equal(result, x * w + 2)
+
+
+def test_results_in_the_memory_of_arguments_stay_there() -> None:
+    def views(arguments: list[Any]) -> list[Any]:
+        (x,) = arguments
+        return [x, x[2:], x + 1, 7, None]
+
+    fast, _ = replayed(views)
+    for _ in range(5):
+        x = torch.randn(6)
+        same, part, new, number, nothing = fast([x])
+        assert same.data_ptr() == x.data_ptr() and torch.equal(part, x[2:])
+        assert part.data_ptr() == x[2:].data_ptr() and torch.equal(new, x + 1)
+        assert (number, nothing) == (7, None)
+
+
+def test_arguments_with_gaps_are_copied_with_their_gaps() -> None:
+    fast, _ = replayed(affine)
+    kept = []
+    for _ in range(4):
+        kept.append((torch.randn(4, 6)[:, ::2], torch.randn(3).expand(4, 3)))
+        x, w = kept[-1]
+        torch.testing.assert_close(fast([x, w])[0], x * w + 1)
+
+
+def test_activations_choose_the_recording_that_was_made_for_them() -> None:
+    """Two forwards, then two backwards: gradients of accumulated steps."""
+    forward, _ = replayed(lambda a: [a[0].sin(), a[0] * 2])
+    backward, recorder = replayed(lambda a: [a[0] * 3])
+    x = torch.randn(5)
+    for _ in range(6):
+        first = forward([x.normal_()])
+        expected = x * 2 * 3
+        second = forward([x.normal_()])
+        for results, answer in ((second, x * 2 * 3), (first, expected)):
+            torch.testing.assert_close(backward([results[1]])[0], answer)
+        del results, first, second
+    assert recorder.records <= 3
+
+
+def test_what_cannot_be_recorded_is_launched(caplog: Any) -> None:
+    class Failing(CpuRecorder):
+        def record(self, call: Any, arguments: list[Any]) -> tuple[Replay, list[Any]]:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    x, w = torch.randn(5), torch.randn(5)
+    fast = Replayed(affine, Failing())
+    for _ in range(3):
+        assert torch.equal(fast([x, w])[0], x * w + 1)
+    assert "recording failed: operation not permitted" in caplog.text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="about tensors on the CPU")
+def test_tensors_on_the_cpu_are_a_reason(caplog: Any) -> None:
+    with stages.collect() as log:
+        fast = minitorch2.compile(lambda x: x.sin() + 1, mode="reduce-overhead", backend="triton")
+        x = torch.randn(5)
+        torch.testing.assert_close(fast(x), x.sin() + 1)
+    assert log.counts["cudagraphs_refused"] == 1
+    assert "it has tensors on the CPU" in caplog.text
+
+
+@pytest.mark.gpu
+def test_a_model_in_training_is_replayed() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Dropout(0.5), torch.nn.Linear(128, 8)
+    ).cuda()
+    fast = minitorch2.compile(model, mode="reduce-overhead")
+    with stages.collect() as log:
+        for step in range(6):
+            x = torch.randn(32, 64, device="cuda")
+            gradients = []
+            for called in (model, fast):
+                model.zero_grad()
+                torch.manual_seed(step)
+                called(x).square().sum().backward()
+                gradients.append([p.grad.clone() for p in model.parameters()])
+            for got, expected in zip(*gradients, strict=True):
+                torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
+    assert log.counts["cudagraphs_recorded"] >= 2 and not log.counts["cudagraphs_refused"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_sizes_that_vary_are_a_reason(dynamic: bool) -> None:
+    fast = minitorch2.compile(lambda x: x.sin() + 1, mode="reduce-overhead", dynamic=dynamic)
+    with stages.collect() as log:
+        for n in (5, 6, 7, 7, 7):
+            x = torch.randn(n, device="cuda")
+            torch.testing.assert_close(fast(x), x.sin() + 1)
+    assert log.counts["cudagraphs_refused"] == 1
+
+
+@pytest.mark.gpu
+def test_inputs_that_are_written_to_are_replayed() -> None:
+    fast = minitorch2.compile(lambda x: x.add_(1).sin(), mode="reduce-overhead")
+    x = torch.zeros(5, device="cuda")
+    for step in range(1, 6):
+        torch.testing.assert_close(fast(x), torch.full((5,), float(step), device="cuda").sin())
