@@ -94,6 +94,11 @@ class Explanation:
         return sum((operations_of(graph) for graph in self.graphs), Counter())
 
     @property
+    def fallbacks(self) -> Counter[str]:
+        """How often which operator of a graph runs as in eager PyTorch, and why."""
+        return Counter(stage.text for stage in self.stages if stage.name == "fallback")
+
+    @property
     def ops_outside_graphs(self) -> int:
         """How many operators ran in Python."""
         return self.uncaptured + sum(cost.outside for cost in self.costs)
@@ -132,6 +137,7 @@ class Explanation:
         yield from (f"  {guard}" for guard in self.guards)
         yield "seconds: " + ", ".join(f"{name} {s:.3f}" for name, s in self.seconds.items())
         yield "counts: " + ", ".join(f"{name} {n}" for name, n in sorted(self.counts.items()))
+        yield from (f"fallback: {text} ({n})" for text, n in self.fallbacks.most_common())
         yield from (f"internal error: {failure}" for failure in self.failures)
 
 

@@ -1,12 +1,14 @@
-"""A demo of the loop floor: `python -m minitorch2.loopir`.
+"""A demo of the loop floor: `python -m minitorch2.loopir [--operators]`.
 
 Prints two lowered graphs: `torch.log2` of a matrix with symbolic sizes, decomposed to log and mul
-(PyTorch 2 paper, figure 2), and `sin` then `cos` (the slides' running example).
+(PyTorch 2 paper, figure 2), and `sin` then `cos` (the slides' running example). Or, with
+`--operators`, which operators have lowerings.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 import torch
@@ -16,6 +18,7 @@ from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
 from minitorch2.graph.symbols import ShapeEnv
+from minitorch2.loopir.coverage import coverage, listing
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.ops import PRIMITIVES
@@ -57,7 +60,12 @@ def sin_cos_graph() -> GraphModule:
 
 
 def main() -> None:
-    """Print both graphs, lowered, and what they compute."""
+    """Print both graphs, lowered, and what they compute; or the operators that have lowerings."""
+    if "--operators" in sys.argv[1:]:
+        found = coverage()
+        print(*listing("loops", found.loops), *listing("library", found.library), sep="\n")
+        print(f"\n{found}")
+        return
     print(f"The loop IR has {len(PRIMITIVES)} primitives.")
     for title, gm in (("torch.log2(x)", log2_graph()), ("sin, then cos", sin_cos_graph())):
         lowered = lower_graph(gm)

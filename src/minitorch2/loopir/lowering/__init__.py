@@ -1,7 +1,9 @@
 """One small function per operator: aten -> loops. Importing this package fills `LOWERINGS`.
 
 registry.py       the table and its decorators    pointwise.py      arithmetic, comparison, logic
-mathematics.py    functions of floats             activation.py     activations, their backward
+mathematics.py    functions of floats             special.py        special functions
+activation.py     activations, their backward     search.py         membership, boundaries
+linear.py         outer products, distances, losses
 conversion.py     copies and dtypes               view.py           views
 creation.py       tensors from nothing            reduction.py      sums, maxima, variances
 reduction_loops.py  how they become loops         normalization.py  softmax, logsumexp, norms
@@ -17,17 +19,21 @@ from minitorch2.loopir.lowering import (
     conversion,
     creation,
     indexing,
+    linear,
     mathematics,
     matmul,
     normalization,
     pointwise,
     reduction,
     scatter,
+    search,
+    special,
     view,
 )
 from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
 __all__ = [
-    "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "lowering",
-    "mathematics", "matmul", "normalization", "pointwise", "reduction", "scatter", "view",
+    "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "linear",
+    "lowering", "mathematics", "matmul", "normalization", "pointwise", "reduction", "scatter",
+    "search", "special", "view",
 ]  # fmt: skip

@@ -130,7 +130,7 @@ def _part(
     return mask, ops.masked(mask, lambda: load(inner), 0)
 
 
-@lowering(aten.stack)
+@lowering(aten.stack, aten._stack)
 def stack(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     """Tensors in a row along a new dimension."""
     dim = dim % (tensors[0].ndim + 1)

@@ -33,6 +33,7 @@ def lower_by_fallback(
     if target._schema.is_mutable:
         raise LoweringError(f"{target} mutates its arguments: functionalize the graph first")
     stages.count("fallbacks")
+    stages.record("fallback", f"{target}: {reason}")
     _LOGGER.info("%s runs as in eager PyTorch: %s", target, reason)
     return extern_call(target, args, kwargs, fake, is_fallback=True)
 

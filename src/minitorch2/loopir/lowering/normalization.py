@@ -101,6 +101,20 @@ def vector_norm(
     return convert(root, result_dtype)
 
 
+@lowering(aten.norm.Scalar, aten.norm.ScalarOpt_dtype, aten.norm.ScalarOpt_dim,
+          aten.norm.ScalarOpt_dim_dtype)  # fmt: skip
+def norm(
+    x: TensorBox,
+    order: Number | None = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> TensorBox:
+    """`vector_norm` under its older name."""
+    return vector_norm(x, 2 if order is None else order, dim, keepdim, dtype=dtype)
+
+
 def _powered(order: Number) -> PointwiseBody:
     if order == 2:
         return lambda dtype, v: ops.mul(v, v)

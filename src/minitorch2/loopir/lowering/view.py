@@ -42,6 +42,12 @@ def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
     return views.reshape(x, size)
 
 
+@lowering(aten._reshape_copy)
+def reshape_copy(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
+    """`reshape`; always a copy."""
+    return views.reshape(x, size).copy()
+
+
 @lowering(aten._reshape_alias)
 def reshape_alias(x: TensorBox, size: Sequence[Expr], stride: Sequence[Expr]) -> TensorBox:
     """`reshape`; the strides follow from it."""
@@ -126,7 +132,10 @@ def positive_or_zero(value: Expr) -> Expr:
     return 0 if isinstance(value, int) else views.maximum(value, 0)
 
 
-@lowering(aten.split.Tensor, aten.split_with_sizes, aten.split.sizes)
+@lowering(
+    aten.split.Tensor, aten.split_with_sizes, aten.split.sizes,
+    aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes,
+)  # fmt: skip
 def split(x: TensorBox, sizes: Any, dim: int = 0) -> tuple[TensorBox, ...]:
     """Consecutive pieces along a dimension; their sizes are those of the fake results."""
     dim = views.normalize_dim(dim, x.ndim)
@@ -197,6 +206,24 @@ def _from_first_element(buffer: object, offset: Expr) -> Expr:
 def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
     """Dimensions reversed; a copy."""
     return views.flip(x, dims).copy()
+
+
+@lowering(aten.rot90)
+def rot90(x: TensorBox, k: int = 1, dims: Sequence[int] = (0, 1)) -> TensorBox:
+    """A plane turned by `k` right angles; a copy."""
+    first, second = (views.normalize_dim(d, x.ndim) for d in dims)
+    if k % 4 == 2:
+        return views.flip(x, (first, second)).copy()
+    if k % 2:
+        x = transpose(views.flip(x, (second if k % 4 == 1 else first,)), first, second)
+    return x.copy()
+
+
+@lowering(aten.narrow_copy)
+def narrow_copy(x: TensorBox, dim: int, start: Expr, length: Expr) -> TensorBox:
+    """`length` positions of a dimension; a copy."""
+    dim = views.normalize_dim(dim, x.ndim)
+    return views.slice_(x, dim, first_position(start, x.size[dim]), length).copy()
 
 
 @lowering(aten.roll)
@@ -279,5 +306,6 @@ for _name, _overload in (
     ("squeeze", "dims"), ("select", "int"), ("slice", "Tensor"), ("split", "Tensor"),
     ("split_with_sizes", "default"), ("unbind", "int"), ("diagonal", "default"),
     ("unfold", "default"), ("alias", "default"), ("detach", "default"),
+    ("as_strided", "default"), ("lift_fresh", "default"),
 ):  # fmt: skip
     _register_copy(_name, _overload)

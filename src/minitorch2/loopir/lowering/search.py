@@ -1,0 +1,102 @@
+"""Looking for values: membership in a set, positions among sorted boundaries."""
+
+from __future__ import annotations
+
+import torch
+
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.expressions import product
+from minitorch2.loopir.loops import Index, InnerFn
+from minitorch2.loopir.lowering.reduction import all_, any_
+from minitorch2.loopir.lowering.registry import NoLoopForm, lowering, make_pointwise, map_elements
+from minitorch2.loopir.ops import Value, ops
+from minitorch2.loopir.promotion import Operand, Promotion
+from minitorch2.loopir.views import reshape, unsqueeze
+
+aten = torch.ops.aten
+
+MOST_COMPARED = 64
+"""Membership in a larger set is a library call, which sorts."""
+
+
+@lowering(aten.isin)
+def isin(
+    elements: Operand, tests: Operand, *, assume_unique: bool = False, invert: bool = False
+) -> TensorBox:
+    """Whether each element is among some others (or not): each is compared with all."""
+    if isinstance(elements, TensorBox):
+        elements = unsqueeze(elements, elements.ndim)
+    if isinstance(tests, TensorBox):
+        count = product(tests.size)
+        if not isinstance(count, int) or count > MOST_COMPARED:
+            raise NoLoopForm(f"it compares with more than {MOST_COMPARED} others")
+        tests = reshape(tests, (-1,))
+    compare, gather = (_differ, all_) if invert else (_equal, any_)
+    found = make_pointwise(compare, (elements, tests), Promotion.ALWAYS_BOOL)
+    return gather(found, [-1])
+
+
+def _equal(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    return ops.eq(x, y)
+
+
+def _differ(dtype: torch.dtype, x: Value, y: Value) -> Value:
+    return ops.ne(x, y)
+
+
+@lowering(aten.bucketize.Tensor)
+def bucketize(
+    x: TensorBox, boundaries: TensorBox, *, out_int32: bool = False, right: bool = False
+) -> TensorBox:
+    """The number of sorted boundaries less than each element (or not above it, if `right`)."""
+    (count,) = boundaries.size
+    if not isinstance(count, int) or count == 0 or x.dtype != boundaries.dtype:
+        raise NoLoopForm("boundaries of unknown number or of another dtype")
+    load = boundaries.make_loader()
+
+    def body(dtype: torch.dtype, value: Value) -> Value:
+        return _boundaries_before(load, value, count, right)
+
+    places = map_elements(body, (x,), x.dtype, torch.int64)
+    if not out_int32:
+        return places
+    return map_elements(lambda _, v: v, (places,), torch.int32, torch.int32)
+
+
+def _boundaries_before(load: InnerFn, value: Value, count: int, right: bool) -> Value:
+    """A binary search without branches: `start` boundaries are certainly before the value.
+
+    A NaN comes after all numbers.
+    """
+    start = _number(0)
+    step = 1 << (count.bit_length() - 1)
+    while step:
+        probe = ops.add(start, _number(step))
+        last = ops.sub(ops.minimum(probe, _number(count)), _number(1))
+        index: Index = (ops.indirect_indexing(last, count, check=False, wrap=False),)
+        boundary = load(index)
+        after = ops.gt(boundary, value) if right else ops.ge(boundary, value)
+        inside = ops.le(probe, _number(count))
+        start = ops.where(ops.logical_and(inside, ops.logical_not(after)), probe, start)
+        step //= 2
+    return start
+
+
+def _number(value: int) -> Value:
+    return ops.constant(value, torch.int64)
+
+
+@lowering(aten.searchsorted.Tensor)
+def searchsorted(
+    boundaries: TensorBox,
+    x: TensorBox,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: TensorBox | None = None,
+) -> TensorBox:
+    """`bucketize` with one row of boundaries."""
+    if boundaries.ndim != 1 or sorter is not None:
+        raise NoLoopForm("rows of boundaries, or unsorted ones")
+    return bucketize(x, boundaries, out_int32=out_int32, right=right or side == "right")
