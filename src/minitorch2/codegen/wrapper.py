@@ -197,9 +197,9 @@ class WrapperPrinter:
                 self.body.lines += [INDENT + line for line in self.extern.call(node.kernel)]
                 self.born.add(node.name)
             elif isinstance(node, NopKernelSchedulerNode):
-                self.body.lines += [INDENT + line for line in self.extern.output(node.buffer)]
                 if not self._is_wanted(node.name, position):
                     continue  # the library may give None for it
+                self.body.lines += [INDENT + line for line in self.extern.output(node.buffer)]
                 self.born.add(node.name)
             else:
                 self._launch(node)  # type: ignore[arg-type]
@@ -207,12 +207,12 @@ class WrapperPrinter:
         self.body.add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
         return WrapperModule(self._assemble(), self.namespace, self.arena)
 
-    def _enter_device(self) -> None:
     def _is_wanted(self, name: str, position: int) -> bool:
         """Whether anyone reads a result of a library call."""
         is_read = self.schedule.last_use.get(name, position) > position
         return is_read or any(view.name == name for view in self.outputs)
 
+    def _enter_device(self) -> None:
         """Kernels run on the current device, which another thread or model may have changed."""
         device = self._device()
         if device.type == "cuda" and device.index is not None:
@@ -253,7 +253,7 @@ class WrapperPrinter:
         addresses = [
             self._moved(name, device) or self._address(name, node) for name in call.buffers
         ]
-        self.body.add(f"{call.name}({', '.join([sizes[0], *addresses, *sizes[1:]])})")
+        self.body.add(f"{call.name}({', '.join([*first, *addresses, *sizes])})")
 
     def _address(self, root: str, node: KernelNode) -> str:
         """The address of a buffer's memory, asked from the tensor that has it now."""
