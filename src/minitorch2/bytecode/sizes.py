@@ -156,7 +156,7 @@ class Sizes:
     ) -> tuple[Any, ...]:
         """Each stride in terms of sizes, guarded."""
         if tensor.is_contiguous():
-            self.guards.append(Contiguous(source))
+            self.guards.append(Contiguous(source, tensor.dim()))
             return _contiguous(sizes)
         strides: list[Any] = [None] * tensor.dim()
         products: dict[int, Any] = {1: 1}

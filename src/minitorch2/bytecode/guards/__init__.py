@@ -13,7 +13,7 @@ Grammar::
             | AttributeGuard(source, name, present)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
             | ShapeCondition(condition, symbols)   a relation between sizes
-            | Contiguous(source)                   the layout of a tensor of varying sizes
+            | Contiguous(source, rank)             the layout of a tensor of varying sizes
             | GradMode(enabled) | GlobalState(state)
             | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
 

@@ -4,8 +4,9 @@
                                                  GLOBAL "torch"; IS 2 torch; HOLDS
 
 It does what the Python text of `guard_function` does, from the same guards in the same order, and
-loads each access path once. A guard that gives no `tests`, or a step that the machine does not
-know, becomes a call of a small Python function made of that text.
+loads each access path once; conditions on sizes are written by `number_program`. A guard that gives
+no `tests`, or a step that the machine does not know, becomes a call of a small Python function made
+of that text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any, cast
 
 from minitorch2.bytecode.generated import GUARDS
 from minitorch2.bytecode.guards.guard import Address, Guard, Test
+from minitorch2.bytecode.guards.number_program import NumberWriter
 from minitorch2.bytecode.guards.relations import DistinctStorages
+from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.guards.tensors import TensorMatch
 from minitorch2.bytecode.guards.values import Held, TypeMatch
 from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
@@ -97,6 +100,7 @@ class _Writer:
     def __post_init__(self) -> None:
         names = parameters_of(self.code)
         self._program = ProgramWriter(len(names))
+        self._numbers = NumberWriter(self._program, self.value, self._tensors.__contains__)
         self._parameters = {name: i for i, name in enumerate(names)}
 
     def finish(self) -> GuardProgram:
@@ -104,9 +108,12 @@ class _Writer:
         return GuardProgram(words, tuple(self._program.kept), tuple(self._cells))
 
     def add(self, guard: Guard) -> None:
+        if isinstance(guard, ShapeCondition) and self._numbers.write(guard):
+            return
         values = [self.value(source) for source in guard.sources()]
         tests = guard.tests()
-        if isinstance(guard, DistinctStorages) and not self._tensors.issuperset(guard.members):
+        of_tensors = isinstance(guard, DistinctStorages | Contiguous)
+        if of_tensors and not self._tensors.issuperset(guard.sources()):
             tests = None  # the machine would take whatever is there for a tensor
         if tests is None:
             self._program.python(_condition(guard), values)
@@ -125,8 +132,8 @@ class _Writer:
                 program.check(Op.SAME, x, values[1])
             case Op.DISTINCT:
                 program.distinct(values, cast("tuple[int, int]", test.operand))
-            case Op.WORDS:
-                program.words(x, cast("list[int]", test.operand))
+            case Op.WORDS | Op.CONTIGUOUS:
+                program.table(test.op, x, cast("list[int]", test.operand))
             case Op.LENGTH | Op.TRUTH:
                 program.check(test.op, x, cast(int, test.operand))
             case Op.CONTAINS:

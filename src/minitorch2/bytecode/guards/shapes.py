@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import sympy
 
-from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
+from minitorch2.bytecode.guards.tensor_layout import MOST_DIMENSIONS, tensor_layout
+from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.sources import Source
 from minitorch2.graph.symbols import print_condition
 from minitorch2.graph.symbols.conditions import Condition
@@ -50,6 +52,14 @@ class Contiguous(SourceGuard):
     """A tensor of varying sizes that lies in memory row by row, without holes."""
 
     KIND = "TENSOR_MATCH"
+    rank: int
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         yield Check("layout", f"{path}.is_contiguous()", f"{path}.stride()", "contiguous")
+
+    def tests(self) -> Sequence[Test] | None:
+        layout = tensor_layout()
+        if layout is None or self.rank > MOST_DIMENSIONS:
+            return None
+        table = [layout.tensor, layout.sizes, layout.strides, self.rank]
+        return (Test(Op.CONTIGUOUS, table),)

@@ -13,7 +13,11 @@ entry:
   %parameters = load i64, ptr %parameters_p
   %widest_p = getelementptr i64, ptr %program, i64 2
   %widest = load i64, ptr %widest_p
+  %counted_p = getelementptr i64, ptr %program, i64 3
+  %counted = load i64, ptr %counted_p
   %values = alloca ptr, i64 %size
+  %numbers_of = alloca i64, i64 %counted
+  %overflow = alloca i32
   %operands = alloca ptr, i64 %widest
   %position = alloca i64
   %key_p = alloca ptr
@@ -48,6 +52,7 @@ step:
   %x_p = getelementptr ptr, ptr %values, i64 %a
   %x = load ptr, ptr %x_p
   %after = add i64 %pc, 4
+  %number_p = getelementptr i64, ptr %numbers_of, i64 %c
   switch i64 %op, label %holds [
 $cases
   ]
@@ -376,6 +381,169 @@ answer:                                 ; 1: it holds, 0: it does not, -1: an ex
 next:
   br label %step
 
+op_contiguous:                          ; table: offset of a pointer, of sizes, of strides; rank
+  %layout_p = getelementptr i64, ptr %program, i64 %b
+  %impl_offset = load i64, ptr %layout_p
+  %sizes_offset_p = getelementptr i64, ptr %layout_p, i64 1
+  %sizes_offset = load i64, ptr %sizes_offset_p
+  %strides_offset_p = getelementptr i64, ptr %layout_p, i64 2
+  %strides_offset = load i64, ptr %strides_offset_p
+  %rank_p = getelementptr i64, ptr %layout_p, i64 3
+  %rank = load i64, ptr %rank_p
+  %impl_p = getelementptr i8, ptr %x, i64 %impl_offset
+  %impl = load ptr, ptr %impl_p
+  %sizes = getelementptr i8, ptr %impl, i64 %sizes_offset
+  %strides = getelementptr i8, ptr %impl, i64 %strides_offset
+  br label %dimension
+dimension:                              ; from the last one to the first
+  %dims = phi i64 [ %rank, %op_contiguous ], [ %d, %dimension_one ]
+  %full = phi i64 [ 1, %op_contiguous ], [ %full_next, %dimension_one ]
+  %dense = phi i1 [ true, %op_contiguous ], [ %dense_next, %dimension_one ]
+  %no_dims = icmp eq i64 %dims, 0
+  br i1 %no_dims, label %dimensions_done, label %dimension_some
+dimensions_done:
+  br i1 %dense, label %next, label %fail
+dimension_some:
+  %d = sub i64 %dims, 1
+  %extent_p = getelementptr i64, ptr %sizes, i64 %d
+  %extent = load i64, ptr %extent_p
+  %stride_p = getelementptr i64, ptr %strides, i64 %d
+  %stride = load i64, ptr %stride_p
+  %no_elements = icmp eq i64 %extent, 0
+  br i1 %no_elements, label %next, label %dimension_one
+dimension_one:
+  %is_step = icmp eq i64 %stride, %full
+  %is_one = icmp eq i64 %extent, 1
+  %fits_in = or i1 %is_step, %is_one
+  %dense_next = and i1 %dense, %fits_in
+  %full_next = mul i64 %full, %extent
+  br label %dimension
+
+; numbers: each goes to its place c
+
+op_size:                                ; b: offset of a pointer, times 2**32, plus offset
+  %owner_offset = lshr i64 %b, 32
+  %size_offset = and i64 %b, 4294967295
+  %owner_p = getelementptr i8, ptr %x, i64 %owner_offset
+  %owner = load ptr, ptr %owner_p
+  %extent_of_p = getelementptr i8, ptr %owner, i64 %size_offset
+  %extent_of = load i64, ptr %extent_of_p
+  br label %number
+op_int:
+  %as_int = call i64 @as_int(ptr %x, ptr %overflow)
+  %overflown = load i32, ptr %overflow
+  %is_overflown = icmp ne i32 %overflown, 0
+  br i1 %is_overflown, label %fail, label %int_fits
+int_fits:
+  %maybe_no_int = icmp eq i64 %as_int, -1
+  br i1 %maybe_no_int, label %no_number, label %number
+op_float:
+  %as_float = call double @as_float(ptr %x)
+  %as_bits = bitcast double %as_float to i64
+  %maybe_no_float = fcmp oeq double %as_float, -1.0
+  br i1 %maybe_no_float, label %no_number, label %number
+no_number:
+  %read = phi i64 [ %as_int, %int_fits ], [ %as_bits, %op_float ]
+  %read_error = call ptr @error()
+  %is_read = icmp eq ptr %read_error, null
+  br i1 %is_read, label %number, label %error
+op_number:
+  br label %number
+op_add:
+  br label %operate
+op_mul:
+  br label %operate
+op_div:
+  br label %operate
+op_mod:
+  br label %operate
+op_max:
+  br label %operate
+op_less:
+  br label %operate
+op_alike:
+  br label %operate
+op_float_less:
+  br label %operate
+op_float_alike:
+  br label %operate
+operate:                                ; on the numbers a and b
+  %left_p = getelementptr i64, ptr %numbers_of, i64 %a
+  %second_p = getelementptr i64, ptr %numbers_of, i64 %b
+  %left = load i64, ptr %left_p
+  %second = load i64, ptr %second_p
+  switch i64 %op, label %holds [ i64 $add, label %do_add
+                                 i64 $mul, label %do_mul
+                                 i64 $div, label %do_div
+                                 i64 $mod, label %do_div
+                                 i64 $max, label %do_max
+                                 i64 $less, label %do_less
+                                 i64 $alike, label %do_alike
+                                 i64 $float_less, label %do_float_less
+                                 i64 $float_alike, label %do_float_alike ]
+do_add:
+  %added = call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %left, i64 %second)
+  br label %exact
+do_mul:
+  %multiplied = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %left, i64 %second)
+  br label %exact
+exact:
+  %pair = phi { i64, i1 } [ %added, %do_add ], [ %multiplied, %do_mul ]
+  %wrapped = extractvalue { i64, i1 } %pair, 1
+  %whole = extractvalue { i64, i1 } %pair, 0
+  br i1 %wrapped, label %fail, label %number
+do_div:                                 ; by a positive number, rounded down
+  %positive = icmp sgt i64 %second, 0
+  br i1 %positive, label %divide, label %fail
+divide:
+  %cut = sdiv i64 %left, %second
+  %rest = srem i64 %left, %second
+  %is_below = icmp slt i64 %rest, 0
+  %lower = sub i64 %cut, 1
+  %raised_rest = add i64 %rest, %second
+  %quotient = select i1 %is_below, i64 %lower, i64 %cut
+  %remainder = select i1 %is_below, i64 %raised_rest, i64 %rest
+  %is_div = icmp eq i64 %op, $div
+  %divided = select i1 %is_div, i64 %quotient, i64 %remainder
+  br label %number
+do_max:
+  %is_greater = icmp sgt i64 %left, %second
+  %greatest = select i1 %is_greater, i64 %left, i64 %second
+  br label %number
+do_less:
+  %is_less = icmp slt i64 %left, %second
+  br label %yes_or_no
+do_alike:
+  %is_alike = icmp eq i64 %left, %second
+  br label %yes_or_no
+do_float_less:
+  %left_float = bitcast i64 %left to double
+  %right_float = bitcast i64 %second to double
+  %is_float_less = fcmp olt double %left_float, %right_float
+  br label %yes_or_no
+do_float_alike:
+  %left_real = bitcast i64 %left to double
+  %right_real = bitcast i64 %second to double
+  %is_float_alike = fcmp oeq double %left_real, %right_real
+  br label %yes_or_no
+yes_or_no:
+  %answered = phi i1 [ %is_less, %do_less ], [ %is_alike, %do_alike ],
+                     [ %is_float_less, %do_float_less ], [ %is_float_alike, %do_float_alike ]
+  %as_number = zext i1 %answered to i64
+  br label %number
+number:
+  %result_number = phi i64 [ %extent_of, %op_size ], [ %as_int, %int_fits ],
+                           [ %as_bits, %op_float ], [ %read, %no_number ], [ %b, %op_number ],
+                           [ %whole, %exact ], [ %divided, %divide ], [ %greatest, %do_max ],
+                           [ %as_number, %yes_or_no ]
+  store i64 %result_number, ptr %number_p
+  br label %next
+op_agree:                               ; the number a is b
+  %agreeing_p = getelementptr i64, ptr %numbers_of, i64 %a
+  %agreeing = load i64, ptr %agreeing_p
+  %agrees = icmp eq i64 %agreeing, %b
+  br i1 %agrees, label %next, label %fail
+
 ; ends
 
 op_holds:
@@ -413,3 +581,6 @@ done:
   call void @incref(ptr %verdict)
   ret ptr %verdict
 }
+
+declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64)
+declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)

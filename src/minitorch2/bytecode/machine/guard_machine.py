@@ -6,17 +6,25 @@ each guard is a *program* for it, an array of words.
 
 Grammar::
 
-    program ::= values parameters widest  instruction*
+    program ::= values parameters widest numbers  instruction*
     instruction ::= op a b c                         four words
     load  ::= CONSTANT b | GLOBAL b | CELL b | ATTRIBUTE a b | DICT a | ITEM a b | TYPE a | CALL a b
     check ::= IS a b | SAME a b | CLASS a b | EQUAL a b | LENGTH a b | KEYS a b | CONTAINS a b c
             | TRUTH a b | EMPTY a b | STATE b c | WORDS a b | DISTINCT b c | PYTHON b c | HOLDS
+            | CONTIGUOUS a b | AGREE a b
+    number ::= SIZE a b c | INT a c | FLOAT a c | NUMBER b c
+            | ADD a b c | MUL a b c | DIV a b c | MOD a b c | MAX a b c
+            | LESS a b c | ALIKE a b c | FLOAT_LESS a b c | FLOAT_ALIKE a b c
 
 A load appends a value to a list that starts with the arguments; a check looks at the value number
 `a`. Operands are object addresses, numbers, or places in the program. The first check that fails
 ends the run with False, and so does a load that raises one of `PATH_ERRORS`; HOLDS ends it with
-True. Only CPython's C functions and two fields of every object are relied on: its class, and, for
-WORDS, whatever its caller has found out about a class by probing.
+True. Numbers are 64-bit integers, or floats as their bits, with a list of their own: each is put in
+place `c`, and AGREE looks at it. What does not fit into 64 bits, or divides by what is not
+positive, ends the run with False.
+
+Only CPython's C functions and two fields of every object are relied on: its class, and, for WORDS
+and its like, whatever its caller has found out about a class by probing.
 
 What the program holds by address is kept alive by the function object that `make_guard` gives, but
 for what the caller only wants to recognize.
@@ -44,8 +52,8 @@ from minitorch2.bytecode.machine.interpreter_api import (
 PATH_ERRORS = (AttributeError, LookupError, NameError, TypeError, ValueError)
 """What following a path may raise when the world has changed: a failed guard, not an error."""
 
-HEADER = 3
-"""Words before the first instruction: most values, number of parameters, most operands."""
+HEADER = 4
+"""Words before the first instruction: most values, parameters, most operands, numbers."""
 
 
 class Op(IntEnum):
@@ -73,7 +81,27 @@ class Op(IntEnum):
     PYTHON = 19  # b(*values), whose count and numbers lie at place c
     DICT = 20  # load the dict of x's own attributes
     EMPTY = 21  # not x[b]
+    CONTIGUOUS = 22  # the tensor x is dense, row by row, as the table at place b finds its sizes
+    SIZE = 23  # number c is the word at the lower half of b behind the pointer at the upper half
+    INT = 24  # number c is the int x
+    FLOAT = 25  # number c is the float x
+    NUMBER = 26  # number c is b
+    ADD = 27  # number c is number a + number b, and so on
+    MUL = 28
+    DIV = 29  # rounded down
+    MOD = 30
+    MAX = 31
+    LESS = 32  # 1 or 0
+    ALIKE = 33  # 1 or 0
+    FLOAT_LESS = 34
+    FLOAT_ALIKE = 35
+    AGREE = 36  # number a is b
 
+
+_OPERATIONS = (
+    Op.ADD, Op.MUL, Op.DIV, Op.MOD, Op.MAX, Op.LESS, Op.ALIKE, Op.FLOAT_LESS, Op.FLOAT_ALIKE,
+)  # fmt: skip
+"""What computes a number of two others."""
 
 _CASES = "\n".join(f"    i64 {op.value}, label %op_{op.name.lower()}" for op in Op)
 
@@ -97,6 +125,8 @@ _FUNCTIONS = {
     "equal": ("i32", "PyObject_RichCompareBool"),
     "size": ("i64", "PyObject_Size"),
     "contains": ("i32", "PySequence_Contains"),
+    "as_int": ("i64", "PyLong_AsLongLongAndOverflow"),
+    "as_float": ("double", "PyFloat_AsDouble"),
     "truth": ("i32", "PyObject_IsTrue"),
     "error": ("ptr", "PyErr_Occurred"),
     "error_is": ("i32", "PyErr_ExceptionMatches"),
@@ -144,6 +174,7 @@ def _machine_text() -> str:
         errors=id(PATH_ERRORS),
         true=id(True),
         false=id(False),
+        **{op.name.lower(): op.value for op in _OPERATIONS},
     )
     for name, (result, function) in _FUNCTIONS.items():
         pointer = f"inttoptr (i64 {address(function)} to ptr)"
@@ -188,6 +219,7 @@ class ProgramWriter:
         self.kept: list[object] = []
         self._values = parameters
         self._widest = 0
+        self._numbers = 0
         self._instructions: list[list[int]] = []
         self._tables: list[int] = []
         self._references: list[tuple[list[int], int, int]] = []
@@ -202,9 +234,15 @@ class ProgramWriter:
         """Write a check."""
         self._instructions.append([op, a, b, c])
 
-    def words(self, a: int, table: Sequence[int]) -> None:
-        """Write a check of the words behind value number `a`."""
-        self._instructions.append([Op.WORDS, a, 0, 0])
+    def number(self, op: Op, a: int = 0, b: int = 0) -> int:
+        """Write what computes a number; its place."""
+        self._instructions.append([op, a, b, self._numbers])
+        self._numbers += 1
+        return self._numbers - 1
+
+    def table(self, op: Op, a: int, table: Sequence[int]) -> None:
+        """Write a check of value number `a` by a table."""
+        self._instructions.append([op, a, 0, 0])
         self._refer(2, table)
 
     def distinct(self, values: Sequence[int], offsets: tuple[int, int] = (0, 0)) -> None:
@@ -238,6 +276,8 @@ class ProgramWriter:
         tables = HEADER + 4 * len(self._instructions)
         for instruction, operand, place in self._references:
             instruction[operand] = tables + place
-        words = [self._values + 1, self.parameters, self._widest + 1]
+        # An instruction looks up its value `a` first, even where `a` is the place of a number.
+        values = max(self._values, self._numbers) + 1
+        words = [values, self.parameters, self._widest + 1, self._numbers + 1]
         words += [word for instruction in self._instructions for word in instruction]
         return array("Q", [word % 2**64 for word in [*words, *self._tables]]).tobytes()

@@ -168,7 +168,7 @@ def test_words_behind_an_object():
 
     def guard(mask, value, wanted):
         table = [offset, 1, 0, mask, value, 8, 0, 8, wanted, id(unset)]
-        return guard_of(lambda w: w.words(0, table))
+        return guard_of(lambda w: w.table(Op.WORDS, 0, table))
 
     assert guard(2**64 - 1, 5, 0)(holder) and guard(1, 1, 0)(holder)
     assert not guard(2**64 - 1, 6, 0)(holder) and not guard(2**64 - 1, 5, 1)(holder)
