@@ -45,6 +45,9 @@ class Config:
     dynamic: Annotated[
         bool | None, "sizes are symbols: True all, False none, None those that have changed"
     ] = None
+    capture_data_dependent: Annotated[
+        bool, "sizes and numbers that come out of data stay in the graph, as symbols"
+    ] = True
     duck_shapes: Annotated[bool, "sizes that are equal while compiling share a symbol"] = True
     backend: Annotated[
         str, "backend where compile() is given none; empty = triton on a GPU, numba elsewhere"

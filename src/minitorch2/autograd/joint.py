@@ -10,7 +10,7 @@ section 3.9; the slides' ``graph(x, g_z)``)::
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,14 +43,13 @@ from minitorch2.graph.fake_tensor import (
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
-from minitorch2.graph.passes import (
-    eliminate_common_subexpressions,
-    eliminate_dead_code,
-    simplify_sizes,
-    simplify_views,
-)
+from minitorch2.graph.passes import simplify_sizes
+from minitorch2.graph.pipeline import run_passes
+from minitorch2.graph.runtime_checks import is_check
+from minitorch2.graph.symbol_nodes import is_symbol_node
 from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOLIC
+from minitorch2.graph.symbols.unbacked import making_symbols
 
 aten = torch.ops.aten
 
@@ -153,26 +152,25 @@ class _ProgramTracer:
 
     def _follow_sizes(self) -> None:
         """Guards that come up while tracing are asked for by the line that is running."""
-        self.env = env_of(
-            size for value in self.values for size in getattr(value, "shape", (value,))
-        )
+        carried = (*self.values, *(n.meta.get("val") for n in self.module.graph.nodes))
+        self.env = env_of(size for value in carried for size in getattr(value, "shape", (value,)))
         if self.env is not None:
             self.env.locate = lambda: self.tracer.source
+            self.tracer.env = self.env
 
     def _state(self, autocast: bool = True) -> AbstractContextManager[None]:
         """PyTorch's state while the program or its gradients run."""
-        symbolic = any(isinstance(v, torch.SymInt) or _is_symbolic(v) for v in self.values)
-        return _tracing_state(autocast, symbolic)
+        return _tracing_state(autocast, symbolic=self.env is not None)
+
+    def _new_symbols(self) -> AbstractContextManager[object]:
+        """A gradient counts what the forward pass has counted, or something new."""
+        return nullcontext() if self.env is None else making_symbols(self.env)
 
     def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
         """Each size symbol of the inputs as the SymInt that carries it."""
         sizes = [size for value in self.values for size in getattr(value, "shape", (value,))]
-        symbolic = [size for size in sizes if isinstance(size, torch.SymInt)]
-        return {
-            symbol: size.node.shape_env.size_of(symbol)
-            for size in symbolic
-            for symbol in free_symbols(size)
-        }
+        symbols = free_symbols(sizes) | self.tracer.unbacked
+        return {} if self.env is None else {s: self.env.number_of(s) for s in symbols}
 
     def _keep_written_inputs(self) -> None:
         """Backward must see an input's value from before the write: give it a copy that can be
@@ -192,11 +190,9 @@ class _ProgramTracer:
 
     def _finished(self) -> GraphModule:
         joint = GraphModule(self.tracer.graph, self.tracer.constants.tensors)
-        eliminate_dead_code(joint)
-        simplify_views(joint)
         if self.env is not None:
             simplify_sizes(joint, self.env)
-        eliminate_common_subexpressions(joint)
+        run_passes("joint", joint)
         return joint
 
     # Inputs
@@ -361,7 +357,7 @@ class _ProgramTracer:
         wanted = [x for x in self.leaves if isinstance(x, torch.Tensor) and x.requires_grad]
         with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
             self.tracer.follows_autograd = True
-            with self.tracer:
+            with self.tracer, self._new_symbols():
                 found = iter(torch.autograd.grad(heads, wanted, tangents, allow_unused=True))
         gradients = [
             next(found) if isinstance(x, torch.Tensor) and x.requires_grad else None
@@ -469,8 +465,19 @@ class _SourceInterpreter(Interpreter):
 
     def run_node(self, node: Node) -> Any:
         self.tracer.source = node.meta.get("source")
-        value = super().run_node(node)
+        if is_check(node):
+            return self.tracer.record_check(node)
+        if is_symbol_node(node) and self.env is not None and node.op == "call_function":
+            return node.meta["val"]
+        with self._same_symbols(node):
+            value = super().run_node(node)
         history: Any = value.grad_fn if isinstance(value, torch.Tensor) else None
         if self.tracer.source is not None and history is not None:
             history.metadata.setdefault("source", self.tracer.source)
         return value
+
+    def _same_symbols(self, node: Node) -> AbstractContextManager[object]:
+        """What depends on data gives the symbols that it gave while capturing."""
+        if self.env is None:
+            return nullcontext()
+        return making_symbols(self.env, node.meta.get("symbols", ()))

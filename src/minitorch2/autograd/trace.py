@@ -41,7 +41,7 @@ from minitorch2.graph.runtime_checks import add_check
 from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import ShapeEnv, expr_of, same_sizes
 from minitorch2.graph.symbols.shape_env import RuntimeCheck
-from minitorch2.graph.symbols.unbacked import unbacked_in
+from minitorch2.graph.symbols.unbacked import is_dense, unbacked_in
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -274,7 +274,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not isinstance(target, FakeTensor):
             raise UnsupportedError("the program writes to a tensor that is a constant of the graph")
         target.known = None
-        if 0 in target.shape and 0 not in value.shape:
+        if 0 in map(expr_of, target.shape) and 0 not in map(expr_of, value.shape):
             raise UnsupportedError("out= gives an empty tensor another size")
         fitted = self._fitted(value, target)
         self.state_of(target).write(self, self.read(fitted))
@@ -288,7 +288,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 value = aten.expand.default(value, list(target.shape))
             if value.dtype != target.dtype or value.device != target.device:
                 value = aten._to_copy.default(value, dtype=target.dtype, device=target.device)
-            if not same_sizes(value.stride(), target.stride()) and target.is_contiguous():
+            if not same_sizes(value.stride(), target.stride()) and is_dense(target):
                 value = aten.clone.default(value, memory_format=torch.contiguous_format)
         return _as_fake(value) if isinstance(value, FakeTensor) else value
 

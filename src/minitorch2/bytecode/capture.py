@@ -17,9 +17,10 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 
+from minitorch2 import config
 from minitorch2.bytecode.building import build, from_graph
-from minitorch2.bytecode.fake_call import (
 from minitorch2.bytecode.building.tensors import wrap_varying_number
+from minitorch2.bytecode.fake_call import (
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,
     FakeCall,
@@ -48,7 +49,10 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
+from minitorch2.graph.runtime_checks import add_check
+from minitorch2.graph.symbol_nodes import SYMBOL_NAME, bind_symbols
 from minitorch2.graph.symbols import free_symbols, numbers_of
+from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -113,6 +117,7 @@ class Capture:
         sizes: the sizes that are symbols, and the guards on them.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
+        symbol_nodes: the node that is the value of each symbol that only data will tell.
     """
 
     frame: Frame
@@ -129,6 +134,7 @@ class Capture:
     entered: dict[int, CodeType] = field(default_factory=dict)
     source_lines: dict[tuple[int, int], SourceLine] = field(default_factory=dict)
     sizes: Sizes = field(init=False)
+    symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -184,15 +190,15 @@ class Capture:
         return self._by_source.get(source)
 
     def _wrap(self, value: object, source: Source) -> VariableTracker:
+        number = wrap_varying_number(self, value, source)
+        if number is not None:
+            return number
         if source in self.frame.varying:
             guard = self.add_guard(TypeMatch(source, type(value)))
             return OpaqueVariable(type(value), source=source, guards=frozenset([guard]))
         known = self._by_identity.get(id(value))
         if known is not None and known.source is not None:
             if not source.is_fixed:
-        number = wrap_varying_number(self, value, source)
-        if number is not None:
-            return number
                 known.guards |= {self.add_guard(SameObject(source, known.source))}
             return known
         tracker = build(self, value, source)
@@ -285,6 +291,7 @@ class Capture:
         else:
             fake = self._fakes.convert(value, layout.sizes, layout.strides)
         node.meta["val"] = fake
+        node.meta["buffer"] = _is_buffer(source)
         tracker = make(node, fake)
         entry = GraphInput(node, value, source, tracker)
         self.inputs.append(entry)
@@ -334,16 +341,19 @@ class Capture:
             raise UnsupportedError(cause, code="side-effect-inside")
         call = FakeCall(op, target, self._values(node_args), self._values(node_kwargs))
         try:
-            value = self._run(call)
+            value, symbols = self._run(call)
         except UnsupportedError:
             raise
         except Exception as error:
             cause = f"{describe_target(op, target)} failed: {type(error).__name__}: {error}"
             raise UnsupportedError(cause, code="operator-error") from error
+        self.add_checks()
         node = self.graph.create_node(op, target, node_args, node_kwargs)
         node.meta.update(val=value, source=evaluator.source_line())
         if call.is_impure:
             node.meta["impure"] = True
+        if symbols:
+            node.meta["symbols"] = symbols
         self.writes_tensors |= call.writes_tensors
         if target is ENTER_AUTOCAST:
             self.autocasts.append((node, value))
@@ -355,13 +365,35 @@ class Capture:
         values = map_nodes(argument, lambda node: node.meta["val"])
         return numbers_of(values, self.sizes.env) if self.sizes.env.symbols else values
 
-    def _run(self, call: FakeCall) -> Any:
+    def _run(self, call: FakeCall) -> tuple[Any, tuple[sympy.Symbol, ...]]:
+        """The call's fake value, and the symbols of what only data will tell."""
+        env = self.sizes.env
+        if self.graph is not self.root or not config.current().capture_data_dependent:
+            return self._run_with_sizes(call), ()
+        with making_symbols(env) as made:
+            value = self._run_with_sizes(call)
+        return value, tuple(made.used)
+
+    def _run_with_sizes(self, call: FakeCall) -> Any:
         if not self.sizes.env.symbols:
             return call.run()
         # Composite operators run in their Python form: their C++ form may ask for plain integers.
         target = describe_target(call.op, call.target)
         with self.sizes.env.running(target), enable_python_dispatcher():
             return call.run()
+
+    def add_checks(self) -> None:
+        """Put what was stated of unbacked symbols into the graph."""
+        for stated in self.sizes.env.take_checks():
+            add_check(self.graph, stated)
+
+    def bind_symbols(self, node: Node) -> None:
+        """Make the nodes that are the values of the symbols that a node brings."""
+        new = unbacked_in(node.meta["val"]) - self.symbol_nodes.keys()
+        for made in bind_symbols(self.graph, node, new):
+            (symbol,) = free_symbols(made.meta["val"])
+            self.symbol_nodes[symbol] = made
+            self.sizes.env.symbols[symbol].node = made
 
     def size_inputs(self, wanted: Iterable[sympy.Symbol]) -> None:
         """Make numbers whose symbols no tensor input carries inputs of the graph, the first ones.
@@ -395,10 +427,15 @@ class Capture:
         return result
 
 
+def _is_buffer(source: Source) -> bool:
+    """Whether the tensor is a module's buffer."""
+    return any(isinstance(s, AttributeSource) and s.name == "_buffers" for s in source.path())
+
+
 def _input_name(source: Source) -> str:
     """A placeholder's name: the variable for a local, the whole path otherwise."""
-    text = source.expression()
-    return "_".join(part for part in _words(text)) or "input"
+    name = "_".join(part for part in _words(source.expression())) or "input"
+    return f"{name}_" if SYMBOL_NAME.fullmatch(name) else name
 
 
 def _words(text: str) -> Iterator[str]:

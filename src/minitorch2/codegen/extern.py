@@ -11,7 +11,10 @@ import torch
 from torch._ops import OpOverload
 
 from minitorch2.codegen.common import print_expr
-from minitorch2.loopir.buffers import BufferView, ExternKernel, MultiOutput
+from minitorch2.graph.runtime_checks import check
+from minitorch2.graph.symbols import print_condition
+from minitorch2.graph.symbols.conditions import is_condition
+from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel, HostCall, MultiOutput
 from minitorch2.loopir.layout import FixedLayout
 
 aten = torch.ops.aten
@@ -79,6 +82,8 @@ class ExternPrinter:
     def imports(self) -> list[str]:
         """The lines that define the names of the calls printed so far."""
         lines = [f"{name} = {path}" for name, path in self.used.items()]
+        if "check" in self.used:
+            lines.insert(0, "import minitorch2.graph.runtime_checks")
         if self.layout_functions:
             names = ", ".join(sorted(self.layout_functions))
             lines.insert(0, f"from minitorch2.codegen.extern import {names}")
@@ -86,6 +91,9 @@ class ExternPrinter:
 
     def call(self, kernel: ExternKernel) -> list[str]:
         """`buf0 = torch_mm(arg0_1, arg1_1)`, and what gives its result the planned strides."""
+        if isinstance(kernel, HostCall):
+            target = "".join(f"{symbol} = " for symbol in kernel.symbols)
+            return [f"{target}{self._call(kernel, None)}"]
         if _is_linear(kernel):
             self.used["linear"] = "torch.nn.functional.linear"
             bias, x, transposed = kernel.args
@@ -94,21 +102,30 @@ class ExternPrinter:
             return [f"{kernel.name} = linear({operands})"]
         target = kernel.target
         fast = FAST_ENTRIES.get(target) if isinstance(target, OpOverload) else None
-        arguments = [self.argument(a) for a in kernel.args]
-        arguments += [f"{key}={self.argument(value)}" for key, value in kernel.kwargs.items()]
-        call = f"{self._entry(target, fast)}({', '.join(arguments)})"
+        call = self._call(kernel, fast)
         if kernel.outputs or fast is not None:
             return [f"{kernel.name} = {call}"]
-        return [
-            f"{kernel.name} = {self._settled(call, kernel.fixed_layout(), kernel.copies_result)}"
-        ]
+        return self._bound(kernel, call, kernel.copies_result)
+
+    def _call(self, kernel: ExternKernel, fast: Callable[..., Any] | None) -> str:
+        arguments = [self.argument(a) for a in kernel.args]
+        arguments += [f"{key}={self.argument(value)}" for key, value in kernel.kwargs.items()]
+        return f"{self._entry(kernel.target, fast)}({', '.join(arguments)})"
+
+    def _bound(self, buffer: Buffer, text: str, copies: bool) -> list[str]:
+        """The result under its name, in its layout; the symbols that it tells come in between."""
+        layout = buffer.fixed_layout()
+        if not buffer.symbols:
+            return [f"{buffer.name} = {self._settled(text, layout, copies)}"]
+        sizes = [f"{s} = {buffer.name}.size({dim})" for s, dim in buffer.symbols.items()]
+        settled = self._settled(buffer.name, layout, copies)
+        return [f"{buffer.name} = {text}", *sizes, f"{buffer.name} = {settled}"]
 
     def output(self, output: MultiOutput) -> list[str]:
         """`buf1 = buf0[1]`"""
         path = "".join(f"[{i}]" for i in output.position)
         text = f"{output.kernel.name}{path}"
-        copies = output.kernel.copies_result
-        return [f"{output.name} = {self._settled(text, output.fixed_layout(), copies)}"]
+        return self._bound(output, text, output.kernel.copies_result)
 
     def _settled(self, text: str, layout: FixedLayout, copies: bool) -> str:
         function = "copy_to_layout" if copies else "with_layout"
@@ -126,6 +143,9 @@ class ExternPrinter:
                 name = f"{namespace}_{name}_{target._overloadname}"
             self.used[name] = path
             return name
+        if target is check:
+            self.used["check"] = "minitorch2.graph.runtime_checks.check"
+            return "check"
         return self._named(target, "function")
 
     def _named(self, value: object, prefix: str) -> str:
@@ -146,6 +166,8 @@ class ExternPrinter:
             return f"[{', '.join(map(self.argument, value))}]"
         if isinstance(value, sympy.Basic):
             return print_expr(value)
+        if is_condition(value):
+            return print_condition(value)
         if isinstance(value, float):
             return repr(value) if value - value == 0 else f"float({str(value)!r})"
         if value is None or isinstance(value, (bool, int, str)):

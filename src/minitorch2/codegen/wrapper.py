@@ -24,7 +24,7 @@ from minitorch2.codegen.arena import ArenaPlan, Interval, plan_arena
 from minitorch2.codegen.common import INDENT, print_expr
 from minitorch2.codegen.extern import ExternPrinter
 from minitorch2.graph.symbols import bindings
-from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer
+from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer, HostCall
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.lower_graph import LoweredGraph
@@ -195,7 +195,8 @@ class WrapperPrinter:
         for position, node in enumerate(self.schedule.nodes):
             if isinstance(node, ExternKernelSchedulerNode):
                 self.body.lines += [INDENT + line for line in self.extern.call(node.kernel)]
-                self.born.add(node.name)
+                if not isinstance(node.kernel, HostCall):
+                    self.born.add(node.name)
             elif isinstance(node, NopKernelSchedulerNode):
                 if not self._is_wanted(node.name, position):
                     continue  # the library may give None for it

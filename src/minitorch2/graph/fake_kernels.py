@@ -12,6 +12,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from minitorch2.graph.symbols.unbacked import is_dense
+
 aten = torch.ops.aten
 
 
@@ -27,7 +29,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
     apart.
     """
     first = tensors[0]
-    if not all(t.dim() == first.dim() and (t.dim() < 4 or t.is_contiguous()) for t in tensors):
+    if not all(t.dim() == first.dim() and (t.dim() < 4 or is_dense(t)) for t in tensors):
         return None
     dim = dim % max(first.dim(), 1)
     others = [d for d in range(first.dim()) if d != dim]

@@ -16,6 +16,7 @@ import torch
 from torch._prims_common import compute_elementwise_output_strides
 
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
+from minitorch2.graph.symbols.unbacked import is_dense
 
 Operator = torch._ops.OpOverload
 
@@ -53,7 +54,7 @@ def pointwise_result(
         shape = _broadcast([t.shape for t in tensors])
     else:
         shape = torch.broadcast_shapes(*[t.shape for t in tensors])  # type: ignore[no-untyped-call]
-    if all(tensor.is_contiguous() for tensor in tensors):  # so are they in the result's order
+    if all(map(is_dense, tensors)):  # so are they in the result's order
         return torch.empty(shape, dtype=result.dtype, device="meta")
     strides = _strides(tensors, shape)
     return torch.empty_strided(shape, strides, dtype=result.dtype, device="meta")

@@ -18,11 +18,13 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
 from minitorch2.graph.fake_kernels import FAKE_KERNELS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 from minitorch2.graph.known_scalars import known_value, learn
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.shape_env import ShapeEnv
+from minitorch2.graph.symbols.unbacked import current_symbols
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -253,7 +255,7 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     if func is aten._local_scalar_dense.default and known_value(args[0]) is not None:
         return func(known_value(args[0]))
     if facts.needs_data and not _shape_is_known(func, args, kwargs):
-        raise DataDependentError(f"{func} needs the data of a tensor that is not computed yet")
+        return _data_dependent(func, args, kwargs)
     if facts.changes_metadata:  # others may hold the same meta tensor
         args[0].meta = args[0].meta.detach()
     call = _MetaCall()
@@ -274,6 +276,34 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     fake = call.wrap(result, device)
     learn(func, args, kwargs, fake, facts.makes_fresh_tensors)
     return fake
+
+
+def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The result with unbacked symbols for what only data will tell, where they may be made."""
+    symbols, rule = current_symbols(), DATA_DEPENDENT.get(func)
+    reason = f"{func} needs the data of a tensor that is not computed yet"
+    if symbols is None or rule is None:
+        raise DataDependentError(reason)
+    fakes = tuple(
+        value for value in _flat((*args, *kwargs.values())) if isinstance(value, torch.Tensor)
+    )
+    if not all(isinstance(value, FakeTensor) for value in fakes):
+        raise DataDependentError(reason)
+    try:
+        with symbols.env.running(str(func)), enable_python_dispatcher():
+            return _as_fakes(rule(symbols, *args, **kwargs), fakes[0].device)
+    except NoSymbolicForm as error:
+        raise DataDependentError(f"{reason}: {error}") from error
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    return [part for v in values for part in (v if isinstance(v, (list, tuple)) else [v])]
+
+
+def _as_fakes(result: Any, device: torch.device) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_as_fakes(item, device) for item in result)
+    return FakeTensor(result, device) if isinstance(result, torch.Tensor) else result
 
 
 def _run_on_meta(

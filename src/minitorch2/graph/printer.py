@@ -21,7 +21,8 @@ import torch
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.names import module_of, qualified_name
 from minitorch2.graph.node import Argument, Node
-from minitorch2.graph.symbols import bindings, expr_of, free_symbols, print_expr
+from minitorch2.graph.symbols import bindings, expr_of, free_symbols, print_condition, print_expr
+from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.graph.symbols.floats import RoundedDown, RoundedUp, SquareRoot
 
 DTYPE_NAMES: Final = {
@@ -219,6 +220,8 @@ class _PythonPrinter:
         if isinstance(value, sympy.Expr):
             self.modules |= {"math"} if value.has(SquareRoot, RoundedDown, RoundedUp) else set()
             return print_expr(value)
+        if is_condition(value):
+            return print_condition(value)
         if callable(value):
             return self._function(value)
         return self._foreign(value)

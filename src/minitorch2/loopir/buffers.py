@@ -5,6 +5,7 @@
             |  ComputedBuffer(name, layout, loops)                generated code fills it
             |  ExternKernel(name, layout, target, args, kwargs)   a library call makes or fills it
             |  MultiOutput(name, layout, kernel, position)        one result of such a call
+            |  HostCall(name, layout, target, args, kwargs)       a call that makes no tensor
             |  ReinterpretedBuffer(name, layout, base)            another layout on base's memory
     arg    ::= BufferView(buffer, layout) | expr | number | dtype | ... | tuple or list of arg
 
@@ -20,6 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import sympy
 import torch
 
 from minitorch2.graph.node import Node
@@ -34,11 +36,16 @@ ExternArgument: TypeAlias = Any  # `arg` of the grammar; Python has no closed re
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory with a name. `origins` are the graph nodes whose result it holds or computes."""
+    """Memory with a name. `origins` are the graph nodes whose result it holds or computes.
+
+    `symbols` are those of sizes that are known only when the buffer is there: each with its
+    dimension.
+    """
 
     name: str
     layout: Layout
     origins: Origins = field(default=(), kw_only=True)
+    symbols: dict[sympy.Symbol, int] = field(default_factory=dict, kw_only=True)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -145,11 +152,24 @@ class ExternKernel(Buffer):
 
 
 @dataclass(eq=False)
+class HostCall(ExternKernel):
+    """A call that reads a number out of memory, or checks a condition: it makes no tensor.
+
+    The number is the value of the one symbol in `symbols`.
+    """
+
+
+@dataclass(eq=False)
 class MultiOutput(Buffer):
     """`kernel's result[position]`, where position is a path through nested tuples."""
 
     kernel: ExternKernel
     position: tuple[int, ...]
+
+
+def settles_numbers(buffer: Buffer) -> bool:
+    """Whether what comes later relies on the buffer without reading it: symbols, or a check."""
+    return bool(buffer.symbols) or isinstance(buffer, HostCall)
 
 
 def _views_in(argument: ExternArgument) -> Iterator[BufferView]:

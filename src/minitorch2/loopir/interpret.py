@@ -11,11 +11,13 @@ import torch
 
 from minitorch2.errors import LoweringError
 from minitorch2.graph.symbols import solve_for
+from minitorch2.graph.symbols.conditions import holds, is_condition
 from minitorch2.loopir.buffers import (
     Buffer,
     BufferView,
     ComputedBuffer,
     ExternKernel,
+    HostCall,
     InputBuffer,
 )
 from minitorch2.loopir.expressions import Expr, index_symbols
@@ -123,6 +125,9 @@ class GraphInterpreter:
         if kernel.out_variant is not None:
             kwargs["out"] = self._empty(kernel)
         result = (kernel.out_variant or kernel.target)(*args, **kwargs)
+        if isinstance(kernel, HostCall):
+            self.environment |= dict.fromkeys(kernel.symbols, result)
+            return
         if not kernel.outputs:
             self._keep(kernel, result)
         for output in kernel.outputs:
@@ -132,11 +137,12 @@ class GraphInterpreter:
             self._keep(output, value)
 
     def _keep(self, buffer: Buffer, value: torch.Tensor) -> None:
-        """Copy a call's result into the layout that the graph expects.
+        """Copy a call's result into the layout that the graph expects; read off what it tells.
 
         Some operators' meta kernels promise another size for results that only their own
         derivatives read; those pass through as they are.
         """
+        self.environment |= {symbol: value.size(dim) for symbol, dim in buffer.symbols.items()}
         expected = self._empty(buffer)
         same = expected.shape == value.shape
         self.memory[buffer.name] = Memory.of(expected.copy_(value) if same else value)
@@ -154,6 +160,8 @@ class GraphInterpreter:
             return {key: self._argument(item) for key, item in argument.items()}
         if isinstance(argument, sympy.Expr):
             return evaluate(argument, self.environment)
+        if is_condition(argument):
+            return holds(argument, self.environment)
         return argument
 
     def _tensor(self, view: BufferView) -> torch.Tensor:

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import sympy
 import torch
 from torch._ops import OpOverload
 
@@ -18,14 +19,19 @@ from minitorch2 import config, stages
 from minitorch2.errors import LoweringError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node, map_nodes
+from minitorch2.graph.runtime_checks import is_check
 from minitorch2.graph.symbols import expr_of
+from minitorch2.graph.symbols.unbacked import unbacked_in
 from minitorch2.loopir.boxes import StorageBox, TensorBox
 from minitorch2.loopir.buffers import (
     Buffer,
     BufferTable,
     BufferView,
     ConstantBuffer,
+    ExternKernel,
+    HostCall,
     InputBuffer,
+    MultiOutput,
     Origins,
     use_table,
 )
@@ -34,7 +40,7 @@ from minitorch2.loopir.layout import FixedLayout, same_strides
 from minitorch2.loopir.loops import Pointwise
 from minitorch2.loopir.lowered_graph import LoweredGraph, OutputValue
 from minitorch2.loopir.lowering import LOWERINGS
-from minitorch2.loopir.lowering.fallback import lower_by_fallback
+from minitorch2.loopir.lowering.fallback import lower_by_fallback, realize_arguments
 from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
 from minitorch2.loopir.verify import verify_lowered
@@ -71,6 +77,7 @@ class _GraphLowering:
         self.values: dict[Node, LoweredValue] = {}
         self.result = LoweredGraph([], table.buffers, [], decisions=table.decisions)
         self.returned = set(gm.graph.output_node.all_input_nodes)
+        self.bound: set[sympy.Symbol] = set()
 
     def run(self) -> LoweredGraph:
         for node in self.gm.graph.nodes:
@@ -92,6 +99,7 @@ class _GraphLowering:
 
     def _lower_placeholder(self, node: Node) -> LoweredValue:
         value = node.meta["val"]
+        self.bound |= unbacked_in(value)
         if not isinstance(value, torch.Tensor):
             self.result.inputs.append(expr_of(value))
             return expr_of(value)
@@ -112,13 +120,38 @@ class _GraphLowering:
         if node.target is operator.getitem:
             return args[0][args[1]]
         value = node.meta.get("val")
+        if is_check(node) or node.target is torch.ops.aten._local_scalar_dense.default:
+            return self._call_on_host(node, args)
         if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
             return expr_of(value)
         if not isinstance(node.target, OpOverload):
             raise LoweringError(f"{node.target} is no aten operator", user_line=_line(node))
+        first = len(self.table.buffers)
         result = self._lower_operator(node, node.target, to_exprs(args), to_exprs(kwargs))
         self._settle(node, result)
+        self._bind_symbols(self.table.buffers[first:])
         return result
+
+    def _call_on_host(self, node: Node, args: tuple[Any, ...]) -> LoweredValue:
+        """Read a number, or check a condition, where it stands in the graph."""
+        symbols = dict.fromkeys(unbacked_in(node.meta["val"]) - self.bound, 0)
+        self.bound |= symbols.keys()
+        layout = FixedLayout(torch.device("cpu"), torch.int64, (), ())
+        name, origins = self.table.next_name(), self.table.origins
+        arguments = realize_arguments(args, "a call on the host")
+        self.table.add(
+            HostCall(name, layout, node.target, arguments, {}, origins=origins, symbols=symbols)  # type: ignore[arg-type]
+        )
+        return expr_of(node.meta["val"])
+
+    def _bind_symbols(self, buffers: Sequence[Buffer]) -> None:
+        """Sizes that only data will tell are read off the first buffer that has them."""
+        for buffer in buffers:
+            if isinstance(buffer, ExternKernel | MultiOutput) and not _is_several(buffer):
+                sizes = {size: dim for dim, size in enumerate(buffer.size)}
+                new = unbacked_in(buffer.size) - self.bound
+                buffer.symbols = {symbol: sizes[symbol] for symbol in new if symbol in sizes}
+                self.bound |= buffer.symbols.keys()
 
     def _lower_operator(
         self, node: Node, target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -194,6 +227,10 @@ class _GraphLowering:
             return view
         copied = value.copy().storage.realize("the graph returns it with other strides")
         return BufferView(copied, copied.fixed_layout(stride))
+
+
+def _is_several(buffer: Buffer) -> bool:
+    return isinstance(buffer, ExternKernel) and bool(buffer.outputs)
 
 
 def layout_of(tensor: torch.Tensor) -> FixedLayout:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from minitorch2.graph.symbols import print_condition
+from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.loopir.buffers import (
     Buffer,
     BufferView,
     ComputedBuffer,
     ConstantBuffer,
     ExternKernel,
+    HostCall,
     InputBuffer,
     MultiOutput,
 )
@@ -63,6 +66,20 @@ def print_buffer(buffer: Buffer) -> str:
     """One buffer: its loop body, if any, and the constructor expression."""
     if isinstance(buffer, ComputedBuffer):
         return print_body(buffer.name, buffer.loops) + "\n" + _computed(buffer)
+    if isinstance(buffer, HostCall):
+        target = "".join(f"{symbol} = " for symbol in buffer.symbols)
+        call = f"{_name(buffer.target)}({', '.join(map(_argument, buffer.args))})"
+        return f"{target}{call}  # HostCall\n"
+    return _print_memory(buffer) + "".join(
+        f"{symbol} = {buffer.name}.size({dim})\n" for symbol, dim in buffer.symbols.items()
+    )
+
+
+def _name(target: object) -> str:
+    return str(getattr(target, "__name__", target))
+
+
+def _print_memory(buffer: Buffer) -> str:
     if isinstance(buffer, ExternKernel):
         return _extern(buffer)
     if isinstance(buffer, MultiOutput):
@@ -111,7 +128,7 @@ def _argument(argument: object) -> str:
     if isinstance(argument, (tuple, list)):
         inner = ", ".join(map(_argument, argument))
         return f"[{inner}]" if isinstance(argument, list) else f"({inner},)"
-    return str(argument)
+    return print_condition(argument) if is_condition(argument) else str(argument)
 
 
 def _window(view: BufferView) -> str:

@@ -18,7 +18,14 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.logs import get_logger
-from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ExternKernel, MultiOutput
+from minitorch2.loopir.buffers import (
+    Buffer,
+    BufferView,
+    ComputedBuffer,
+    ExternKernel,
+    MultiOutput,
+    settles_numbers,
+)
 from minitorch2.loopir.fusion import Score, can_fuse, common_bytes, fuse, score_fusion
 from minitorch2.loopir.loop_order import match_order, settle_loops
 from minitorch2.loopir.lower_graph import LoweredGraph
@@ -101,15 +108,22 @@ class Scheduler:
     # -- the graph of nodes ---------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """Fill `before` and `after`; operators with side effects keep their order."""
+        """Fill `before` and `after`; operators with side effects keep their order.
+
+        What settles numbers comes before all that followed it in the graph.
+        """
         effects: _Place | None = None
+        settled = 0
         for place in self.places.values():
             needed = [self.places[n] for n in place.node.read_names if n in self.places]
             if _has_side_effects(place.node):
                 needed += [effects] if effects else []
                 effects = place
+            place.before |= settled
             for other in needed:
                 place.before |= other.before | other.bits
+            if _settles_numbers(place.node):
+                settled |= place.before | place.bits
         everyone = list(self.places.values())
         for place in everyone:
             for other in everyone:
@@ -238,6 +252,12 @@ def _kernel(place: _Place) -> KernelNode:
 
 def _has_side_effects(node: BaseSchedulerNode) -> bool:
     return isinstance(node, ExternKernelSchedulerNode) and node.kernel.has_side_effects
+
+
+def _settles_numbers(node: BaseSchedulerNode) -> bool:
+    if isinstance(node, ExternKernelSchedulerNode):
+        return settles_numbers(node.kernel)
+    return isinstance(node, NopKernelSchedulerNode) and settles_numbers(node.buffer)
 
 
 def dtypes_of(lowered: LoweredGraph) -> dict[str, torch.dtype]:

@@ -30,6 +30,7 @@ from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import (
     UnmodeledTensorVariable,
     why_unmodeled,
 )
+from minitorch2.graph.symbol_nodes import is_symbol_node
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -72,6 +73,7 @@ def wrap_varying_number(capture: Capture, value: object, source: Source) -> Vari
 
 def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
     """The tracker of what a node computes: tensors, containers of tensors, or known metadata."""
+    capture.bind_symbols(node)
     if isinstance(value, torch.Tensor):
         return TensorVariable(node, value)  # type: ignore[arg-type]
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
@@ -81,7 +83,7 @@ def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
         return EnteredAutocast(node)
     if isinstance(value, str | bytes):
         unsupported("format", "the text of a tensor is not known while capturing")
-    if not node.meta.get("impure"):
+    if not node.meta.get("impure") and not is_symbol_node(node):
         capture.graph.erase(node)
     if isinstance(value, torch.Size):
         return SizeVariable([from_number(size) for size in value])

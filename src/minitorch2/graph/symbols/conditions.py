@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 import sympy
 
 from minitorch2.graph.symbols.expression import free_symbols
-from minitorch2.graph.symbols.floats import Sign, is_float_expression
+from minitorch2.graph.symbols.floats import Sign, is_float_expression, value_of
 
 RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
@@ -165,6 +165,19 @@ def any_of(parts: Iterable[Condition]) -> Condition:
 def opposite(condition: Condition) -> Condition:
     """True where the condition is false."""
     return not condition if isinstance(condition, bool) else condition.opposite()
+
+
+def holds(condition: Condition, values: Mapping[sympy.Symbol, Any]) -> bool:
+    """Whether a condition holds for these values of its symbols."""
+    if isinstance(condition, bool):
+        return condition
+    if isinstance(condition, Comparison):
+        left, right = (value_of(side, values) for side in (condition.left, condition.right))
+        return bool(RELATIONS[condition.relation](left, right))
+    if isinstance(condition, Negation):
+        return not holds(condition.part, values)
+    combine = any if isinstance(condition, AnyOf) else all
+    return combine(holds(part, values) for part in condition.parts)
 
 
 def map_condition(condition: Condition, change: Callable[[Any], Any]) -> Condition:

@@ -9,7 +9,7 @@ for each compiled graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -246,13 +246,10 @@ class ShapeEnv:
     def _learn_hint(self, symbol: sympy.Symbol, expr: sympy.Expr) -> None:
         """The hint of a symbol that divisibility made."""
         if symbol not in self.knowledge.multiples:
-            record = self.symbols.get(symbol)
             raise UnsupportedError(
-                f"the program branches on a size that only data will tell: {symbol} in {expr}",
+                f"Python needs the number {expr}{self._origin([symbol])}",
                 code="unbacked-size",
-                fix="state what is known of it with torch._check, for instance "
-                "torch._check(n <= x.shape[0])",
-                user_line=record.line if record else None,
+                fix="keep it in the graph, or do this outside the compiled function",
             )
         self.hints[symbol] = self.hint(self.knowledge.multiples[symbol])
 
@@ -274,9 +271,29 @@ class ShapeEnv:
         if known is not None:
             self.implied += 1
             return known
+        if not all(map(self.has_hint, condition.symbols)):
+            raise self._undecided(condition)
         value = self._holds_now(condition)
         self._guard(condition if value else opposite(condition))
         return value
+
+    def _undecided(self, condition: Condition) -> UnsupportedError:
+        """The reason for a graph break, and what the user can state to do without it."""
+        condition = map_condition(condition, self.simplify)
+        assert not isinstance(condition, bool)
+        text = print_condition(condition)
+        asked = self.operator or "the program"
+        unknown = [s for s in condition.symbols if not self.has_hint(s)]
+        return UnsupportedError(
+            f"{asked} needs to know whether {text}{self._origin(unknown)}",
+            code="unbacked-size",
+            fix=f"state what is known, for instance torch._check({text}) or its opposite",
+        )
+
+    def _origin(self, symbols: Iterable[sympy.Symbol]) -> str:
+        """Where symbols come from that only data will tell."""
+        records = [self.symbols[s] for s in sorted(symbols, key=str) if s in self.symbols]
+        return "".join(f"; {r.symbol} is made by {r.line}" for r in records if r.line)
 
     def _holds_now(self, condition: Condition) -> bool:
         if isinstance(condition, Comparison):
@@ -325,9 +342,7 @@ class ShapeEnv:
         self.expect(condition if known else opposite(condition))
         return known
 
-    def expect(
-        self, condition: Condition, message: str = "", error: str = "RuntimeError"
-    ) -> bool:
+    def expect(self, condition: Condition, message: str = "", error: str = "RuntimeError") -> bool:
         """``torch._check(condition)``: decided if it can be, else learned and checked at run time.
 
         Whoever makes the graph puts what is in `checks` into it.

@@ -27,6 +27,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 from minitorch2.graph.symbols import expr_of, free_symbols, print_condition, print_expr
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
 from minitorch2.graph.symbols.floats import MATH_FUNCTIONS, FloatSymbol
+from minitorch2.graph.symbols.unbacked import unbacked_in
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -70,9 +71,9 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
         return None
     values = [_operand(operand) for operand in operands]
     try:
-        if not _is_algebra(function, values):
         if function in MATH_FUNCTIONS and len(values) == 1:
             return _of_float(function, values[0])
+        if not _is_algebra(function, values):
             return fold(function, operands)
         result = function(*values)
     except TypeError:  # the function knows real numbers only, or Python's refusal is wanted
@@ -82,7 +83,6 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
     return from_number(result)
 
 
-def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
 def _of_float(function: Callable[..., Any], number: torch.SymInt | torch.SymFloat) -> Any:
     """A function of ``math`` of a symbolic number; what it raises for the example, it raises."""
     env, expr = number.node.shape_env, MATH_FUNCTIONS[function](expr_of(number))
@@ -90,6 +90,7 @@ def _of_float(function: Callable[..., Any], number: torch.SymInt | torch.SymFloa
     return from_number(env.number_of(expr))
 
 
+def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
     """Whether the function of these values is an expression or a condition."""
     if all(isinstance(value, bool | torch.SymBool) for value in values):
         return function in (operator.and_, operator.or_, operator.not_)
@@ -186,6 +187,9 @@ class SymbolicNumberVariable(VariableTracker):
             for symbol, record in env.symbols.items()
             if record.sources
         }
+        for symbol in unbacked_in(self.number):
+            if (node := env.symbols[symbol].node) is not None:
+                names[symbol] = residual.graph_output(node)
         multiples = env.knowledge.multiples.items()
         names |= {symbol: print_expr(whole, names) for symbol, whole in multiples}
         expr = self.number.node.expr

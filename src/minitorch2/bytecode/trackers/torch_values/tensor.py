@@ -19,7 +19,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.sequence import SizeVariable, TupleVariable
-from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
+from minitorch2.bytecode.trackers.torch_values.symbolic import compute, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import (
     BINARY,
     COMPARISONS,
@@ -30,10 +30,12 @@ from minitorch2.bytecode.trackers.torch_values.tensor_names import (
     LEGACY_TYPES,
     METADATA,
     METADATA_METHODS,
+    NUMBER_READS,
     SCALAR_READS,
     TENSOR_ATTRIBUTES,
     UNARY,
 )
+from minitorch2.graph.fake_tensor import DataDependentError
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -189,6 +191,8 @@ class TensorVariable(VariableTracker):
             return self._metadata(name, args, kwargs)
         if name in KNOWN_READS and self.fake.known is not None and not args:
             return literal(getattr(self.fake.known, name)())
+        if name in NUMBER_READS and not args and not kwargs:
+            return self._read_number(evaluator, NUMBER_READS[name])
         if name in SCALAR_READS:
             unsupported("scalar-read", f"Tensor.{name} reads the data of a tensor")
         if name == "requires_grad_" and self._set_requires_grad(args, kwargs):
@@ -213,6 +217,14 @@ class TensorVariable(VariableTracker):
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         capture = evaluator.capture
         return capture.call_in_graph(evaluator, "call_method", name, [self, *args], kwargs)
+
+    def _read_number(self, evaluator: Evaluator, convert: Any) -> VariableTracker:
+        """``x.item()``: a number that only data will tell."""
+        try:
+            number = evaluator.capture.call_in_graph(evaluator, "call_method", "item", [self])
+        except DataDependentError as error:
+            unsupported("scalar-read", f"Tensor.item reads the data of a tensor: {error.cause}")
+        return number if convert is None else compute(convert, number) or number
 
     def _set_requires_grad(
         self, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]

@@ -34,6 +34,13 @@ SCALAR_READS: Final = words(
 )
 """Methods that need the data."""
 
+NUMBER_READS: Final[dict[str, Any]] = {
+    "item": None,
+    "__int__": torch.sym_int,
+    "__float__": torch.sym_float,
+}
+"""Those of them that give a number, which may stay in the graph, and what converts it."""
+
 KNOWN_READS: Final = words(
     "item tolist is_nonzero __int__ __float__ __bool__ __complex__ __index__"
 )

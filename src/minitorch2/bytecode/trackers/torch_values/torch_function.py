@@ -7,6 +7,7 @@ Anything else is evaluated like user code if it is Python, or breaks the graph.
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +19,17 @@ from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
-from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    ConstantVariable,
+    fold,
+    literal,
+)
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -273,17 +280,98 @@ def dispatch_modes(evaluator: Evaluator) -> VariableTracker:
     return ListVariable([])
 
 
-@handles(torch._check, torch._assert)
-def check(
-    evaluator: Evaluator, condition: VariableTracker, message: VariableTracker | None = None
+def _check_rule(function: Any, error: type[Exception]) -> None:
+    @handles(function)
+    def check(
+        evaluator: Evaluator, condition: VariableTracker, message: VariableTracker = NONE
+    ) -> VariableTracker:
+        if condition.in_graph:
+            unsupported("data-dependent-branch", "an assertion about the data of a tensor")
+        return _stated(evaluator, condition, error, message)
+
+
+for _check, _error in {
+    torch._check: RuntimeError,
+    torch._assert: AssertionError,
+    torch._check_index: IndexError,
+    torch._check_value: ValueError,
+    torch._check_type: TypeError,
+    torch._check_not_implemented: NotImplementedError,
+}.items():
+    _check_rule(_check, _error)
+
+
+def _stated(
+    evaluator: Evaluator,
+    condition: VariableTracker,
+    error: type[Exception] = RuntimeError,
+    message: VariableTracker = NONE,
 ) -> VariableTracker:
-    """``torch._check``: decided while capturing, for sizes and other metadata."""
-    if condition.in_graph:
-        unsupported("data-dependent-branch", "an assertion about the data of a tensor")
+    """A condition that holds from now on; of what only data will tell, the graph checks it."""
+    if isinstance(condition, SymbolicNumberVariable):
+        env, stated = evaluator.capture.sizes.env, condition.number.node.condition()
+        if not env.can_decide(stated):
+            env.expect(stated, _message(evaluator, message), error.__name__)
+            evaluator.capture.add_checks()
+            return NONE
     if not condition.truth(evaluator):
-        text = "" if message is None or not message.is_constant() else message.as_constant()
-        raise_as_observed(RuntimeError(text))
-    return ConstantVariable(None)
+        raise_as_observed(error(_message(evaluator, message)))
+    return NONE
+
+
+def _message(evaluator: Evaluator, message: VariableTracker) -> str:
+    """What the exception says; text that is made of data is only known when Python makes it."""
+    if message.is_constant() and message.as_constant() is None:
+        return CHECK_FAILED
+    try:
+        text = message if message.is_constant() else message.call(evaluator, [], {})
+        return str(text.as_constant())
+    except UnsupportedError:
+        return ""
+
+
+CHECK_FAILED: Final = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, "
+    "please report an enhancement request to PyTorch.)"
+)
+"""What ``torch._check`` says without a message."""
+
+
+@handles(torch._check_is_size)
+def check_is_size(
+    evaluator: Evaluator,
+    number: VariableTracker,
+    message: VariableTracker = NONE,
+    *,
+    max: VariableTracker = NONE,
+) -> VariableTracker:
+    """``torch._check_is_size(n, max=)``"""
+    return _within(evaluator, number, ConstantVariable(0), max, message)
+
+
+@handles(torch.sym_constrain_range, torch.sym_constrain_range_for_size, torch._constrain_as_size)
+def constrain_range(
+    evaluator: Evaluator,
+    number: VariableTracker,
+    min: VariableTracker = NONE,
+    max: VariableTracker = NONE,
+) -> VariableTracker:
+    """``torch.sym_constrain_range(n, min=, max=)`` and its like for sizes."""
+    return _within(evaluator, number, min, max)
+
+
+def _within(
+    evaluator: Evaluator,
+    number: VariableTracker,
+    low: VariableTracker,
+    high: VariableTracker,
+    message: VariableTracker = NONE,
+) -> VariableTracker:
+    for function, limit in ((operator.ge, low), (operator.le, high)):
+        if not (limit.is_constant() and limit.as_constant() is None):
+            holds = compute(function, number, limit) or fold(function, [number, limit])
+            _stated(evaluator, holds, RuntimeError, message)
+    return NONE
 
 
 @handles(

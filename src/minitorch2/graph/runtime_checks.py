@@ -1,0 +1,37 @@
+"""Conditions on what only data will tell: stated while compiling, checked when the graph runs.
+
+    check(u0 <= s0, "more rows than there are")
+
+A check is a node of its own, behind those that give the symbols and in front of those that rely
+on the condition.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.node import Node
+from minitorch2.graph.symbols.conditions import is_condition
+from minitorch2.graph.symbols.shape_env import RuntimeCheck
+
+
+def check(condition: object, message: str, error: str = "RuntimeError") -> None:
+    """Raise an exception, one of Python's own classes, unless the condition holds.
+
+    >>> check(3 <= 4, "too many")
+    """
+    if not condition:
+        raise getattr(builtins, error)(message)
+
+
+def add_check(graph: Graph, stated: RuntimeCheck) -> Node:
+    """The node that checks what was stated."""
+    node = graph.call_function(check, (stated.condition, stated.message, stated.error))
+    node.meta.update(val=None, source=stated.line, impure=True)
+    return node
+
+
+def is_check(node: Node) -> bool:
+    """Whether a node is a check of a condition on sizes."""
+    return node.target is check and is_condition(node.args[0])
