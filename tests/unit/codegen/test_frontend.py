@@ -89,7 +89,7 @@ def test_reals(value):
     [
         "total = int64(0)\nfor r in range(x, 9):\n    total = total + r\nout_ptr0[i0] = total",
         "z = y\nif x > 2 or y < 0:\n    z = x\nout_ptr0[i0] = z",
-        "row = local_array(4, int64)\nfor j in range(4):\n    row[j] = x * j\nout_ptr0[i0] = row[3]",
+        "row = local_array(4, int64)\nfor j in range(4):\n    row[j] = x\nout_ptr0[i0] = row[3]",
         "for j in range(3):\n    z = y + j\nj = x\nout_ptr0[i0] = j",
     ],
 )

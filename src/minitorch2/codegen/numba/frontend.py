@@ -36,6 +36,8 @@ _NUMPY_TYPES = {
     np.float32: types.float32, np.float64: types.float64, np.int32: types.int32,
     np.int64: types.int64, np.uint64: types.uint64,
 }  # fmt: skip
+_FEW_TURNS = 8
+"""Loops of so few turns are written out."""
 _SHARED = ("nounwind", "alwaysinline")
 
 
@@ -167,8 +169,16 @@ class _Writer:
             self.statement(statement)
         following = self.builder.add(counter, _WORD(1), flags=("nsw",))
         counter.add_incoming(following, self.builder.block)
-        self.builder.branch(head)
+        back = self.builder.branch(head)
+        if stop.literal is not None and start.literal == 0 and stop.literal <= _FEW_TURNS:
+            self.unroll(back)
         self.builder.position_at_end(after)
+
+    def unroll(self, back: ir.Instruction) -> None:
+        """Ask LLVM to write out each turn of the loop that ends in this branch."""
+        module = self.builder.module
+        loop = module.add_metadata(["distinct", module.add_metadata(["llvm.loop.unroll.full"])])
+        back.set_metadata("llvm.loop", loop)
 
     def branch(self, node: ast.If) -> None:
         """`if value: ...` without else."""

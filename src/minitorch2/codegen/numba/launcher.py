@@ -280,7 +280,5 @@ def build_error(
     )
     variable.initializer, variable.global_constant, variable.linkage = constant, True, "private"
     exception = builder.load(builder.module.get_global(kind))
-    builder.call(
-        functions["PyErr_Format"], [exception, builder.bitcast(variable, OBJECT), *values]
-    )
+    builder.call(functions["PyErr_Format"], [exception, builder.bitcast(variable, OBJECT), *values])
     builder.ret(ir.Constant(OBJECT, None))

@@ -46,7 +46,8 @@ def optimize(module: llvm.ModuleRef, *, vectorize: bool = True) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = vectorize
     options.loop_interleaving = vectorize
-    options.slp_vectorization = False  # loops are the only parallelism of a kernel
+    options.slp_vectorization = False  # loops are the only parallelism of a kernel,
+    options.loop_unrolling = False  # so they must be loops when the vectorizer comes
     builder = llvm.create_pass_builder(target_machine(), options)
     manager = builder.getModulePassManager()
     manager.run(module, builder)

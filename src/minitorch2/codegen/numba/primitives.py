@@ -88,6 +88,39 @@ def from_bits(typingctx: Any, pattern: Any) -> Any:
     return _FLOAT_OF[pattern](pattern), codegen
 
 
+def _rank(nan_is_first: bool) -> Any:
+    """Integers in the order of numbers: their largest takes an instruction, with NaN in place."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
+        kind = context.get_value_type(signature.return_type)
+        rank = _flip_negatives(builder, builder.bitcast(args[0], kind))
+        nan = kind(-(1 << (kind.width - 1)) if nan_is_first else (1 << (kind.width - 1)) - 1)
+        return builder.select(builder.fcmp_unordered("uno", *args * 2), nan, rank)
+
+    return intrinsic(lambda typingctx, number: (_BITS_OF[number](number), codegen))
+
+
+def _flip_negatives(builder: Builder, pattern: ir.Value) -> ir.Value:
+    kind = pattern.type
+    magnitude = builder.lshr(builder.ashr(pattern, kind(kind.width - 1)), kind(1))
+    return builder.xor(pattern, magnitude)
+
+
+rank_nan_last = _rank(nan_is_first=False)
+rank_nan_first = _rank(nan_is_first=True)
+
+
+@intrinsic
+def from_rank(typingctx: Any, rank: Any) -> Any:
+    """The number of a rank."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
+        pattern = _flip_negatives(builder, args[0])
+        return builder.bitcast(pattern, context.get_value_type(signature.return_type))
+
+    return _FLOAT_OF[rank](rank), codegen
+
+
 @intrinsic
 def polynomial(typingctx: Any, x: Any, coefficients: Any) -> Any:
     """`c[0] + c[1]*x + c[2]*x**2 + ...` by Horner's rule, in the type of `x`."""

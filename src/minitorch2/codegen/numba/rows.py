@@ -41,6 +41,8 @@ class RowPrinter(ReductionPrinter):
         source = values[0].dtype
         if kind in ("argmax", "argmin"):
             return self._reduce_position(kind, values)
+        if kind in ("max", "min") and source.is_floating_point:
+            return self._reduce_rank(kind, values[0])
         held = self.accumulator_dtype(kind, source, LONG_ROW_SUM)
         accumulator = self.handler.namer.fresh("acc")
         self.row.lines.append(
@@ -51,6 +53,15 @@ class RowPrinter(ReductionPrinter):
             f"{accumulator} = {operators.combine(kind, accumulator, value, held)}"
         )
         return TextValue(operators.convert(accumulator, held, dtype), dtype, self.row.depth)
+
+    def _reduce_rank(self, kind: ReductionKind, value: TextValue) -> TextValue:
+        """The extreme of integers in the order of numbers: one instruction a step, NaN or not."""
+        rank = "rank_nan_last" if kind == "max" else "rank_nan_first"
+        accumulator = self.handler.namer.fresh("acc")
+        start = operators.constant(operators.neutral(kind, value.dtype), value.dtype)
+        self.row.lines.append(f"{accumulator} = {rank}({start})")
+        self.handler.block.lines.append(f"{accumulator} = {kind}({accumulator}, {rank}({value}))")
+        return TextValue(f"from_rank({accumulator})", value.dtype, self.row.depth)
 
     def _reduce_position(self, kind: ReductionKind, values: list[TextValue]) -> TextValue:
         """First the extreme value, which vectorizes; `_search` then looks for its position."""
