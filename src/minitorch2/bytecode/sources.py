@@ -18,7 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
+
+
+@cache
+def _field_names(cls: type[Source]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +36,7 @@ class Source:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return (type(self), *(getattr(self, field.name) for field in fields(self)))
+        return (type(self), *(getattr(self, name) for name in _field_names(type(self))))
 
     @cached_property
     def _hash(self) -> int:

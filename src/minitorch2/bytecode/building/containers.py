@@ -28,11 +28,11 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
 )
 from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
+from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
 from minitorch2.bytecode.trackers.python_values.mapping import (
     DefaultDictVariable,
     DictVariable,
-    MappingProxyVariable,
 )
 from minitorch2.bytecode.trackers.python_values.outside_list import OutsideListVariable
 from minitorch2.bytecode.trackers.python_values.range import RangeVariable

@@ -17,6 +17,7 @@ PyTorch 2 paper, section 3.3.
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -276,14 +277,19 @@ def _factory(
 ) -> Callable[[str], FunctionType]:
     """Compiles a function's text so that constants are closure cells and globals are the user's."""
 
-    def make(source: str) -> FunctionType:
-        constants = {**named, **{name: held.get() for name, held in references.items()}}
-        free = [*constants, *function.__code__.co_freevars]
+    @functools.cache
+    def compiled(source: str) -> CodeType:
+        free = [*named, *references, *function.__code__.co_freevars]
         indented = source.replace("\n", "\n    ")
         text = f"def make({', '.join(free)}):\n    {indented}\n    return guard"
         module = compile(text, new_file("guards", function.__qualname__), "exec")
         code = _inner_code(_inner_code(module))
         keep_source(code, text)
+        return code
+
+    def make(source: str) -> FunctionType:
+        constants = {**named, **{name: held.get() for name, held in references.items()}}
+        code = compiled(source)
         cells = _cells(function) | {n: CellType(value) for n, value in constants.items()}
         closure = tuple(cells[n] for n in code.co_freevars)
         made = FunctionType(code, function.__globals__, "guard", function.__defaults__, closure)

@@ -57,7 +57,7 @@ class Decoder:
         self.jumps: dict[Instruction, int] = {}
         self.keyword_names: tuple[str, ...] = ()
         self.skip_next = False
-        self._positions = [dis.Positions(*quad) for quad in code.co_positions()]
+        self._positions = list(code.co_positions())
         self._offset = 0
 
     def start(self, raw: RawInstruction) -> None:
@@ -66,7 +66,7 @@ class Decoder:
 
     def emit(self, opname: str, argval: Any = None) -> Instruction:
         """Appends a canonical instruction at the current place."""
-        positions = self._positions[self._offset // 2]
+        positions = dis.Positions(*self._positions[self._offset // 2])
         instruction = Instruction(opname, argval, positions=positions, offset=self._offset)
         self.instructions.append(instruction)
         return instruction

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType
 
 from minitorch2.bytecode.machine.errors import BytecodeError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Slots:
     """Names of the slots by kind.
 
@@ -25,7 +26,7 @@ class Slots:
         """The slots of an existing code object."""
         return cls(code.co_varnames, code.co_cellvars, code.co_freevars)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The name of each slot, in slot order."""
         own_cells = tuple(name for name in self.cellvars if name not in self.varnames)

@@ -24,6 +24,7 @@ from minitorch2.bytecode.trackers.python_values.classes import (
 )
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
+from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.functions import GetterVariable, PartialVariable
 from minitorch2.bytecode.trackers.python_values.iterator import (
     ChainVariable,
@@ -40,7 +41,6 @@ from minitorch2.bytecode.trackers.python_values.iterator import (
 from minitorch2.bytecode.trackers.python_values.mapping import (
     DefaultDictVariable,
     DictVariable,
-    MappingProxyVariable,
     entries_of,
 )
 from minitorch2.bytecode.trackers.python_values.sequence import (

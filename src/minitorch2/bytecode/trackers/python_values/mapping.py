@@ -1,4 +1,4 @@
-"""Dicts, ordered dicts, default dicts, their views, and read-only mapping proxies.
+"""Dicts, ordered dicts and default dicts.
 
 Entries keep insertion order. A dict that came from outside and is changed gets its final contents,
 in place, after the graph. PyTorch 2 paper, section 3.5 (*ConstDictVariable*).
@@ -7,16 +7,7 @@ in place, after the graph. PyTorch 2 paper, section 3.5 (*ConstDictVariable*).
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import (
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    MutableMapping,
-    Sequence,
-    Set,
-)
+from collections.abc import Hashable, Iterable, MutableMapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +24,12 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
     register_literal,
 )
-from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
+from minitorch2.bytecode.trackers.python_values.dict_views import (
+    DictIterator,
+    DictViewVariable,
+    MappingProxyVariable,
+)
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
-from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -376,179 +370,6 @@ class DefaultDictVariable(DictVariable):
             return residual.load(self.source)
         factory = residual.name_for(self.factory)
         return f"{residual.reference(defaultdict)}({factory}, {{{self.names(residual)}}})"
-
-
-class DictIterator(IteratorVariable):
-    """Over the keys, values or items of a dict, which are looked up when they are reached.
-
-    Args:
-        owner: the dict.
-        view: which of its views.
-        start: ``iter`` or ``reversed``.
-    """
-
-    def __init__(self, owner: DictVariable, view: str, start: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.owner, self.view, self.start = owner, view, start
-        self.keys, self.changes, self.position = list(owner.entries), owner.changes, 0
-
-    @property
-    def message(self) -> str:
-        """What CPython says when keys come or go."""
-        if self.owner.cls is OrderedDict:
-            return "OrderedDict mutated during iteration"
-        return "dictionary changed size during iteration"
-
-    def python_type(self) -> type:
-        return type(self.start(getattr(self.owner.cls(), self.view)()))
-
-    def next(self, evaluator: Evaluator) -> VariableTracker:
-        if self.changes != self.owner.changes:
-            self._check_keys()
-        if self.position >= len(self.keys):
-            raise_observed(StopIteration)
-        at = self.position if self.start is iter else -1 - self.position
-        self.position += 1
-        key, _ = self.owner.entries[self.keys[at]]
-        value = self.owner.lookup(key)
-        assert value is not None
-        return {"keys": key, "values": value}.get(self.view) or TupleVariable((key, value))
-
-    def _check_keys(self) -> None:
-        """What CPython does when keys were added or removed since the iteration began."""
-        if list(self.owner.entries) == self.keys:
-            self.changes = self.owner.changes
-        elif self.owner.cls is OrderedDict:
-            if self.position < len(self.keys):
-                raise_observed(RuntimeError, self.message)
-        elif len(self.owner.entries) != len(self.keys):
-            raise_observed(RuntimeError, self.message)
-        else:
-            unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
-
-    def py___length_hint__(self, evaluator: Evaluator) -> VariableTracker:
-        return ConstantVariable(len(self.keys) - self.position)
-
-    def reconstruct(self, residual: Residual) -> str:
-        now = list(self.owner.entries)
-        if len(now) == len(self.keys) and now != self.keys:
-            unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
-        view = f"{residual.name_for(self.owner)}.{self.view}()"
-        start = residual.reference(self.start)
-        made = residual.reference(remaining)
-        return f"{made}({view}, {start}, {self.position}, {len(self.keys)}, {self.message!r})"
-
-
-def remaining(
-    view: Collection[Any], start: Callable[[Any], Iterator[Any]], done: int, size: int, message: str
-) -> Iterator[Any]:
-    """The rest of an iteration over a dict that had `size` entries, of which `done` were passed.
-
-    A generator begins at its first step: then the dict has its final contents.
-    """
-    if len(view) != size:
-        raise RuntimeError(message)
-    iterator = start(view)
-    for _ in range(done):
-        next(iterator)
-    yield from iterator
-
-
-class DictViewVariable(ModeledVariable):
-    """``d.keys()``, ``d.values()`` or ``d.items()``: a live view."""
-
-    def __init__(self, owner: DictVariable, kind: str) -> None:
-        super().__init__()
-        self.owner = owner
-        self.view = kind
-
-    def python_type(self) -> type:
-        return type(getattr(self.owner.python_type()(), self.view)())
-
-    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        if self.view == "keys":
-            return self.owner.keys()
-        return self.owner.values() if self.view == "values" else self.pairs()
-
-    def pairs(self) -> list[VariableTracker]:
-        """The entries as tuples."""
-        return [TupleVariable(pair) for pair in self.owner.pairs()]
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return bool(self.owner.entries)
-
-    def py___len__(self, evaluator: Evaluator) -> VariableTracker:
-        return ConstantVariable(len(self.owner.entries))
-
-    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return DictIterator(self.owner, self.view, iter)
-
-    def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
-        return DictIterator(self.owner, self.view, reversed)
-
-    def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
-        if self.view == "keys":
-            return self.owner.py___contains__(evaluator, item)
-        found = any(operations.equal(evaluator, e, item) for e in self.items(evaluator))
-        return ConstantVariable(found)
-
-    def call_unmodeled(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
-        if self.view == "values" or name not in (*_ALGEBRA, *_SET_COMPARISONS):
-            return super().call_unmodeled(evaluator, name, args, kwargs)
-        if name in _SET_COMPARISONS and not issubclass(args[0].python_type(), Set):
-            return NOT_IMPLEMENTED
-        make_set = evaluator.capture.wrap(set, None)
-        mine, other = (make_set.call(evaluator, [value], {}) for value in (self, args[0]))
-        if name.startswith("__r"):
-            mine, other, name = other, mine, name.replace("__r", "__")
-        return mine.call_method(evaluator, name, [other], kwargs)
-
-    def reconstruct(self, residual: Residual) -> str:
-        return f"{residual.name_for(self.owner)}.{self.view}()"
-
-
-_ALGEBRA = words("__and__ __or__ __sub__ __xor__ __rand__ __ror__ __rsub__ __rxor__ isdisjoint")
-_SET_COMPARISONS = words("__eq__ __ne__ __lt__ __le__ __gt__ __ge__")
-
-
-class MappingProxyVariable(ModeledVariable):
-    """A `types.MappingProxyType`: read-only view of a dict."""
-
-    def __init__(self, owner: DictVariable, **options: Any) -> None:
-        super().__init__(**options)
-        self.owner = owner
-
-    def python_type(self) -> type:
-        return MappingProxyType
-
-    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        return self.owner.items(evaluator)
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return self.owner.truth(evaluator)
-
-    def call_unmodeled(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
-        if not hasattr(MappingProxyType, name):
-            return super().call_unmodeled(evaluator, name, args, kwargs)
-        args = [a.owner if isinstance(a, MappingProxyVariable) else a for a in args]
-        return self.owner.call_method(evaluator, name, args, kwargs)
-
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
-        return f"{residual.reference(MappingProxyType)}({residual.name_for(self.owner)})"
 
 
 def entries_of(evaluator: Evaluator, value: VariableTracker | None) -> list[Entry]:

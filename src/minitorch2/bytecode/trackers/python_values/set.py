@@ -15,8 +15,8 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
     register_literal,
 )
+from minitorch2.bytecode.trackers.python_values.dict_views import DictViewVariable
 from minitorch2.bytecode.trackers.python_values.iterator import GuardedIterator
-from minitorch2.bytecode.trackers.python_values.mapping import DictViewVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
