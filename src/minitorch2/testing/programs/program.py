@@ -134,9 +134,13 @@ def _globals(function: FunctionType) -> dict[str, object]:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> Program:
-    """A strategy for random programs."""
-    writer = Writer(draw)
+def programs(draw: st.DrawFn, depth: int = 2) -> Program:
+    """A strategy for random programs.
+
+    Args:
+        depth: how many blocks a statement may be nested in.
+    """
+    writer = Writer(draw, depth)
     writer.block(draw(st.integers(2, 6)), INDENT, depth=0)
     values = [name for kind in "TNL" for name in writer.known[kind]]
     kinds = ", ".join(f"type({name})" for name in writer.known["O"])

@@ -14,20 +14,23 @@ _SLOT = re.compile(r"\$(block|new\w|tmp\w|[TNCLSOD](?!\w)|[tnlo])(\d?)")
 _BLOCKS = tuple(form for form in STATEMENTS if "$block" in form)
 _SIMPLE = tuple(form for form in STATEMENTS if "$block" not in form)
 
-DEEPEST_BLOCK = 2
 DEEPEST_EXPRESSION = 2
 
 
 class Writer:
     """Writes the body of a function.
 
+    Args:
+        deepest: how many blocks a statement may be nested in.
+
     Attributes:
         lines: what is written so far.
         known: the variables that are bound whenever the next line runs, by kind.
     """
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: st.DrawFn, deepest: int) -> None:
         self.draw = draw
+        self.deepest = deepest
         self.lines: list[str] = []
         self.known = {kind: list(names) for kind, names in VARIABLES.items()}
         self._numbers = count()
@@ -41,7 +44,7 @@ class Writer:
             depth: how many blocks they are in.
         """
         for _ in range(length):
-            compound = depth < DEEPEST_BLOCK and self.draw(st.booleans())
+            compound = depth < self.deepest and self.draw(st.booleans())
             form = self.draw(st.sampled_from(_BLOCKS if compound else _SIMPLE))
             self.statement(form, indent, depth)
 
