@@ -71,6 +71,10 @@ class Config:
     inline_pointwise: Annotated[
         bool, "readers recompute cheap elementwise values instead of loading them"
     ] = True
+    fusion: Annotated[bool, "loop nests that share memory become one kernel"] = True
+    reorder_loops: Annotated[
+        bool, "loops run in the order that most of their accesses vote for"
+    ] = True
     round_intermediates: Annotated[
         bool, "float16 and bfloat16 values are rounded after each operator, as in eager PyTorch"
     ] = False

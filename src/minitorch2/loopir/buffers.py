@@ -190,6 +190,9 @@ class RealizeDecision:
     stored: bool
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.name}: {'stored' if self.stored else 'inlined'}, {self.reason}"
+
 
 class BufferTable:
     """The buffers of the graph being lowered, in the order in which they can be computed.

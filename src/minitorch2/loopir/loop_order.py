@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from minitorch2.errors import VerificationError
 from minitorch2.loopir.expressions import Expr, equal
 from minitorch2.loopir.fusion import has_reduction
@@ -82,11 +84,29 @@ def _covered(stride: Expr | None, size: Expr, own: Access, left: list[int]) -> l
     return [i for s, i in sorted(inside, reverse=True) if stride <= s < stride * size]
 
 
-def settle_loops(node: KernelNode) -> None:
+@dataclass(frozen=True)
+class LoopDecision:
+    """Loops whose order a vote has changed: the old number of each, outermost first."""
+
+    kernel: str
+    sizes: Sizes
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kernel}: loops {self.sizes} run in the order {self.order}, by vote"
+
+
+def settle_loops(node: KernelNode, *, reorders: bool = True) -> list[LoopDecision]:
     """Order the loops of a finished kernel by vote, and merge those that walk memory as one.
 
     Kept loops stay outside of reduction loops: a code generator may still exchange the two sides.
     """
+    decisions = _reorder(node) if reorders else []
+    _merge_all(node, len(node.ranges))
+    return decisions
+
+
+def _reorder(node: KernelNode) -> list[LoopDecision]:
     wide = max(bodies(node), key=lambda body: len(body.sizes))
     kept = len(node.ranges)
     accesses = _wide_accesses(node, len(wide.sizes), kept)
@@ -94,8 +114,11 @@ def settle_loops(node: KernelNode) -> None:
         *vote_order(range(kept), wide.sizes, accesses),
         *vote_order(range(kept, len(wide.sizes)), wide.sizes, accesses),
     ]
+    if order == list(range(len(order))):
+        return []
+    decision = LoopDecision(node.name, wide.sizes, tuple(order))
     _permute(node, order, kept)
-    _merge_all(node, kept)
+    return [decision]
 
 
 def _wide_accesses(node: KernelNode, loops: int, kept: int) -> list[Access]:
@@ -109,8 +132,6 @@ def _wide_accesses(node: KernelNode, loops: int, kept: int) -> list[Access]:
 
 
 def _permute(node: KernelNode, order: list[int], kept: int) -> None:
-    if order == list(range(len(order))):
-        return
     for body in bodies(node):
         body.permute(order if len(body.sizes) == len(order) else order[:kept])
 

@@ -407,6 +407,11 @@ class Schedule:
     inplace: dict[str, str] = field(default_factory=dict)
     log: list[FusionDecision] = field(default_factory=list)
 
+    def memory_decisions(self) -> list[str]:
+        """Which buffers need no memory, and which take over another's."""
+        removed = [f"{name}: no memory, one kernel keeps it" for name in sorted(self.removed)]
+        return removed + [f"{new}: takes over {old}" for new, old in self.inplace.items()]
+
     def kernels(self) -> list[KernelNode]:
         """The nodes for which code is generated."""
         return [n for n in self.nodes if isinstance(n, (SchedulerNode, FusedSchedulerNode))]

@@ -12,11 +12,12 @@ This is the algorithm of the PyTorch 2 paper, section 4.4.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import torch
 
-from minitorch2 import stages
+from minitorch2 import config, stages
 from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import (
     Buffer,
@@ -30,6 +31,7 @@ from minitorch2.loopir.fusion import Score, can_fuse, common_bytes, fuse, score_
 from minitorch2.loopir.loop_order import match_order, settle_loops
 from minitorch2.loopir.lower_graph import LoweredGraph
 from minitorch2.loopir.memory_plan import plan_memory
+from minitorch2.loopir.order import order_nodes
 from minitorch2.loopir.schedule import (
     BaseSchedulerNode,
     Capabilities,
@@ -52,6 +54,16 @@ def schedule(lowered: LoweredGraph, capabilities: Capabilities) -> Schedule:
     """Schedule a lowered graph for a code generator."""
     with stages.phase("schedule"):
         return Scheduler(lowered, capabilities).run()
+
+
+def allowed(capabilities: Capabilities) -> Capabilities:
+    """The capabilities that the options leave in force."""
+    options = config.current()
+    return replace(
+        capabilities,
+        max_fusion_size=capabilities.max_fusion_size if options.fusion else 1,
+        reorders_loops=capabilities.reorders_loops and options.reorder_loops,
+    )
 
 
 def create_node(buffer: Buffer, order: int) -> BaseSchedulerNode:
@@ -79,7 +91,7 @@ class Scheduler:
 
     def __init__(self, lowered: LoweredGraph, capabilities: Capabilities) -> None:
         self.lowered = lowered
-        self.capabilities = capabilities
+        self.capabilities = allowed(capabilities)
         self.log: list[FusionDecision] = []
         self.places: dict[str, _Place] = {}
         self.dtypes = dtypes_of(lowered)
@@ -94,16 +106,23 @@ class Scheduler:
         stages.count("kernels_before_fusion", before)
         while self._fuse_round():
             pass
-        nodes = self._in_order()
+        outputs = frozenset(o.name for o in self.lowered.outputs if isinstance(o, BufferView))
+        nodes, ordered = order_nodes(*self._in_order(), outputs)
+        decisions: list[object] = [ordered]
         for node in nodes:
             if isinstance(node, (SchedulerNode, FusedSchedulerNode)):
-                settle_loops(node)
-        outputs = {o.name for o in self.lowered.outputs if isinstance(o, BufferView)}
+                decisions += settle_loops(node, reorders=self.capabilities.reorders_loops)
         result = plan_memory(Schedule(nodes, log=self.log), outputs, self.capabilities)
+        self._record([*self.lowered.decisions, *self.log, *decisions, *result.memory_decisions()])
         kernels = len(result.kernels())
         stages.count("kernels", kernels)
         stages.count("fusions", before - kernels)
         return result
+
+    def _record(self, decisions: list[object]) -> None:
+        """Everything that was decided about the graph, with reasons and numbers."""
+        if stages.wanted("decisions.txt"):
+            stages.record("decisions.txt", "\n".join(map(str, decisions)))
 
     # -- the graph of nodes ---------------------------------------------------------------------
 
@@ -233,16 +252,23 @@ class Scheduler:
 
     # -- order -------------------------------------------------------------------------------------
 
-    def _in_order(self) -> list[BaseSchedulerNode]:
-        """Kernels by their first buffer, each after what it needs."""
-        waiting = sorted(self._distinct(), key=lambda place: place.bits & -place.bits)
+    def _in_order(
+        self,
+    ) -> tuple[list[BaseSchedulerNode], dict[BaseSchedulerNode, set[BaseSchedulerNode]]]:
+        """Kernels by their first buffer, each after what it needs; and what each needs."""
+        places = self._distinct()
+        needs = {
+            place.node: {other.node for other in places if other.bits & place.before}
+            for place in places
+        }
+        waiting = sorted(places, key=lambda place: place.bits & -place.bits)
         done, nodes = 0, []
         while waiting:
             ready = next(place for place in waiting if not place.before & ~done)
             waiting.remove(ready)
             done |= ready.bits
             nodes.append(ready.node)
-        return nodes
+        return nodes, needs
 
 
 def _kernel(place: _Place) -> KernelNode:

@@ -142,6 +142,8 @@ def _in_two_stages(
 
     ranges, rest = (*dims.ranges, pieces), (length, *others)
     stage = TensorBox.create(Reduction(device, kept, ranges, partial, rest, kind, kept))
+    count = product(dims.reduction_ranges)
+    stage.storage.realize(f"{count} elements are reduced in {pieces} pieces")
     load = stage.make_loader()
 
     def combine(index: Index, reduction_index: Index) -> Value:

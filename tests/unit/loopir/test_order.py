@@ -1,0 +1,85 @@
+"""The order of kernels for memory, the switches of scheduling, and the log of decisions."""
+
+import torch
+
+from minitorch2 import config, stages
+from minitorch2.loopir.lower_graph import lower_graph
+from minitorch2.loopir.order import Memory, order_nodes
+from minitorch2.loopir.schedule import Capabilities
+from minitorch2.loopir.scheduler import create_node, schedule
+from tests.unit.loopir.trace_aten import trace
+
+X, W = torch.randn(64, 64), torch.randn(64, 64)
+
+
+def scheduled(function, *inputs):
+    with stages.collect() as log:
+        plan = schedule(lower_graph(trace(function, inputs)), Capabilities())
+    return plan, log.texts("decisions.txt")[0]
+
+
+def wide_then_narrow(x, w):
+    products = [x @ w, w @ x, x @ x, w @ w]
+    return [(p @ w).sum(1) for p in products]
+
+
+def test_kernels_are_reordered_where_memory_peaks_lower():
+    plan, text = scheduled(wide_then_narrow, X, W)
+    assert "kernels reordered: intermediates peak at" in text
+    names = [node.name for node in plan.nodes]
+    done: set[str] = set()
+    for node in plan.nodes:
+        assert not {n for n in node.read_names if n in names} - done
+        done |= node.written_names
+
+
+def test_the_reported_peak_is_that_of_the_order():
+    lowered = lower_graph(trace(wide_then_narrow, (X, W)))
+    nodes = [create_node(buffer, order) for order, buffer in enumerate(lowered.buffers)]
+    by_name = {node.name: node for node in nodes}
+    needs = {node: {by_name[n] for n in node.read_names if n in by_name} for node in nodes}
+    outputs = frozenset(output.name for output in lowered.outputs)
+    ordered, decision = order_nodes(nodes, needs, outputs)
+    for order, peak in ((nodes, decision.program), (ordered, decision.greedy)):
+        memory = Memory(order, outputs)
+        for node in order:
+            memory.run(node)
+        assert memory.peak == peak
+    assert decision.reordered
+    assert decision.greedy < decision.program
+
+
+def test_an_order_that_gains_nothing_stays():
+    _, text = scheduled(lambda x, w: ((x @ w) + 1) @ w, X, W)
+    assert "order kept: intermediates peak at" in text
+
+
+def test_every_decision_has_a_reason():
+    def function(x, w, v):
+        return (x.t().sin() + w.t() + v.t()).contiguous(), (x @ w).sum()
+
+    inputs = X, W, torch.randn(64, 64)
+    _, text = scheduled(function, *inputs)
+    assert "inlined, " in text
+    assert "stored, the graph returns it" in text
+    assert "by vote" in text
+    with config.patch(reorder_loops=False):
+        _, text = scheduled(function, *inputs)
+    assert "by vote" not in text
+
+
+def test_a_long_reduction_in_pieces_is_logged():
+    _, text = scheduled(lambda x: x.sum(), torch.empty(1 << 18))
+    assert "262144 elements are reduced in" in text
+
+
+def test_fusion_can_be_switched_off():
+    def function(x, w):
+        y = x.sin()
+        return y, y.cos(), (x * w).sum(1)
+
+    with config.patch(fusion=False):
+        plan, text = scheduled(function, X, W)
+    assert len(plan.kernels()) == 3
+    assert "more than 1 loop bodies in a kernel" in text
+    assert len(scheduled(function, X, W)[0].kernels()) < 3
