@@ -17,13 +17,8 @@ PyTorch 2 paper, section 3.5 ("each instance also tracks where it came from").
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from functools import cache, cached_property
-
-
-@cache
-def _field_names(cls: type[Source]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls))
+from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +31,7 @@ class Source:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return (type(self), *(getattr(self, name) for name in _field_names(type(self))))
+        return (type(self), *(getattr(self, name) for name in self.__dataclass_fields__))
 
     @cached_property
     def _hash(self) -> int:
