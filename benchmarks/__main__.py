@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import compile_time, dynamic, kernels, models, overhead, table1, table2
+from benchmarks import compile_time, dynamic, kernels, memory, models, overhead, table1, table2
 from benchmarks.compilers import EAGER, OURS, PEER, compilers
 from benchmarks.measure import Result, measure_all
 
@@ -63,7 +63,8 @@ def duration(seconds: float) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run one suite; the status is 1 if any result was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=[*SUITES, "compile_time", "dynamic", "table1", "table2"])
+    others = ["compile_time", "dynamic", "memory", "table1", "table2"]
+    parser.add_argument("suite", choices=[*SUITES, *others])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
@@ -77,6 +78,8 @@ def main(arguments: Sequence[str]) -> int:
         return table1.run(*given, RESULTS, options.resume, console)
     if options.suite == "dynamic":
         return dynamic.run(options.peer, RESULTS, console)
+    if options.suite == "memory":
+        return memory.run(options.peer, options.only, RESULTS, console)
     if options.suite == "table2":
         return table2.run(options.peer, options.only, RESULTS, console)
     measured = results_of(options.suite, options.peer, options.only, options.seconds)

@@ -32,7 +32,7 @@ _WORDS = {
     "none": None, "auto": None, "": None,
 }  # fmt: skip
 
-Value = bool | int | str | None
+Value = bool | int | float | str | None
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,13 @@ class Config:
     verbose_tracebacks: Annotated[
         bool, "tracebacks of the user's exceptions keep this package's own frames"
     ] = False
+    # Gradients
+    memory_budget: Annotated[
+        float, "what part of the minimum cut's bytes may be kept for backward, from 0 to 1"
+    ] = 1.0
+    fallback_random: Annotated[
+        bool, "random operators draw eager's numbers from PyTorch's generator; no other way yet"
+    ] = True
     # Loops
     max_fusion_size: Annotated[int, "most loop nests that one kernel may hold"] = 64
     realize_reads_threshold: Annotated[
@@ -181,10 +188,15 @@ def _type_name(name: str) -> str:
 def _check(name: str, value: Value) -> None:
     if name not in _TYPES:
         raise ConfigError(_unknown(name), code="unknown-option")
-    if type(value) not in _kinds(name):
+    if not _suits(value, _kinds(name)):
         raise ConfigError(
             f"option {name} takes {_type_name(name)}, not {value!r}", code="option-type"
         )
+
+
+def _suits(value: Value, kinds: tuple[type, ...]) -> bool:
+    """Whether an option of these types may have the value; an int is a float."""
+    return type(value) in kinds or (type(value) is int and float in kinds)
 
 
 def _unknown(name: str) -> str:

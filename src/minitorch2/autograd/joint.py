@@ -30,6 +30,7 @@ from minitorch2.autograd.epilogue import (
     Result,
 )
 from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
+from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import alias_facts
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import UnsupportedError
@@ -137,6 +138,7 @@ class _ProgramTracer:
         gradients = self._gradients(tangents) if tangents else []
         if tangents:
             self._keep_written_inputs()
+            keep_masks_as_bits(self.tracer.graph)
         self.tracer.graph.output((*forward, *gradients))
         return TracedProgram(
             module=self._finished(),

@@ -10,21 +10,21 @@ its outputs, or extra *saved* values (the slides: "No single way to do this"). T
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-import networkx
 import sympy
 import torch
 
+from minitorch2 import config
 from minitorch2.autograd.joint import TracedProgram
-from minitorch2.autograd.recompute import is_recomputable, price
+from minitorch2.autograd.min_cut import Roles, saved_within
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes, nodes_in
+from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols
 
 
@@ -71,41 +71,20 @@ def default_partition(program: TracedProgram) -> Partition:
 
     For ``sin(sin(x))`` that is the slides' split: ``cos(y)`` and ``cos(x)`` are saved.
     """
-    roles = _Roles.of(program)
+    roles = Roles.of(program)
     return _split(
         program, roles, [n for n in roles.forward if n in roles.read and n.op != "get_attr"]
     )
 
 
 def min_cut_partition(program: TracedProgram) -> Partition:
-    """Save the set of values with the fewest bytes from which backward can recompute the rest."""
-    roles = _Roles.of(program)
-    return _split(program, roles, _minimum_saved(roles))
+    """Save the set of values with the fewest bytes from which backward can recompute the rest.
 
-
-@dataclass(frozen=True)
-class _Roles:
-    """``backward``: the nodes that depend on a tangent; ``forward``: all others, in graph order.
-
-    ``read``: the forward nodes that backward reads (a gradient may also be a forward value itself).
+    The option ``memory_budget`` says what part of those bytes may be held; costly operators are
+    recomputed for that.
     """
-
-    forward: dict[Node, None]
-    backward: set[Node]
-    read: set[Node]
-
-    @staticmethod
-    def of(program: TracedProgram) -> _Roles:
-        graph = program.module.graph
-        backward: set[Node] = set(graph.placeholders[program.inputs :])
-        for node in graph.nodes:
-            if any(used in backward for used in node.all_input_nodes):
-                backward.add(node)
-        backward.discard(graph.output_node)
-        forward = {n: None for n in graph.nodes if n not in backward and n.op != "output"}
-        gradients = set(nodes_in(_gradients(program)))
-        read = {n for n in forward if n in gradients or any(user in backward for user in n.users)}
-        return _Roles(forward, backward, read)
+    roles = Roles.of(program)
+    return _split(program, roles, saved_within(roles, config.current().memory_budget))
 
 
 def _outputs(program: TracedProgram) -> tuple[Any, ...]:
@@ -116,51 +95,10 @@ def _gradients(program: TracedProgram) -> tuple[Any, ...]:
     return tuple(program.module.graph.output_node.args[0][program.forward_outputs :])
 
 
-# The minimum cut
-
-_SOURCE: Final = "source"
-_SINK: Final = "sink"
-
-
-def _minimum_saved(roles: _Roles) -> list[Node]:
-    """The cut of least capacity between what must be known (inputs, values not recomputable) and
-    backward.
-
-    Each forward node is split in two, ``in -> out``, with the price of saving it as capacity. An
-    edge ``source -> in`` forbids recomputation, ``out -> sink`` says backward reads it.
-    """
-    relevant = _ancestors_of_backward(roles)
-    network = networkx.DiGraph()
-    for node in relevant:
-        network.add_edge((node, "in"), (node, "out"), capacity=price(node))
-        if not is_recomputable(node):
-            network.add_edge(_SOURCE, (node, "in"), capacity=math.inf)
-        if node in roles.read:
-            network.add_edge((node, "out"), _SINK, capacity=math.inf)
-        for user in node.users:
-            if user in relevant:
-                network.add_edge((node, "out"), (user, "in"), capacity=math.inf)
-    if _SOURCE not in network or _SINK not in network:
-        return []
-    _, (known, _) = networkx.minimum_cut(
-        network, _SOURCE, _SINK, flow_func=networkx.algorithms.flow.boykov_kolmogorov
-    )
-    return [node for node in relevant if (node, "in") in known and (node, "out") not in known]
-
-
-def _ancestors_of_backward(roles: _Roles) -> dict[Node, None]:
-    """The forward nodes that backward reads, directly or through others, in graph order."""
-    needed: set[Node] = set()
-    for node in reversed(roles.forward):
-        if node in roles.read or any(user in needed for user in node.users):
-            needed.add(node)
-    return {node: None for node in roles.forward if node in needed}
-
-
 # The split
 
 
-def _split(program: TracedProgram, roles: _Roles, saved: list[Node]) -> Partition:
+def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition:
     """The two graphs, given the nodes that are saved."""
     placeholders = program.module.graph.placeholders
     inputs, tangents = placeholders[: program.inputs], placeholders[program.inputs :]
@@ -192,18 +130,22 @@ def _places(
     return places, extra
 
 
-def _forward_order(program: TracedProgram, roles: _Roles, extra: list[Any]) -> list[Node]:
+def _forward_order(program: TracedProgram, roles: Roles, extra: list[Any]) -> list[Node]:
     """What forward computes, in the joint graph's order: outputs, and all that has an effect."""
     needed = set(nodes_in((_outputs(program), extra)))
+    live = Liveness()
+    live.note(_outputs(program), extra)
     order: list[Node] = []
     for node in reversed(roles.forward):
-        if node.op != "placeholder" and (node in needed or is_impure(node)):
+        is_needed = node in needed or is_impure(node) or live.is_read(node)
+        if node.op != "placeholder" and is_needed:
             needed.update(node.all_input_nodes)
+            live.note(node.args, dict(node.kwargs))
             order.append(node)
     return order[::-1]
 
 
-def _backward_order(program: TracedProgram, roles: _Roles, given: set[Node]) -> list[Node]:
+def _backward_order(program: TracedProgram, roles: Roles, given: set[Node]) -> list[Node]:
     """What backward computes, in the joint graph's order; a recomputed value right before its
     first reader.
     """

@@ -31,20 +31,52 @@ def is_recomputable(node: Node) -> bool:
         return False
     if node.target is operator.getitem or node.target in _CREATIONS:
         return True
-    if node.target is aten.clone.default and node.args[0].op == "placeholder":
-        return False  # the input may be written to before backward runs
+    if _copies_an_input(node):
+        return False
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
     return torch.Tag.pointwise in node.target.tags or alias_facts(node.target).is_view
 
 
-def price(node: Node) -> float:
+def _copies_an_input(node: Node) -> bool:
+    """The input may be written to before backward runs."""
+    return node.target is aten.clone.default and node.args[0].op == "placeholder"
+
+
+def could_recompute(node: Node) -> bool:
+    """Whether running the node again gives the same value, at whatever cost."""
+    if node.op != "call_function" or is_impure(node):
+        return is_recomputable(node)
+    return not _copies_an_input(node)
+
+
+def effort(node: Node) -> float:
+    """Roughly the arithmetic operations of a node: what computing it again costs."""
+    inputs = [n.meta["val"] for n in node.all_input_nodes]
+    read = sum(_numel(value) for value in inputs if isinstance(value, torch.Tensor))
+    contracted = _contracted(node, inputs)
+    return read if contracted is None else 2 * contracted * _numel(node.meta["val"])
+
+
+def _contracted(node: Node, inputs: list[Any]) -> int | None:
+    """How many products are summed up for an element of a matrix product or a convolution."""
+    if node.target in (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default):
+        return _hint(inputs[-1].shape[-2])
+    if node.target is aten.convolution.default:
+        return _numel(inputs[1]) // _hint(inputs[1].shape[0])
+    return None
+
+
+def price(node: Node, is_held: bool) -> float:
     """What saving the node's value costs, in bytes of memory traffic and memory held.
 
     Inputs and results of matrix products, reductions and other kernels are in memory anyway:
     saving them holds them longer. A pointwise value would live in registers of a fused kernel only:
-    saving it writes it as well, so it counts twice.
+    saving it writes it as well, so it counts twice. What ``is_held`` as an input or output of the
+    program is probably in use elsewhere, and counts half.
     """
+    if is_held:
+        return saved_bytes(node) / 2
     stored_anyway = not is_recomputable(node) or node.target is operator.getitem
     return saved_bytes(node) * (1 if stored_anyway or _is_view(node) else 2)
 
@@ -74,4 +106,11 @@ def _numel(value: torch.Tensor) -> int:
 
 def _hint(size: Any) -> int:
     expr = expr_of(size)
-    return int(size.node.shape_env.hint(expr)) if isinstance(expr, sympy.Expr) else int(expr)
+    if not isinstance(expr, sympy.Expr):
+        return int(expr)
+    env = size.node.shape_env
+    return int(env.hint(expr)) if env.has_hint(expr) else _UNKNOWN_SIZE
+
+
+_UNKNOWN_SIZE: Final = 1024
+"""The price of a saved value supposes this of a size that only data will tell."""

@@ -41,7 +41,9 @@ class Call:
         """The inputs; None if one is gone or has other values now."""
         inputs = [x() if isinstance(x, weakref.ref) else x for x in self.inputs]
         now = [x._version if isinstance(x, torch.Tensor) else 0 for x in inputs]
-        gone = any(x is None and ref is not None for x, ref in zip(inputs, self.inputs, strict=True))
+        gone = any(
+            x is None and ref is not None for x, ref in zip(inputs, self.inputs, strict=True)
+        )
         return None if gone or now != self.versions else inputs
 
 

@@ -7,10 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from minitorch2 import config, stages
 from minitorch2.autograd import default_partition, min_cut_partition
 from minitorch2.autograd.partition import Partition, SavedInput
 from minitorch2.graph.verify import verify
-from tests.unit.autograd.programs import check, joint_of, operators, partition_of
+from tests.unit.autograd.programs import check, compiled, joint_of, operators, partition_of
+
+aten = torch.ops.aten
 
 
 def leaf(*size: int) -> torch.Tensor:
@@ -93,6 +96,58 @@ def test_min_cut_never_saves_more_bytes() -> None:
 
     least = saved_bytes(partition_of(program, inputs, min_cut_partition))
     assert least < saved_bytes(partition_of(program, inputs, default_partition))
+
+
+def kept_bytes(parts: Partition) -> int:
+    kept = [n.meta["val"] for n in parts.saved_nodes if n.op != "placeholder"]
+    return sum(v.numel() * v.element_size() for v in kept)
+
+
+def deep(x: Any, *weights: Any) -> Any:
+    for weight in weights:
+        x = F.dropout(torch.tanh(x @ weight), 0.5)
+    return (x,)
+
+
+def test_a_smaller_memory_budget_keeps_less() -> None:
+    inputs = [leaf(64, 8), *[leaf(8, 8) for _ in range(6)]]
+    whole = kept_bytes(partition_of(deep, inputs))
+    for budget in (0.75, 0.5):
+        with config.patch(memory_budget=budget):
+            parts = partition_of(deep, inputs)
+            check(deep, inputs)
+        assert kept_bytes(parts) <= budget * whole
+        assert "mm" in {n.name for n in parts.backward.graph.nodes}
+    with config.patch(memory_budget=0.0):
+        least = partition_of(deep, inputs)
+    assert {n.target for n in least.saved_nodes if n.op != "placeholder"} == {aten.ne.Scalar}
+    assert operators(least.backward).count("bernoulli") == 0
+
+
+def test_a_memory_budget_of_one_recomputes_nothing_costly() -> None:
+    parts = partition_of(deep, [leaf(64, 8), leaf(8, 8), leaf(8, 8)])
+    assert operators(parts.backward).count("mm") == 4  # those of the gradients
+
+
+def test_masks_are_kept_as_bits() -> None:
+    parts = partition_of(lambda x: (F.dropout(x, 0.5),), [leaf(8)])
+    (saved,) = parts.saved_nodes
+    assert saved.meta["val"].dtype is torch.bool
+
+
+def test_an_output_is_saved_rather_than_what_it_was_computed_of() -> None:
+    parts = partition_of(lambda x, w: ((x @ w).sigmoid(),), [leaf(4, 4), leaf(4, 4)])
+    assert saved_names(parts) == {"x", "w", "sigmoid"}
+
+
+def test_the_cut_is_drawn() -> None:
+    x = leaf(4)
+    with stages.collect() as log:
+        compiled(sin_sin, [x])
+    (drawing,) = log.texts("cut.dot")
+    assert 'forward_x -> backward_x [label="16 bytes", penwidth=2];' in drawing
+    assert 'backward_sin [label="sin\\naten.sin", style=dashed];' in drawing
+    assert drawing.count("{") == drawing.count("}") == 3
 
 
 def test_written_inputs_are_saved_as_they_were() -> None:

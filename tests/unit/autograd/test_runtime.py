@@ -64,6 +64,7 @@ def test_late_backward_reports_to_the_log_of_its_compilation() -> None:
         "joint graph.py",
         "forward graph.py",
         "backward graph.py",
+        "cut.dot",
     ]
     assert set(log.seconds) >= {"joint", "partition"}
 

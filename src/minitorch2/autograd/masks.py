@@ -1,0 +1,48 @@
+"""Random masks are kept as bits.
+
+Law::
+
+    mask = bernoulli(x, p)    -->    bits = bernoulli(x, p) != 0; mask = bits.to(mask.dtype)
+
+The numbers of a mask are 0 and 1, so that backward, which must not draw them again, can read them
+from a byte an element instead of four. Both new operators are pointwise: where nothing is saved
+they vanish in the kernels around them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from minitorch2.graph.fake_tensor import run_fake
+from minitorch2.graph.graph import Graph
+from minitorch2.graph.node import Node, map_nodes
+
+aten = torch.ops.aten
+_BERNOULLI = (aten.bernoulli.p, aten.bernoulli.default)
+
+
+def keep_masks_as_bits(joint: Graph) -> None:
+    """Let all readers of a random mask read it from bits."""
+    for node in list(joint.nodes):
+        if node.op == "call_function" and node.target in _BERNOULLI:
+            _keep_as_bits(joint, node)
+
+
+def _keep_as_bits(joint: Graph, mask: Node) -> None:
+    users = list(mask.users)
+    with joint.inserting_before(mask.next):
+        bits = _call(joint, mask, aten.ne.Scalar, (mask, 0), {})
+        wide = _call(joint, mask, aten._to_copy.default, (bits,), {"dtype": mask.meta["val"].dtype})
+    for user in users:
+        user.replace_input(mask, wide)
+
+
+def _call(
+    joint: Graph, mask: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Node:
+    node = joint.call_function(target, args, kwargs)
+    values = map_nodes(args, lambda used: used.meta["val"])
+    node.meta = {**mask.meta, "val": run_fake(target, values, kwargs)}
+    return node

@@ -1,0 +1,120 @@
+"""Which values of a joint graph are saved for backward: a minimum cut, within a memory budget.
+
+The network (PyTorch 2 paper, section 3.9): each forward node is split in two, ``in -> out``, with
+the price of saving it as capacity. An edge ``source -> in`` forbids to compute the node again,
+``out -> sink`` says that backward reads it, and a use is an edge that cannot be cut. What the least
+cut goes through is saved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+import networkx
+
+from minitorch2.autograd.joint import TracedProgram
+from minitorch2.autograd.recompute import (
+    could_recompute,
+    effort,
+    is_recomputable,
+    price,
+    saved_bytes,
+)
+from minitorch2.graph.node import Node, nodes_in
+
+_SOURCE: Final = "source"
+_SINK: Final = "sink"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """``backward``: the nodes that depend on a tangent; ``forward``: all others, in graph order.
+
+    ``read``: the forward nodes that backward reads (a gradient may also be a forward value itself).
+    ``held``: inputs and outputs of the program.
+    """
+
+    forward: dict[Node, None]
+    backward: set[Node]
+    read: set[Node]
+    held: set[Node]
+
+    @staticmethod
+    def of(program: TracedProgram) -> Roles:
+        """The roles of the nodes of a joint graph."""
+        graph = program.module.graph
+        values = graph.output_node.args[0]
+        outputs = set(nodes_in(values[: program.forward_outputs]))
+        gradients = set(nodes_in(values[program.forward_outputs :]))
+        backward: set[Node] = set(graph.placeholders[program.inputs :])
+        for node in graph.nodes:
+            if any(used in backward for used in node.all_input_nodes):
+                backward.add(node)
+        backward.discard(graph.output_node)
+        forward = {n: None for n in graph.nodes if n not in backward and n.op != "output"}
+        read = {n for n in forward if n in gradients or any(user in backward for user in n.users)}
+        return Roles(forward, backward, read, outputs | {*graph.placeholders[: program.inputs]})
+
+    def kept_bytes(self, saved: Collection[Node]) -> float:
+        """What saving these nodes holds, besides the program's own inputs and outputs."""
+        return sum(saved_bytes(node) for node in saved if node not in self.held)
+
+
+def saved_within(roles: Roles, budget: float) -> list[Node]:
+    """The nodes to save; they hold at most ``budget`` times what the plain minimum cut holds.
+
+    For that, costly operators are computed again in backward, those first that free most bytes for
+    their effort, and no more of them than it takes. At 0 that is all but what may not be repeated.
+    """
+    saved = minimum_saved(roles, is_recomputable)
+    if budget >= 1:
+        return saved
+    allowed = budget * roles.kept_bytes(saved)
+    costly = sorted(
+        (n for n in roles.forward if could_recompute(n) and not is_recomputable(n)),
+        key=lambda node: effort(node) / saved_bytes(node),
+    )
+    few, many = 0, len(costly)  # within the budget with `many`, not with fewer than `few`
+    while few < many:
+        count = (few + many) // 2
+        fits = roles.kept_bytes(_saved_with(roles, costly[:count])) <= allowed
+        few, many = (few, count) if fits else (count + 1, many)
+    return _saved_with(roles, costly[:many])
+
+
+def _saved_with(roles: Roles, repeated: list[Node]) -> list[Node]:
+    allowed = set(repeated)
+    return minimum_saved(roles, lambda node: node in allowed or is_recomputable(node))
+
+
+def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[Node]:
+    """The nodes of least price from which backward can compute what it reads."""
+    relevant = _ancestors_of_backward(roles)
+    network = networkx.DiGraph()
+    for node in relevant:
+        network.add_edge((node, "in"), (node, "out"), capacity=price(node, node in roles.held))
+        if not may_recompute(node):
+            network.add_edge(_SOURCE, (node, "in"), capacity=math.inf)
+        if node in roles.read:
+            network.add_edge((node, "out"), _SINK, capacity=math.inf)
+        for user in node.users:
+            if user in relevant:
+                network.add_edge((node, "out"), (user, "in"), capacity=math.inf)
+    if _SOURCE not in network or _SINK not in network:
+        return []
+    _, (known, _) = networkx.minimum_cut(
+        network, _SOURCE, _SINK, flow_func=networkx.algorithms.flow.boykov_kolmogorov
+    )
+    return [node for node in relevant if (node, "in") in known and (node, "out") not in known]
+
+
+def _ancestors_of_backward(roles: Roles) -> dict[Node, None]:
+    """The forward nodes that backward reads, directly or through others, in graph order."""
+    needed: set[Node] = set()
+    for node in reversed(roles.forward):
+        if node in roles.read or any(user in needed for user in node.users):
+            needed.add(node)
+    return {node: None for node in roles.forward if node in needed}
