@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 from minitorch2.errors import ConfigError
 from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
@@ -32,7 +32,7 @@ _WORDS = {
     "none": None, "auto": None, "": None,
 }  # fmt: skip
 
-Value = bool | int | float | str | None
+Value = bool | int | float | str | tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,16 @@ class Config:
     verbose_tracebacks: Annotated[
         bool, "tracebacks of the user's exceptions keep this package's own frames"
     ] = False
+    # Rewriting
+    freezing: Annotated[
+        bool, "without gradients, parameters are constants: later changes of them have no effect"
+    ] = False
+    disabled_passes: Annotated[
+        tuple[str, ...], "names of passes over graphs that are left out"
+    ] = ()
+    pass_limits: Annotated[
+        tuple[str, ...], "`name=n`: that pass stops after n rewrites of each graph"
+    ] = ()
     # Gradients
     memory_budget: Annotated[
         float, "what part of the minimum cut's bytes may be kept for backward, from 0 to 1"
@@ -135,6 +145,7 @@ def patch(**changes: Value) -> AbstractContextManager[Config]:
         ConfigError: a name is unknown (the message names the nearest one) or a value has
             another type than the option.
     """
+    changes = {name: _as_tuple(value) for name, value in changes.items()}
     for name, value in changes.items():
         _check(name, value)
     return _patched(changes)
@@ -175,10 +186,15 @@ def from_environment(environment: Mapping[str, str]) -> Config:
     return dataclasses.replace(Config(), **changes)  # type: ignore[arg-type]
 
 
+def _as_tuple(value: Value) -> Value:
+    """A list of names may be given for a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _kinds(name: str) -> tuple[type, ...]:
     """The types an option may have: `bool | None` -> (bool, NoneType)."""
     hint = _TYPES[name]
-    return get_args(hint) or (hint,)
+    return (tuple,) if get_origin(hint) is tuple else get_args(hint) or (hint,)
 
 
 def _type_name(name: str) -> str:
@@ -208,6 +224,8 @@ def _parse(name: str, text: str) -> Value:
     kinds = _kinds(name)
     if str in kinds:
         return text
+    if tuple in kinds:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
     try:
         value: Value = _WORDS[text.lower()] if bool in kinds else kinds[0](text)
         _check(name, value)

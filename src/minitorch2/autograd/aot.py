@@ -7,6 +7,7 @@ graph of a program with graph breaks gets its own forward and backward.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -14,7 +15,7 @@ from torch.utils._pytree import tree_unflatten
 
 from minitorch2 import config, stages
 from minitorch2.autograd.decompositions import DECOMPOSITIONS, REQUIRED_DECOMPOSITIONS
-from minitorch2.autograd.drawing import draw_cut
+from minitorch2.autograd.frozen import FrozenProgram
 from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partition, Partitioner, min_cut_partition
@@ -32,6 +33,7 @@ from minitorch2.autograd.trace import Decompositions
 from minitorch2.compile_lock import COMPILING
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
 
 Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
@@ -67,7 +69,32 @@ def aot_autograd(
     Raises UnsupportedError where the program cannot be traced (it needs data, or writes to
     overlapping inputs), and what the compilers raise.
     """
-    lifted, attributes = lift_attributes(module)
+    compile_program = partial(
+        _compile_program,
+        forward_compiler=forward_compiler,
+        backward_compiler=backward_compiler or forward_compiler,
+        inference_compiler=inference_compiler or forward_compiler,
+        partition=partition,
+        decompositions=decompositions,
+    )
+    if config.current().freezing and not torch.is_grad_enabled():
+        return FrozenProgram(module, example_inputs, compile_program)
+    return compile_program(module, example_inputs)
+
+
+def _compile_program(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    forward_compiler: Compiler,
+    backward_compiler: Compiler,
+    inference_compiler: Compiler,
+    partition: Partitioner,
+    decompositions: Mapping[Any, Callable[..., Any]],
+) -> Callable[..., Sequence[Any]]:
+    rewritten = module.copy()
+    run_passes("pre_grad", rewritten)
+    lifted, attributes = lift_attributes(rewritten)
     examples = [*example_inputs, *attributes]
     differentiate = torch.is_grad_enabled() and any(_requires_grad(value) for value in examples)
     table = {**REQUIRED_DECOMPOSITIONS, **decompositions}
@@ -75,14 +102,15 @@ def aot_autograd(
         with stages.phase("joint"):
             program = trace_program(lifted, examples, table, differentiate=differentiate)
         if program.has_backward:
-            backward = backward_compiler or forward_compiler
-            again = EagerGradients(lifted, program)
-            run = _training(program, partition, forward_compiler, backward, again)
+            # As captured: what was fused may be an operator without a second derivative.
+            again = EagerGradients(lift_attributes(module)[0], program)
+            run = _training(program, partition, forward_compiler, backward_compiler, again)
         else:
-            compiler = inference_compiler or forward_compiler
-            run = _inference(program, compiler, detached=differentiate)
+            run = _inference(program, inference_compiler, detached=differentiate)
     run = _with_same_duplicates(run, examples, bool(program.epilogue.mutations))
-    return _called_as_before(run, program, attributes)
+    run = _called_as_before(run, program, attributes)
+    run.writes_last = True  # type: ignore[attr-defined]  # the epilogue writes to the inputs
+    return run
 
 
 def _with_same_duplicates(
@@ -125,6 +153,7 @@ def _inference(
     program: TracedProgram, compiler: Compiler, *, detached: bool
 ) -> Callable[..., Sequence[Any]]:
     """``detached``: inputs require gradients, but no result depends on them differentiably."""
+    run_passes("post_grad", program.module)
     _record("aten graph", program.module)
     call = without_autocast(compiler(program.module, _example_values(program.module)))
     call = without_grad(call) if detached else call
@@ -141,10 +170,10 @@ def _training(
     _record("joint graph", program.module)
     with stages.phase("partition"):
         parts = partition(program)
+    run_passes("post_grad", parts.forward)
+    run_passes("post_grad", parts.backward)
     _record("forward graph", parts.forward)
     _record("backward graph", parts.backward)
-    if stages.wanted("cut.dot"):
-        stages.record("cut.dot", draw_cut(parts))
     forward = without_autocast(forward_compiler(parts.forward, _example_values(parts.forward)))
     backward = LazilyCompiled(backward_compiler, parts.backward)
     return training_runner(_plan(program, parts, again), forward, backward, program.epilogue)

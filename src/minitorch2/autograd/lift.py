@@ -22,7 +22,8 @@ def lift_attributes(module: GraphModule) -> tuple[GraphModule, list[torch.Tensor
     """The graph with one more placeholder per tensor attribute (or submodule parameter), and those
     tensors.
 
-    Returns the module itself when it has none. Tensors reached twice are lifted once.
+    What was frozen stays. Returns the module itself when it has none. Tensors reached twice are
+    lifted once.
     """
     if not any(node.op in ("get_attr", "call_module") for node in module.graph.nodes):
         return module, []
@@ -45,7 +46,7 @@ class _Lifting:
 
     def _lift_constant(self, node: Node) -> None:
         value = self.result.lookup(str(node.target))
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and not node.meta.get("frozen"):
             node.replace_all_uses_with(self._placeholder(str(node.target), value))
             self.result.graph.erase(node)
 

@@ -4,6 +4,7 @@ passes.
 
 import operator
 import sys
+from collections.abc import Callable
 
 import torch
 
@@ -35,7 +36,7 @@ def toy_graph() -> GraphModule:
 def main() -> None:
     """Print the example."""
     module = toy_graph()
-    steps = {
+    steps: dict[str, Callable[[GraphModule], object]] = {
         "as built": verify,
         "common subexpressions": eliminate_common_subexpressions,
         "dead code": eliminate_dead_code,

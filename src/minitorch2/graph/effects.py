@@ -112,7 +112,7 @@ def _dropout_of(node: Node) -> Any:
 
 def is_mutating(node: Node) -> bool:
     """Whether the node may write to one of its arguments."""
-    if "out" in node.kwargs or node.kwargs.get("inplace"):
+    if "out" in node.kwargs or node.kwargs.get("inplace") or _updates_statistics(node):
         return True
     if node.op == "call_method":
         name = str(node.target)
@@ -125,6 +125,29 @@ def is_mutating(node: Node) -> bool:
     if getattr(node.target, "__module__", "") == "_operator":
         return name not in _PURE_OPERATOR_NAMES
     return name.endswith("_") and not name.endswith("__")
+
+
+def _updates_statistics(node: Node) -> bool:
+    """Whether it is a normalization that writes its running mean and variance.
+
+    The last arguments before momentum say so: of ``batch_norm`` ``training``, of ``instance_norm``
+    ``use_input_stats``.
+    """
+    name = _bare_name(node)
+    if name not in ("batch_norm", "instance_norm") or node.op != "call_function":
+        return False
+    keyword = "training" if name == "batch_norm" else "use_input_stats"
+    given = node.args[5] if len(node.args) > 5 else name == "instance_norm"
+    return node.kwargs.get(keyword, given) is not False
+
+
+def may_be_written(node: Node) -> bool:
+    """Whether a reader of the node writes to its memory, through a view of it too, or might."""
+    return any(
+        (is_impure(user) and not is_random(user) and user.op != "output")
+        or (is_view(user) and may_be_written(user))
+        for user in node.users
+    )
 
 
 def is_impure(node: Node) -> bool:

@@ -10,15 +10,19 @@ the value could be written between the two, or where two fresh results would bec
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from minitorch2.graph.effects import is_deterministic, is_mutating, may_be_returned
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
+from minitorch2.graph.rewriting import Rewrite, graph_pass
+from minitorch2.graph.symbol_nodes import makes_symbols
 
 
-def eliminate_common_subexpressions(module: GraphModule) -> bool:
-    """Merge equal pure nodes; return whether any were. Does nothing if the graph mutates.
+@graph_pass
+def eliminate_common_subexpressions(module: GraphModule) -> Iterator[Rewrite]:
+    """Merge equal pure nodes. Does nothing if the graph mutates.
 
     Two results that are both returned stay two, so that the caller gets separate memory.
 
@@ -33,23 +37,20 @@ def eliminate_common_subexpressions(module: GraphModule) -> bool:
     """
     graph = module.graph
     if any(is_mutating(node) for node in graph.nodes):
-        return False
+        return
     seen: dict[Any, Node] = {}
-    changed = False
     for node in graph.nodes:
         key = _key(node) if _is_candidate(node) else None
         first = seen.setdefault(key, node) if key is not None else node
         if first is not node and not (may_be_returned(first) and may_be_returned(node)):
+            yield Rewrite(f"computed before as {first.name}", node)
             node.replace_all_uses_with(first)
             graph.erase(node)
-            changed = True
-    if changed:
-        module.recompile()
-    return changed
 
 
 def _is_candidate(node: Node) -> bool:
-    return node.op in ("call_function", "call_method") and is_deterministic(node)
+    is_call = node.op in ("call_function", "call_method")
+    return is_call and is_deterministic(node) and not makes_symbols(node)
 
 
 def _key(node: Node) -> Any:

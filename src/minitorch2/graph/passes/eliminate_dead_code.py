@@ -10,12 +10,17 @@ move the random generator or lose a write.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.rewriting import Rewrite, graph_pass
+from minitorch2.graph.symbol_nodes import Liveness
 
 
-def eliminate_dead_code(module: GraphModule) -> bool:
-    """Erase pure nodes without readers, transitively; return whether any was erased.
+@graph_pass
+def eliminate_dead_code(module: GraphModule) -> Iterator[Rewrite]:
+    """Erase pure nodes without readers, transitively.
 
     >>> import torch
     >>> from minitorch2.graph.graph import Graph
@@ -27,11 +32,10 @@ def eliminate_dead_code(module: GraphModule) -> bool:
     >>> eliminate_dead_code(GraphModule(graph)), [node.name for node in graph.nodes]
     (True, ['x', 'rand', 'output'])
     """
-    before = len(module.graph)
+    live = Liveness()
     for node in reversed(module.graph.nodes):
-        if not node.users and not is_impure(node):
+        if node.users or is_impure(node) or live.is_read(node):
+            live.note(node.args, dict(node.kwargs))
+        else:
+            yield Rewrite("nobody reads it", node)
             module.graph.erase(node)
-    changed = len(module.graph) != before
-    if changed:
-        module.recompile()
-    return changed

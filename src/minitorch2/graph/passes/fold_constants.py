@@ -4,28 +4,31 @@ Law::
 
     c = get_attr("w"); x = f(c)        -->        x = get_attr("folded_f")
 
-Only small results are folded: a large one would trade run time for memory. A constant that anything
-in the graph writes to, and parameters, which the user may change, are not constants.
+A large result is folded only if it takes no more memory than what it is computed from. Views are
+left to run: they cost nothing. A constant that anything in the graph writes to, and parameters,
+which the user may change, are not constants; what is frozen (``freeze_parameters``) is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
 
-from minitorch2.graph.effects import is_deterministic, is_mutating, may_be_returned
+from minitorch2.graph.effects import is_deterministic, is_mutating, is_view, may_be_returned
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Node
-from minitorch2.graph.passes.eliminate_dead_code import eliminate_dead_code
+from minitorch2.graph.rewriting import Rewrite, graph_pass
 
-LARGEST_FOLDED: Final = 1 << 16
-"""In elements."""
+LARGEST_FOLDED: Final = 1 << 18
+"""In bytes."""
 
 
-def fold_constants(module: GraphModule) -> bool:
-    """Replace operations on constants by their value; return whether any was replaced.
+@graph_pass
+def fold_constants(module: GraphModule) -> Iterator[Rewrite]:
+    """Replace operations on constants by their value.
 
     >>> from minitorch2.graph.graph import Graph
     >>> graph = Graph()
@@ -37,49 +40,42 @@ def fold_constants(module: GraphModule) -> bool:
     (True, ['x', 'folded_mul', 'add', 'output'], (tensor(5),))
     """
     if any(is_mutating(node) for node in module.graph.nodes):
-        return False
+        return
     runner = Interpreter(module)
-    folded = [node for node in module.graph.nodes if _compute(runner, node)]
-    for node in folded:
-        _replace(module, node, runner.values[node])
-    if folded:
-        eliminate_dead_code(module)
-        module.recompile()
-    return bool(folded)
+    for node in list(module.graph.nodes):
+        if node.op == "get_attr":
+            _keep(runner, node, runner.run_node(node))
+        elif _is_constant(runner, node):
+            _keep(runner, node, runner.run_node(node))
+            if node in runner.values and not is_view(node):
+                yield Rewrite("computed at compile time", node)
+                value = runner.values[node]
+                runner.values[_replace(module, node, value)] = value
 
 
-def _compute(runner: Interpreter, node: Node) -> bool:
-    """Keep the node's value if it is constant; say whether the node is an operation to replace."""
-    if node.op == "get_attr":
-        value = runner.run_node(node)
-        if _is_small_constant(value):
-            runner.values[node] = value
+def _is_constant(runner: Interpreter, node: Node) -> bool:
+    if node.op not in ("call_function", "call_method") or not is_deterministic(node):
         return False
-    if node.op not in ("call_function", "call_method") or not _depends_on_constants(runner, node):
-        return False
-    # A folded value that the caller got could be written to, and then be wrong in the next call.
-    if not is_deterministic(node) or may_be_returned(node):
-        return False
-    value = runner.run_node(node)
-    if _is_small_constant(value):
-        runner.values[node] = value
-    return node in runner.values
-
-
-def _depends_on_constants(runner: Interpreter, node: Node) -> bool:
     inputs = node.all_input_nodes
-    return bool(inputs) and all(used in runner.values for used in inputs)
+    # A folded value that the caller got could be written to, and then be wrong in the next call.
+    known = inputs and all(used in runner.values for used in inputs)
+    return bool(known) and not may_be_returned(node)
 
 
-def _is_small_constant(value: Any) -> bool:
-    return (
-        isinstance(value, torch.Tensor)
-        and value.numel() <= LARGEST_FOLDED
-        and not value.requires_grad
-    )
+def _keep(runner: Interpreter, node: Node, value: Any) -> None:
+    """Remember a constant tensor, if the memory for it is small or no more than its inputs'."""
+    if not isinstance(value, torch.Tensor) or value.requires_grad:
+        return
+    read = sum(_memory(runner.values[used]) for used in node.all_input_nodes)
+    if node.op == "get_attr" or is_view(node) or _memory(value) <= max(read, LARGEST_FOLDED):
+        runner.values[node] = value
 
 
-def _replace(module: GraphModule, node: Node, value: torch.Tensor) -> None:
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes()
+
+
+def _replace(module: GraphModule, node: Node, value: torch.Tensor) -> Node:
     graph = module.graph
     with graph.inserting_before(node):
         name = graph.unique_name(f"folded_{node.name}")
@@ -88,3 +84,16 @@ def _replace(module: GraphModule, node: Node, value: torch.Tensor) -> None:
     module.attributes[name] = value
     constant.meta = dict(node.meta)
     node.replace_all_uses_with(constant)
+    _erase(module, node)
+    return constant
+
+
+def _erase(module: GraphModule, node: Node) -> None:
+    """Erase a constant that nobody reads any more, and then its inputs."""
+    inputs = node.all_input_nodes
+    module.graph.erase(node)
+    for used in inputs:
+        if not used.users:
+            _erase(module, used)
+    if node.op == "get_attr" and not any(n.target == node.target for n in module.graph.nodes):
+        module.attributes.pop(str(node.target), None)

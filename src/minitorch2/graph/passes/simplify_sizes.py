@@ -8,24 +8,21 @@ input any more, so no code could get its value.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.node import Node
+from minitorch2.graph.rewriting import Rewrite, graph_pass
 from minitorch2.graph.symbols import ShapeEnv, free_symbols, simplified
 
 
-def simplify_sizes(module: GraphModule, env: ShapeEnv) -> bool:
-    """Replace what is known to be equal; return whether anything changed."""
+@graph_pass
+def simplify_sizes(module: GraphModule, env: ShapeEnv) -> Iterator[Rewrite]:
+    """Replace what is known to be equal."""
     if not env.knowledge.version:
-        return False
-    changed = False
+        return
     for node in module.graph.nodes:
-        changed |= _simplify(node, env)
-    return changed
-
-
-def _simplify(node: Node, env: ShapeEnv) -> bool:
-    arguments = (node.args, dict(node.kwargs))
-    if not free_symbols(arguments) & env.knowledge.replacements.keys():
-        return False
-    node.update_args(*simplified(arguments, env))
-    return True
+        arguments = (node.args, dict(node.kwargs))
+        replaced = free_symbols(arguments) & env.knowledge.replacements.keys()
+        if replaced:
+            yield Rewrite(f"another size for {', '.join(sorted(map(str, replaced)))}", node)
+            node.update_args(*simplified(arguments, env))

@@ -12,21 +12,24 @@ A rewrite is made only if the merged view has the size and stride of the chain.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.node import Node
+from minitorch2.graph.node import Argument, Node
+from minitorch2.graph.rewriting import Rewrite, graph_pass
 from minitorch2.graph.symbols import expr_of
 
 aten = torch.ops.aten
 _VIEWS = (aten.view.default, aten.expand.default, aten.permute.default)
 
 
-def simplify_views(module: GraphModule) -> bool:
-    """Apply the laws above until none applies; return whether any did. Needs ``meta["val"]``.
+@graph_pass
+def simplify_views(module: GraphModule) -> Iterator[Rewrite]:
+    """Apply the laws above until none applies. Needs ``meta["val"]``.
 
     >>> from minitorch2.graph.fake_tensor import to_fake
     >>> from minitorch2.graph.graph import Graph
@@ -41,23 +44,33 @@ def simplify_views(module: GraphModule) -> bool:
     >>> simplify_views(GraphModule(graph)), [node.name for node in graph.nodes]
     (True, ['x', 'sin', 'output'])
     """
-    changed = False
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in _VIEWS:
-            changed |= _merge_with_input(node)
-            changed |= _skip_identity(node)
-    for node in reversed(module.graph.nodes):
-        if node.op == "call_function" and node.target in _VIEWS and not node.users:
-            module.graph.erase(node)
-    if changed:
-        module.recompile()
-    return changed
+            merged = _merged_with_input(node)
+            if merged is not None:
+                inner = node.args[0]
+                yield Rewrite(f"one view with {inner.name}", node)
+                node.update_args(*merged)
+                _erase_unread(inner)
+            if node.users and same_geometry(node.args[0].meta["val"], node.meta["val"]):
+                yield Rewrite("the view changes nothing", node)
+                node.replace_all_uses_with(node.args[0])
+                _erase_unread(node)
 
 
-def _merge_with_input(node: Node) -> bool:
+def _erase_unread(view: Node) -> None:
+    """Erase a view that lost its last reader, and the views that only it read."""
+    while not view.users and view.op == "call_function" and view.target in _VIEWS:
+        base: Node = view.args[0]
+        view.graph.erase(view)
+        view = base
+
+
+def _merged_with_input(node: Node) -> tuple[tuple[Argument, ...], dict[str, Argument]] | None:
+    """The arguments of the one view that does what the node and its input do."""
     inner = node.args[0]
     if not isinstance(inner, Node) or inner.target is not node.target:
-        return False
+        return None
     base: Node = inner.args[0]
     argument = _merged_argument(node, inner)
     value = node.meta["val"]
@@ -65,11 +78,8 @@ def _merge_with_input(node: Node) -> bool:
     try:
         merged = run_fake(node.target, (base.meta["val"], sizes), {})  # type: ignore[arg-type]
     except RuntimeError:  # the base's strides do not allow it in one step
-        return False
-    if not _same_geometry(merged, value):
-        return False
-    node.update_args((base, argument), {})
-    return True
+        return None
+    return ((base, argument), {}) if same_geometry(merged, value) else None
 
 
 def _merged_argument(node: Node, inner: Node) -> Any:
@@ -79,15 +89,9 @@ def _merged_argument(node: Node, inner: Node) -> Any:
     return [inner.args[1][i % rank] % rank for i in node.args[1]]
 
 
-def _skip_identity(node: Node) -> bool:
-    base = node.args[0]
-    if not node.users or not _same_geometry(base.meta["val"], node.meta["val"]):
-        return False
-    node.replace_all_uses_with(base)
-    return True
+def same_geometry(a: FakeTensor, b: FakeTensor) -> bool:
+    """Whether two values have one size, stride and dtype."""
 
-
-def _same_geometry(a: FakeTensor, b: FakeTensor) -> bool:
     def geometry(value: FakeTensor) -> list[Any]:
         return [expr_of(n) for n in (*value.shape, *value.stride(), value.dtype)]
 

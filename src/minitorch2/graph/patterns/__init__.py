@@ -1,0 +1,13 @@
+"""Rewriting by rules: find what one side of a law computes, put the other side in its place.
+
+Read ``rule`` (what a rule is), ``operation`` (when two nodes compute the same), ``matcher`` and
+``apply``; then the families: ``algebra``, ``attention``, ``batch_norm``. A family is applied by the
+pass of its name (PyTorch 2 paper, section 6.4: peephole optimizations before lowering).
+"""
+
+from minitorch2.graph.patterns import algebra, attention, batch_norm  # noqa: F401  (their rules)
+from minitorch2.graph.patterns.apply import apply_rules
+from minitorch2.graph.patterns.matcher import Match, match
+from minitorch2.graph.patterns.rule import FAMILIES, Constant, Rule, make_rule, rule
+
+__all__ = ["FAMILIES", "Constant", "Match", "Rule", "apply_rules", "make_rule", "match", "rule"]

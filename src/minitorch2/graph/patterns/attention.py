@@ -1,0 +1,135 @@
+"""Rules of ``fuse_attention``: attention written by hand becomes ``scaled_dot_product_attention``.
+
+::
+
+    softmax(q @ k.mT * scale + mask) @ v  -->  scaled_dot_product_attention(q, k, v, mask, scale)
+
+People write it in many ways, which are combinations of three choices: how scores are scaled, how
+they are masked, in which dtype their softmax is. A choice writes its part of both sides; the rules
+are all combinations.
+
+Equal up to rounding. A row in which everything is masked by ``-inf`` is NaN before; the operator
+would give zeros, so such rows are made NaN again. Dropout in force is left as it is: the operator
+would draw other numbers than the program does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from minitorch2.graph.patterns.rule import Condition, rule
+from minitorch2.graph.symbols import same_sizes
+
+INFINITY: Final = math.inf
+
+# Scores: ``(q, k, number) -> scores, factor``
+
+SCORES: Final[dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]]] = {
+    "q @ k.mT * scale": lambda q, k, n: (q @ k.mT * n, n),
+    "q @ k.mT / scale": lambda q, k, n: (q @ k.mT / n, 1 / n),
+    "(q * scale) @ k.mT": lambda q, k, n: ((q * n) @ k.mT, n),
+    "(q / scale) @ k.mT": lambda q, k, n: ((q / n) @ k.mT, 1 / n),
+    "q @ (k.mT * scale)": lambda q, k, n: (q @ (k.mT * n), n),
+    "q @ k.mT": lambda q, k, n: (q @ k.mT, 1.0),
+}
+
+# Masks: ``(scores, mask, number, zero) -> masked scores, mask to add, rows that are masked whole``
+
+
+def _unmasked(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
+    return scores, None, None
+
+
+def _added(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
+    return scores + mask, mask, mask == -INFINITY
+
+
+def _filled(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
+    return scores.masked_fill(mask, value), zero.masked_fill(mask, value), None
+
+
+def _filled_with_infinity(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
+    return scores.masked_fill(mask, value), zero.masked_fill(mask, value), mask
+
+
+def _chosen(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
+    return torch.where(mask, scores, value), torch.where(mask, zero, value), None
+
+
+def _chosen_or_infinity(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
+    return torch.where(mask, scores, value), torch.where(mask, zero, value), ~mask
+
+
+def _is_low(value: float = -INFINITY, **_: Any) -> bool:
+    """Any score that is added to it is lost in rounding, so that to add and to put are one."""
+    return -INFINITY < value <= -1e30
+
+
+def _is_infinity(value: float = -INFINITY, **_: Any) -> bool:
+    return value == -INFINITY
+
+
+MASKS: Final[dict[str, tuple[Callable[..., tuple[Any, Any, Any]], Condition]]] = {
+    "{}": (_unmasked, lambda **_: True),
+    "{} + mask": (_added, lambda mask, **_: mask.dtype.is_floating_point),
+    "({}).masked_fill(mask, value)": (_filled, _is_low),
+    "({}).masked_fill(mask, -inf)": (_filled_with_infinity, _is_infinity),
+    "where(mask, {}, value)": (_chosen, _is_low),
+    "where(mask, {}, -inf)": (_chosen_or_infinity, _is_infinity),
+}
+
+# Softmax: ``(scores, dtype) -> weights``
+
+WEIGHTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "softmax({})": lambda scores, dtype: F.softmax(scores, -1),
+    "softmax(({}).float()).to(dtype)": (
+        lambda scores, dtype: F.softmax(scores.to(torch.float32), -1).to(dtype)
+    ),
+    "softmax({}, dtype=float32).to(dtype)": (
+        lambda scores, dtype: F.softmax(scores, -1, dtype=torch.float32).to(dtype)
+    ),
+}
+
+
+def _has_a_kernel(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> bool:
+    """Four dimensions, the first two equal: what is not broadcast, and fused kernels exist for."""
+    if not all(x.dim() == 4 and x.dtype.is_floating_point for x in (q, k, v)):
+        return False
+    return same_sizes(q.shape[:2], k.shape[:2]) and same_sizes(k.shape[:3], v.shape[:3])
+
+
+def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
+    scores_of, weights_of = SCORES[score_form], WEIGHTS[weight_form]
+    masked, holds = MASKS[mask_form]
+
+    def attention(
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scale: float,
+        mask: Tensor,
+        value: float,
+        dtype: torch.dtype,
+    ) -> tuple[Any, Any]:
+        scores, factor = scores_of(q, k, scale)
+        scores, bias, masks = masked(scores, mask, value, q.new_zeros(()))
+        fused = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=factor)
+        if masks is not None:
+            fused = fused.masked_fill(masks.all(-1, keepdim=True), math.nan)
+        return weights_of(scores, dtype) @ v, fused
+
+    written = weight_form.format(mask_form.format(score_form))
+    attention.__doc__ = f"``{written} @ v --> scaled_dot_product_attention(q, k, v, ...)``"
+    condition: Condition = lambda **found: _has_a_kernel(**found) and holds(**found)  # noqa: E731
+    rule("fuse_attention", when=condition)(attention)
+
+
+for _forms in product(SCORES, MASKS, WEIGHTS):
+    _add_rule(*_forms)

@@ -1,0 +1,132 @@
+"""A pass is a generator of rewrites: it yields what it is about to do, and does it when resumed.
+
+So whoever drives a pass can log each rewrite, count them, and stop between any two of them::
+
+    @graph_pass
+    def eliminate_dead_code(module):
+        for node in reversed(module.graph.nodes):
+            if not node.users and not is_impure(node):
+                yield Rewrite("nobody reads it", node)
+                module.graph.erase(node)
+
+``options={"disabled_passes": ["eliminate_dead_code"]}`` switches it off by name,
+``options={"pass_limits": ["eliminate_dead_code=3"]}`` stops it after three rewrites of each graph.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any, TypeAlias
+
+from minitorch2 import config, stages
+from minitorch2.errors import ConfigError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node
+from minitorch2.graph.verify import verify
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+STAGE = "rewrites.txt"
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rewrite that is about to happen: the law it follows, and the node it replaces."""
+
+    law: str
+    node: Node
+
+    def __str__(self) -> str:
+        source = self.node.meta.get("source")
+        return f"{self.node.name}: {self.law}" + (f"  # {source}" if source else "")
+
+
+Generator: TypeAlias = Callable[..., Iterator[Rewrite]]
+
+
+class Pass:
+    """A pass over graphs; called with a GraphModule it edits it and says whether it did.
+
+    Each rewrite is logged with its law and the user's line, counted in `stages` as ``rewrites``,
+    and with the option ``verify`` the graph is checked before and after.
+    """
+
+    def __init__(self, generator: Generator) -> None:
+        self.name = generator.__name__
+        self.generator = generator
+        update_wrapper(self, generator)
+        PASSES.setdefault(self.name, self)
+
+    def __repr__(self) -> str:
+        return f"<pass {self.name}>"
+
+    def __call__(self, module: GraphModule, *arguments: Any) -> bool:
+        """Rewrite until nothing is left to do or the limit is reached; whether anything changed.
+
+        Raises VerificationError where the pass breaks the graph, ConfigError for an option that
+        names no pass.
+        """
+        done = list(self._perform(module, *arguments))
+        if not done:
+            return False
+        module.recompile()
+        if config.current().verify:
+            verify(module)
+        self._report(done)
+        return True
+
+    def _perform(self, module: GraphModule, *arguments: Any) -> Iterator[str]:
+        limit = limit_of(self.name)
+        if limit == 0:
+            return
+        for count, rewrite in enumerate(self.generator(module, *arguments)):
+            if count == limit:
+                return
+            yield str(rewrite)  # now: what is rewritten may be gone afterwards
+
+    def _report(self, done: list[str]) -> None:
+        stages.count("rewrites", len(done))
+        for rewrite in done:
+            _LOGGER.debug("%s: %s", self.name, rewrite)
+        if stages.wanted(STAGE):
+            stages.record(STAGE, "\n".join([self.name, *(f"    {rewrite}" for rewrite in done)]))
+
+
+PASSES: dict[str, Pass] = {}
+"""Every pass by name, as options speak of them."""
+
+
+def graph_pass(generator: Generator) -> Pass:
+    """Make a generator of rewrites a pass, called as the function is; a decorator."""
+    return Pass(generator)
+
+
+def limit_of(name: str) -> int | None:
+    """How many rewrites of one graph the options allow the pass; None for any number."""
+    options = config.current()
+    if _known(options.disabled_passes, name):
+        return 0
+    limits = dict(_limit(entry) for entry in options.pass_limits)
+    return limits[name] if _known(limits, name) else None
+
+
+def _limit(entry: str) -> tuple[str, int]:
+    name, _, number = entry.partition("=")
+    if not number.isdigit():
+        raise ConfigError(
+            f"pass_limits takes entries like 'fold_constants=3', not {entry!r}", code="option-type"
+        )
+    return name, int(number)
+
+
+def _known(names: Any, wanted: str) -> bool:
+    """Whether the pass is among these names, all of which must be passes."""
+    for name in names:
+        if name not in PASSES:
+            near = difflib.get_close_matches(name, PASSES, n=1, cutoff=0.4)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PASSES)}"
+            raise ConfigError(f"there is no pass {name!r}{hint}", code="unknown-pass")
+    return wanted in names
