@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import compile_time, dynamic, kernels, memory, models, overhead, table1, table2
+from benchmarks import compile_time, dynamic, kernels, memory, models, overhead, table1, table2, table4
 from benchmarks.compilers import EAGER, OURS, PEER, compilers
 from benchmarks.measure import Result, measure_all
 
@@ -63,13 +63,14 @@ def duration(seconds: float) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run one suite; the status is 1 if any result was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    others = ["compile_time", "dynamic", "memory", "table1", "table2"]
+    others = ["compile_time", "dynamic", "memory", "table1", "table2", "table4"]
     parser.add_argument("suite", choices=[*SUITES, *others])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
     parser.add_argument("--resume", action="store_true", help="table1: only what is missing")
+    parser.add_argument("--device", default="cpu", help="table4: where the models run")
     options = parser.parse_args(arguments)
     console = Console()
     console.width = max(console.width, 110)
@@ -82,6 +83,9 @@ def main(arguments: Sequence[str]) -> int:
         return memory.run(options.peer, options.only, RESULTS, console)
     if options.suite == "table2":
         return table2.run(options.peer, options.only, RESULTS, console)
+    if options.suite == "table4":
+        given = options.only, options.device, options.seconds
+        return table4.run(*given, RESULTS, console)
     measured = results_of(options.suite, options.peer, options.only, options.seconds)
     results = list(measured)
     if not results:

@@ -2,6 +2,7 @@
 
 import torch
 
+from benchmarks import table4
 from minitorch2 import config, stages
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.order import Memory, order_nodes
@@ -83,3 +84,12 @@ def test_fusion_can_be_switched_off():
     assert len(plan.kernels()) == 3
     assert "more than 1 loop bodies in a kernel" in text
     assert len(scheduled(function, X, W)[0].kernels()) < 3
+
+
+def test_every_line_of_table_4_is_a_set_of_options():
+    for name, changes in table4.SWITCHES.items():
+        with config.patch(**changes):
+            pass
+        assert name in table4.PAPER
+    assert "without cudagraphs" not in table4.compilers("cpu")
+    assert "without cudagraphs" in table4.compilers("cuda")
