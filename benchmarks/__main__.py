@@ -13,7 +13,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import compile_time, dynamic, kernels, memory, models, overhead, table1, table2, table4
+from benchmarks import (
+    compile_time,
+    dynamic,
+    kernels,
+    memory,
+    meta_coverage,
+    models,
+    overhead,
+    table1,
+    table2,
+), table4
 from benchmarks.compilers import EAGER, OURS, PEER, compilers
 from benchmarks.measure import Result, measure_all
 
@@ -63,7 +73,7 @@ def duration(seconds: float) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run one suite; the status is 1 if any result was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    others = ["compile_time", "dynamic", "memory", "table1", "table2", "table4"]
+    others = ["compile_time", "dynamic", "memory", "meta_coverage", "table1", "table2", "table4"]
     parser.add_argument("suite", choices=[*SUITES, *others])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
@@ -77,6 +87,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "table1":
         given = options.peer, options.only, options.backend
         return table1.run(*given, RESULTS, options.resume, console)
+    if options.suite == "meta_coverage":
+        return meta_coverage.run(options.only, RESULTS, console)
     if options.suite == "dynamic":
         return dynamic.run(options.peer, RESULTS, console)
     if options.suite == "memory":

@@ -268,9 +268,8 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     device = device or torch.device("cpu")
     try:
         result = _run_on_meta(func, meta_args, meta_kwargs, call.env)
-    except NotImplementedError as error:
-        cause = f"{func} has no meta kernel, so the form of its result is known only by running it"
-        raise UnsupportedError(cause, code="no-meta-kernel") from error
+    except RuntimeError as error:
+        raise (_without_kernel(func, error) or error) from error
     if facts.changes_metadata:
         _refresh(args[0])
     fake = call.wrap(result, device)
@@ -304,6 +303,24 @@ def _as_fakes(result: Any, device: torch.device) -> Any:
     if isinstance(result, tuple):
         return tuple(_as_fakes(item, device) for item in result)
     return FakeTensor(result, device) if isinstance(result, torch.Tensor) else result
+
+
+def _without_kernel(func: Operator, error: RuntimeError) -> UnsupportedError | None:
+    """What to raise if an operator failed because it has no meta kernel; None if that is not why.
+
+    The message of an operator that `torch.library.custom_op` has made names the function that
+    registers one.
+    """
+    if not isinstance(error, NotImplementedError) and "register_fake" not in str(error):
+        return None
+    is_users = func.namespace not in ("aten", "prims")
+    return UnsupportedError(
+        f"{func} has no meta kernel, so the form of its result is known only by running it",
+        code="no-meta-kernel",
+        fix=f'register one, with torch.library.register_fake("{func._schema.name}")'
+        if is_users
+        else None,
+    )
 
 
 def _run_on_meta(

@@ -111,6 +111,15 @@ def wrap_torch_function(capture: Capture, value: Any, source: Source) -> Variabl
     return TorchVariable(value, source=source, guards=identity_guards(capture, value, source))
 
 
+def wrap_custom_operator(
+    capture: Capture, value: torch.library.CustomOpDef, source: Source
+) -> VariableTracker:
+    """An operator of the user's (`torch.library.custom_op`): calling it calls its overload."""
+    identity_guards(capture, value, source)
+    overload = value._opoverload  # the public way to it is by its name, through torch.ops
+    return capture.wrap(overload, capture.reference(overload))
+
+
 def wrap_builtin(
     capture: Capture, value: types.BuiltinFunctionType, source: Source
 ) -> VariableTracker:
