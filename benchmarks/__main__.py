@@ -23,7 +23,8 @@ from benchmarks import (
     overhead,
     table1,
     table2,
-), table4
+    table4,
+)
 from benchmarks.compilers import EAGER, OURS, PEER, compilers
 from benchmarks.measure import Result, measure_all
 
