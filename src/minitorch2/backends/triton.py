@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from minitorch2 import stages
-from minitorch2.autograd import aot_autograd
+from minitorch2.autograd import DECOMPOSITIONS, aot_autograd
 from minitorch2.backends.eager import eager
 from minitorch2.backends.numba import numba
 from minitorch2.cautions import caution
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.triton.availability import why_unavailable
+from minitorch2.codegen.triton.channels_last import CHANNELS_LAST, with_expected_order
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
 
@@ -35,7 +36,10 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         _say_once(missing, "Numba kernels are" if gpu is None else "PyTorch's own kernels are")
         return numba(gm, example_inputs) if gpu is None else eager(gm, example_inputs)
     return aot_autograd(
-        gm, example_inputs, forward_compiler=partial(compile_graph, target="triton")
+        gm if gpu is None else with_expected_order(gm),
+        example_inputs,
+        forward_compiler=partial(compile_graph, target="triton"),
+        decompositions={**DECOMPOSITIONS, **CHANNELS_LAST},
     )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from minitorch2.graph.symbols.unbacked import is_dense
 
 aten = torch.ops.aten
+_CHANNELS_LAST: Final = torch.channels_last
 
 
 def addmm(bias: Tensor, a: Tensor, b: Tensor, **scales: Any) -> Tensor | None:
@@ -46,8 +47,35 @@ def transformer_encoder_layer(x: Tensor, *arguments: Any, **options: Any) -> Ten
     return torch.empty(x.shape, dtype=x.dtype, device="meta")
 
 
-FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Tensor | None]]] = {
+def convolution(x: Tensor, weight: Tensor, *arguments: Any) -> Tensor | None:
+    """The result has the order of the input; PyTorch's kernel, on meta tensors, gives row-major."""
+    if x.dim() != 4 or x.is_contiguous() or not x.is_contiguous(memory_format=_CHANNELS_LAST):
+        return None
+    result = aten.convolution.default(x, weight, *arguments)
+    return torch.empty_like(result, memory_format=_CHANNELS_LAST)
+
+
+def convolution_backward(
+    gradient: Tensor, x: Tensor, weight: Tensor, sizes: Any, *arguments: Any
+) -> tuple[Tensor | None, ...] | None:
+    """The gradients of a channels-last convolution are channels-last, too; PyTorch's kernel says
+    that they are row-major.
+    """
+    if x.dim() != 4 or x.is_contiguous() or not x.is_contiguous(memory_format=_CHANNELS_LAST):
+        return None
+    mask = arguments[-1]
+    like = [x, weight, weight.new_empty(sizes if sizes else (0,))]
+    formats = (_CHANNELS_LAST, _CHANNELS_LAST, torch.contiguous_format)
+    return tuple(
+        torch.empty_like(tensor, memory_format=order) if wanted else None
+        for tensor, order, wanted in zip(like, formats, mask, strict=True)
+    )
+
+
+FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     aten.addmm.default: addmm,
     aten.cat.default: cat,
+    aten.convolution.default: convolution,
+    aten.convolution_backward.default: convolution_backward,
     aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
 }

@@ -193,12 +193,12 @@ def test_a_model_in_training_is_replayed() -> None:
                 gradients.append([p.grad.clone() for p in model.parameters()])
             for got, expected in zip(*gradients, strict=True):
                 torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
-    assert log.counts["cudagraphs_recorded"] >= 2 and not log.counts["cudagraphs_refused"]
+    assert log.counts["cudagraphs_recorded"] and not log.counts["cudagraphs_refused"]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_sizes_that_vary_are_a_reason(dynamic: bool) -> None:
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sizes_that_vary_are_a_reason(dynamic: bool | None) -> None:
     fast = minitorch2.compile(lambda x: x.sin() + 1, mode="reduce-overhead", dynamic=dynamic)
     with stages.collect() as log:
         for n in (5, 6, 7, 7, 7):

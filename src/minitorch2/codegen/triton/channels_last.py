@@ -1,0 +1,84 @@
+"""Convolutions of images with the channels of a pixel beside each other (NHWC).
+
+Tensor cores want them so, and cuDNN would otherwise transpose at every call. There is one rule: a
+convolution makes its input channels-last. The rest is PyTorch's own: operators keep the order of
+their arguments, so that all that lies between two convolutions keeps it, activations that backward
+needs included, and only the first input is copied. It is a table of decompositions, because there
+the order is known before anything is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node, map_nodes
+
+aten = torch.ops.aten
+_FORMAT: Final = torch.channels_last
+_DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def _pays(x: Tensor, weight: Tensor, groups: int) -> bool:
+    """Whether cuDNN is faster so: for images on a GPU, unless channels come in groups of a few."""
+    is_grouped = groups > 1 and weight.shape[1] > 1
+    is_image = x.dim() == 4 and x.dtype in _DTYPES and x.device.type == "cuda"
+    return is_image and not is_grouped
+
+
+def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any) -> Tensor:
+    """The convolution of a channels-last input; its result is channels-last as well."""
+    if _pays(x, weight, arguments[-1]):
+        x = x.clone(memory_format=_FORMAT)
+    result: Tensor = aten.convolution.default(x, weight, bias, *arguments)
+    return result
+
+
+def convolution_backward(
+    gradient: Tensor, x: Tensor, weight: Tensor, sizes: Any, *arguments: Any
+) -> tuple[Tensor | None, ...]:
+    """The same for its gradients."""
+    if not _pays(x, weight, arguments[-2]):
+        return aten.convolution_backward.default(gradient, x, weight, sizes, *arguments)  # type: ignore[no-any-return]
+    images = (tensor.clone(memory_format=_FORMAT) for tensor in (gradient, x))
+    of_x, of_weight, of_bias = aten.convolution_backward.default(
+        *images, weight, sizes, *arguments
+    )
+    return _ordered_as(of_x, x), _ordered_as(of_weight, weight), of_bias
+
+
+def _ordered_as(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:
+    """A gradient in the order of what it is a gradient of, as autograd wants it."""
+    if gradient is None or gradient.is_contiguous() or not tensor.is_contiguous():
+        return gradient
+    return gradient.clone(memory_format=torch.contiguous_format)
+
+
+CHANNELS_LAST: Final[dict[Any, Callable[..., Any]]] = {
+    aten.convolution.default: convolution,
+    aten.convolution_backward.default: convolution_backward,
+}
+"""Decompositions to add to the table, for graphs on a GPU."""
+
+
+def with_expected_order(gm: GraphModule) -> GraphModule:
+    """The graph with results ordered as eager gives them: row-major images stay row-major."""
+    copy = gm.copy()
+    output = copy.graph.output_node
+
+    def ordered(node: Node) -> Node:
+        value = node.meta.get("val")
+        is_image = isinstance(value, Tensor) and value.dim() == 4 and value.is_contiguous()
+        if not is_image or node.op == "placeholder":
+            return node
+        with copy.graph.inserting_before(output):
+            result = copy.graph.call_method("contiguous", (node,))
+        result.meta.update(node.meta)
+        return result
+
+    output.update_args(map_nodes(output.args, ordered), {})
+    return copy
