@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from minitorch2 import config
 from minitorch2.codegen.common import Block, TextValue
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.reduction import ReductionPrinter
@@ -14,6 +15,8 @@ from minitorch2.loopir.memory_plan import SCRATCH_COLUMNS
 from minitorch2.loopir.ops import ReductionKind
 
 COLUMN_BLOCK = 512
+"""Where the width is not known when the kernel is printed."""
+WIDEST_BLOCK = 1024
 # Longer sums of float32 are accumulated in float64.
 LONG_COLUMN_SUM = 1024
 
@@ -147,7 +150,9 @@ class ColumnPrinter(ReductionPrinter):
 
 
 def _column_block(width: Expr) -> int:
-    """As many columns as make eight blocks, so that there is work for threads: 64 to 512."""
+    """A block for each thread: the wider it is, the more of a row is read at a time."""
     if not isinstance(width, int):
         return COLUMN_BLOCK
-    return min(COLUMN_BLOCK, max(SCRATCH_COLUMNS, width // 8 // SCRATCH_COLUMNS * SCRATCH_COLUMNS))
+    threads = config.current().threads or torch.get_num_threads()
+    share = -(-width // threads // SCRATCH_COLUMNS) * SCRATCH_COLUMNS
+    return min(WIDEST_BLOCK, max(SCRATCH_COLUMNS, share))

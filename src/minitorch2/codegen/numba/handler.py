@@ -68,6 +68,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         self.ranges: Ranges = ()
         self.at_hand: dict[str, Callable[[], TextValue]] = {}
         self.on_store: Callable[[str, TextValue], bool] = lambda name, value: True
+        self.stage: Callable[[str, Expr], TextValue | None] = lambda name, index: None
         self.reduce: Callable[[ReductionKind, torch.dtype, list[TextValue]], TextValue]
         self.pending: list[tuple[str, Expr, TextValue]] = []
         self.checks_bounds = False
@@ -106,6 +107,9 @@ class NumbaHandler(OpsHandler[TextValue]):
         """`tmp0 = in_ptr0[...]`, or the variable that holds the value already."""
         if name in self.at_hand:
             return self.at_hand[name]()
+        staged = self.stage(name, index)
+        if staged is not None:
+            return staged
         dtype = self.arguments.dtypes[name]
         text, depth = self.index(index)
         if self.arguments.root(name) in self.arguments.written:  # a store may change it

@@ -150,6 +150,14 @@ class KernelPrinter:
             block.lines.append(f"{name} = {text}")
         return block
 
+    def local_array(self, prefix: str, length: Expr, dtype: torch.dtype) -> str:
+        """A stack array of the function."""
+        name = self.handler.namer.fresh(prefix)
+        self.function.lines.append(
+            f"{name} = local_array({length}, {operators.MEMORY_TYPE[dtype]})"
+        )
+        return name
+
     def text(self, size: Expr) -> str:
         """A size as text: a literal, or an expression of size arguments in parentheses."""
         text = self.handler.index(size)[0]

@@ -47,14 +47,6 @@ class ReductionPrinter(KernelPrinter):
         """The elements of one iteration."""
         return product(self.node.reduction_ranges)
 
-    def local_array(self, prefix: str, length: Expr, dtype: torch.dtype) -> str:
-        """A stack array of the function."""
-        name = self.handler.namer.fresh(prefix)
-        self.function.lines.append(
-            f"{name} = local_array({length}, {operators.MEMORY_TYPE[dtype]})"
-        )
-        return name
-
     def write_pass(self, members: list[SchedulerNode]) -> None:
         """One run over the reduction loops."""
         if not members:
