@@ -92,7 +92,7 @@ class Config:
     reorder_loops: Annotated[
         bool, "loops run in the order that most of their accesses vote for"
     ] = True
-    round_intermediates: Annotated[
+    emulate_eager: Annotated[
         bool, "float16 and bfloat16 values are rounded after each operator, as in eager PyTorch"
     ] = False
     # Kernels

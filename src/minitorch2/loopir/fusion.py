@@ -170,6 +170,8 @@ def _check_scatters(first: KernelNode, second: KernelNode) -> Refusal | None:
         if isinstance(loops, Scatter):
             if has_reduction(first) or has_reduction(second):
                 return Refusal(f"{body.name} stores into a part of memory, beside a reduction")
+            if loops.mode == "add" and body.name in second.read_names:
+                return Refusal(f"{body.name} adds: only memory has the sum")
             if loops.base in first.written_names and not loops.is_disjoint:
                 return Refusal(f"{body.name} needs all of {loops.base}")
     return None

@@ -435,11 +435,11 @@ def test_library_calls_are_planned_not_fallbacks():
     assert found.kernels == 2  # the transposition costs nothing
 
 
-def test_round_intermediates_emulates_eager():
+def test_emulate_eager_keeps_its_rounding_points():
     from minitorch2 import config
 
     x, y = numbers(64, dtype=torch.bfloat16), numbers(64, seed=1, dtype=torch.bfloat16)
-    with config.patch(round_intermediates=True):
+    with config.patch(emulate_eager=True):
         check(lambda x, y: (x * 1.1 + y) * x - y, x, y, rtol=0, atol=0)
 
 

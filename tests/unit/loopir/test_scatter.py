@@ -84,6 +84,13 @@ def test_low_precision_is_added_in_float32(dtype):
     assert torch.equal(result, values.float().sum(0, keepdim=True).to(dtype))
 
 
+def test_the_sum_is_read_and_not_the_last_term():
+    """One element: the reader of the sum has the address of the store, but not its value."""
+    x, index, value = torch.tensor([2.0]), torch.tensor([0]), torch.tensor([3.0])
+    call = compile_graph(trace(lambda x, i, v: x.index_add(0, i, v) * 10, (x, index, value)))
+    assert call([x, index, value])[0].item() == 50.0
+
+
 def test_threads_own_what_they_add_to():
     """Many threads, few rows, all elements meet: the same sum in every run."""
     index, values = torch.zeros(3000, dtype=torch.int64), torch.randn(3000, 64)

@@ -136,7 +136,7 @@ def map_elements(
 
 def _rounds_to(dtype: torch.dtype) -> bool:
     """Whether a 16-bit result is rounded although its readers go on in float32."""
-    return config.current().round_intermediates and dtype != compute_dtype(dtype)
+    return config.current().emulate_eager and dtype != compute_dtype(dtype)
 
 
 def device_of(tensors: Sequence[TensorBox]) -> torch.device:
