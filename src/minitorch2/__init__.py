@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         substitute_in_graph,
     )
     from minitorch2.dimensions import (
+        Dim,
         mark_dynamic,
         mark_static,
         mark_unbacked,
@@ -86,10 +87,11 @@ _FROM_CONTROLS = (
     "skip_frame",
     "substitute_in_graph",
 )
-_FROM_DIMENSIONS = ("mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic")
+_FROM_DIMENSIONS = ("Dim", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic")
 _MODULES = ("config", "errors", "logs", "stages", "testing")
 
 __all__ = [
+    "Dim",
     "Explanation",
     "__version__",
     "allow_in_graph",

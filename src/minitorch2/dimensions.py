@@ -1,6 +1,7 @@
 """What the user says of a tensor's dimensions: which vary, which do not, and how far.
 
     mark_dynamic(x, 0, min=2, max=64)   must vary: a specialization of it is an error
+    mark_dynamic(x, {0: batch})         must vary, and is the same wherever it is called `batch`
     maybe_mark_dynamic(x, 0)            may vary: a specialization of it is accepted
     mark_static(x, 0)                   never varies: each size is compiled
     mark_unbacked(x, 0)                 varies, and nothing may branch on its size
@@ -11,7 +12,8 @@ The mark is kept on the tensor object. PyTorch 2 paper, section 5.2 (``mark_dyna
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -32,11 +34,36 @@ class DimensionMark:
     kind: Kind
     low: int | None = None
     high: float | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A dimension with a name: ``batch = Dim("batch", max=64)``.
+
+    Dimensions that are marked with one name have one size. That all sizes between the limits are
+    served is a promise: a program that needs more, as that the size is even or the size of another
+    dimension, is refused, and the error says which `Dim` would do.
+
+    Raises:
+        ConfigError: the name is none, or is one that symbols have (``s0``), or the limits are
+            not at least 2.
+    """
+
+    name: str
+    min: int = 2
+    max: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or re.fullmatch(r"[sfu]\d+", self.name):
+            raise ConfigError(f"{self.name!r} is no name of a dimension", fix="use a word")
+        if not 2 <= self.min <= self.max:
+            raise ConfigError(f"{self.min} .. {self.max} are no limits of a dimension, 2 .. 64 are")
 
 
 def mark_dynamic(
     tensor: torch.Tensor,
-    dim: int | Sequence[int],
+    dim: int | Sequence[int] | Mapping[int, Dim],
     *,
     min: int | None = None,
     max: int | None = None,
@@ -44,7 +71,7 @@ def mark_dynamic(
     """Say that the size of a dimension varies: its first compilation serves all sizes.
 
     Args:
-        dim: a dimension, or several.
+        dim: a dimension, or several; or a name for each, as a `Dim`, which has limits of its own.
         min: the least size to serve, at least 2 (the default): 0 and 1 are compiled apart.
         max: the greatest size to serve; none by default.
 
@@ -54,16 +81,25 @@ def mark_dynamic(
     Raises:
         ConfigError: the tensor has no such dimension, or its size is not between the limits.
     """
-    for d in _dimensions(tensor, dim):
-        size = tensor.shape[d]
-        low, high = (2 if min is None else min), (math.inf if max is None else max)
-        if not (2 <= low <= size <= high):
-            raise ConfigError(
-                f"dimension {d} has size {size}, and mark_dynamic serves sizes {low} .. {high}",
-                code="marked-size",
-                fix="mark a tensor of another size, or give other limits (at least 2)",
-            )
-        _mark(tensor, d, DimensionMark("dynamic", min, max))
+    if isinstance(dim, Mapping):
+        for d, named in dim.items():
+            _mark_dynamic(tensor, d, DimensionMark("dynamic", named.min, named.max, named.name))
+    else:
+        for d in dim if isinstance(dim, Sequence) else [dim]:
+            _mark_dynamic(tensor, d, DimensionMark("dynamic", min, max))
+
+
+def _mark_dynamic(tensor: torch.Tensor, dim: int, mark: DimensionMark) -> None:
+    (d,) = _dimensions(tensor, dim)
+    size, low, high = tensor.shape[d], mark.low or 2, mark.high or math.inf
+    if not (2 <= low <= size <= high):
+        limits = f"{low} .. {high}" if high < math.inf else f"from {low} on"
+        raise ConfigError(
+            f"dimension {d} has size {size}, and mark_dynamic serves sizes {limits}",
+            code="marked-size",
+            fix="mark a tensor of another size, or give other limits (at least 2)",
+        )
+    _mark(tensor, d, mark)
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | Sequence[int]) -> None:

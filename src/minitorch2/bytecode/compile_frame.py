@@ -139,7 +139,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         frozenset(capture.lines),
         tuple(map(weakref.ref, capture.entered.values())),
         compile_id(),
-        shape_env=capture.sizes.env if capture.sizes.env.symbols else None,
+        shape_env=capture.sizes.env,
     )
     report_compiled(compiled)
     return compiled

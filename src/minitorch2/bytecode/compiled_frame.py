@@ -69,7 +69,7 @@ class CompiledFrame:
         codes: the code of the frame and of the functions that were inlined into it, held weakly.
         compile_id: which compilation made it, such as ``"0/1"``: frame and entry.
         forced_backend: the backend that a stance put in the place of the region's own.
-        shape_env: the symbols of its sizes; None if all of them are numbers.
+        shape_env: the symbols of its sizes, and which sizes are numbers.
     """
 
     guards: CompiledGuards

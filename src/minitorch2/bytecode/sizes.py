@@ -12,6 +12,7 @@ number, 0 and 1 too. PyTorch 2 paper, section 5.2.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,12 +26,21 @@ from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, StrideSource
 from minitorch2.dimensions import DimensionMark, marks_of
 from minitorch2.errors import DynamicSizeError
-from minitorch2.graph.symbols import ShapeEnv, SizeSymbol, expr_of, free_symbols
+from minitorch2.graph.symbols import (
+    ShapeEnv,
+    SizeSymbol,
+    expr_of,
+    free_symbols,
+    print_expr,
+    size_symbol,
+)
 from minitorch2.graph.symbols.conditions import Comparison, Condition, compare, map_condition
 from minitorch2.graph.symbols.ranges import Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain
 
 SMALLEST_SIZE: Final = 2
+AUTOMATIC: Final = re.compile(r"[sfu]\d+")
+"""Names of symbols that are no names of a `Dim`."""
 _STATIC: Final = DimensionMark("static")
 _DYNAMIC: Final = DimensionMark("maybe")
 
@@ -98,11 +108,15 @@ class Sizes:
         """Sizes and strides of an input tensor; None if all of them are numbers."""
         marks = self._marks(tensor, source, is_weight)
         shape = AttributeSource(source, "shape")
+        places = [ItemSource(shape, d) for d in range(tensor.dim())]
         sizes = tuple(
-            size if mark.kind == "static" else self._size(ItemSource(shape, d), size, mark)
-            for d, (size, mark) in enumerate(zip(tensor.shape, marks, strict=True))
+            size if mark.kind == "static" else self._size(place, size, mark)
+            for place, size, mark in zip(places, tensor.shape, marks, strict=True)
         )
         dynamic = frozenset(d for d, size in enumerate(sizes) if not isinstance(size, int))
+        if not is_weight:
+            for d in set(range(tensor.dim())) - dynamic:
+                self.env.numbers[places[d]] = self._why_number(sizes[d], d in marks_of(tensor))
         if not dynamic:
             return None
         return SymbolicLayout(sizes, self._strides(tensor, source, sizes), dynamic)
@@ -132,6 +146,13 @@ class Sizes:
         given = marks_of(tensor)
         return [given.get(d, mark) for d, mark in enumerate(default)]
 
+    def _why_number(self, size: int, is_marked: bool) -> str:
+        if size < SMALLEST_SIZE:
+            return f"{size}, as sizes 0 and 1 are compiled apart"
+        if is_marked:
+            return f"{size}, as it is marked as static"
+        return f"{size}, {'as dynamic is False' if self.mode is False else 'and has not changed'}"
+
     def _size(self, source: Source, size: int, mark: DimensionMark) -> Any:
         high = math.inf if mark.high is None else mark.high
         if mark.kind == "unbacked":
@@ -144,7 +165,15 @@ class Sizes:
                 "specialised, since they broadcast and vanish",
                 fix="call with another size first, or use mark_unbacked",
             )
-        return self.env.input_size(source, size, shared=not marked, marked=marked, limits=limits)
+        known = self.env.symbols.get(size_symbol(mark.name))
+        if known is not None and known.hint != size:
+            raise DynamicSizeError(
+                f"{mark.name} is {known.hint} as {known.sources[0]}, and {size} as {source}",
+                fix=f"mark one of them with a Dim of another name than {mark.name!r}",
+            )
+        return self.env.input_size(
+            source, size, shared=not marked, marked=marked, limits=limits, name=mark.name
+        )
 
     def _unbacked(self, source: Source, limits: Range) -> torch.SymInt:
         size = self.env.unbacked_size(limits)
@@ -254,20 +283,39 @@ class Sizes:
     def _check_mark(self, record: SizeSymbol) -> None:
         value = self.env.simplify(record.symbol)
         found = self.env.knowledge.range(value)
-        is_given = record.limits != Range(SMALLEST_SIZE, math.inf)
+        is_named = record.symbol in self.named
+        is_given = is_named or record.limits != Range(SMALLEST_SIZE, math.inf)
+        narrower = found.low > record.limits.low or found.high < record.limits.high
         if isinstance(value, int):
-            what = f"its size was specialised to {value}"
-        elif is_given and (found.low > record.limits.low or found.high < record.limits.high):
+            what, instead = f"its size was specialised to {value}", "use maybe_mark_dynamic"
+        elif is_named and value != record.symbol:
+            what = f"the program works where it is {self._shown(value)} only"
+            instead = "mark it without a Dim, or with that one if it is a Dim"
+        elif is_given and narrower:
             what = f"the program works for sizes {found} only, not for {record.limits}"
+            limits = f"min={found.low}" + (f", max={found.high}" if found.high < math.inf else "")
+            call = f"Dim({str(record.symbol)!r}, {limits})" if is_named else f"{limits} in the mark"
+            instead = f"use {call}"
         else:
             return
         chain = chain_of(self.env, record.symbol)
         raise DynamicSizeError(
             f"{record.sources[0]} is marked as dynamic, and {what}:\n"
             + describe_chain(self.env, chain),
-            fix="change that line, or use maybe_mark_dynamic",
+            fix=f"change that line, or {instead}",
             user_line=chain[-1].line if chain else None,
         )
+
+    def _shown(self, value: Any) -> str:
+        """An expression as the user knows its symbols: by their names, or their sources."""
+        names = {s: str(r.sources[0]) for s, r in self.env.symbols.items() if r.sources}
+        names |= {symbol: str(symbol) for symbol in self.named}
+        return print_expr(self._in_inputs(value), names)
+
+    @property
+    def named(self) -> set[sympy.Symbol]:
+        """The symbols that have the name of a `Dim`."""
+        return {symbol for symbol in self.env.symbols if not AUTOMATIC.fullmatch(symbol.name)}
 
     # Values --------------------------------------------------------------------------------------
 

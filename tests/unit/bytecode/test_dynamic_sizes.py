@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 import minitorch2
 from minitorch2 import config
+from minitorch2.bytecode.dispatch import dispatcher_of
 from minitorch2.errors import ConfigError, DynamicSizeError, GraphBreakError
 from minitorch2.testing.assertions import assert_same
 
@@ -316,11 +317,119 @@ def test_a_branch_on_an_unbacked_size_breaks_the_graph() -> None:
         return x + 1 if x.shape[0] > 3 else x - 1
 
     x = marked(minitorch2.mark_unbacked, 5, 0)
-    with pytest.raises(GraphBreakError, match="only data will tell"):
+    with pytest.raises(GraphBreakError, match="whether u0 > 3"):
         minitorch2.compile(f, backend="eager", fullgraph=True)(x)
 
 
+# Named dimensions ---------------------------------------------------------------------------------
+
+BATCH = minitorch2.Dim("batch", max=64)
+LENGTH = minitorch2.Dim("length")
+
+
+def named(*dims: minitorch2.Dim | None, shape: tuple[int, ...]) -> torch.Tensor:
+    x = torch.randn(shape)
+    minitorch2.mark_dynamic(x, {d: dim for d, dim in enumerate(dims) if dim is not None})
+    return x
+
+
+def test_dimensions_of_one_name_are_one_symbol() -> None:
+    compiled = Compiled(lambda x, y: torch.cat([x, y], 1) * x.shape[0])
+    x, y = named(BATCH, LENGTH, shape=(4, 4)), named(BATCH, None, shape=(4, 3))
+    assert compiled(x, y) == 1
+    assert shape_guards(compiled) == [
+        "y.shape[0] == x.shape[0]",
+        "x.shape[0] >= 2",
+        "x.shape[0] <= 64",
+        "x.shape[1] >= 2",
+    ]
+    assert {size.symbol for size in minitorch2.shapes(compiled.fast).entries[0].sizes} == {
+        "batch",
+        "length",
+    }
+    assert compiled(torch.ones(9, 7), torch.ones(9, 3)) == 1
+    assert compiled(torch.ones(65, 7), torch.ones(65, 3)) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (lambda x: x * int(f"{x.shape[0]}"), "was specialised to 6"),
+        (lambda x: x + x.t(), "works where it is batch only"),
+        (lambda x: x.view(2, -1, 6), r"works where it is 2\*\(batch // 2\) only"),
+        (lambda x: x if x.shape[0] > 5 else x + 1, r"Dim\('batch', min=6, max=64\)"),
+    ],
+)
+def test_a_promise_that_a_program_breaks(program: Callable[..., Any], message: str) -> None:
+    x = named(BATCH, LENGTH, shape=(6, 6))
+    with pytest.raises(DynamicSizeError, match=message) as found:
+        minitorch2.compile(program, backend="eager")(x)
+    assert "asked by" in str(found.value) and "test_dynamic_sizes.py" in str(found.value)
+
+
+def test_one_name_for_two_sizes() -> None:
+    x, y = named(BATCH, shape=(4, 3)), named(BATCH, shape=(5, 3))
+    with pytest.raises(
+        DynamicSizeError, match=r"batch is 4 as x.shape\[0\], and 5 as y.shape\[0\]"
+    ):
+        minitorch2.compile(lambda x, y: (x + 1, y + 1), backend="eager")(x, y)
+
+
+def test_names_and_limits_that_are_none() -> None:
+    with pytest.raises(ConfigError, match="no name"):
+        minitorch2.Dim("s0")
+    with pytest.raises(ConfigError, match="no limits"):
+        minitorch2.Dim("batch", min=1)
+    with pytest.raises(ConfigError, match=r"has size 65, and mark_dynamic serves sizes 2 \.\. 64"):
+        named(BATCH, shape=(65, 2))
+
+
 # The report ---------------------------------------------------------------------------------------
+
+
+def test_shapes_says_why_a_size_is_a_number() -> None:
+    compiled = Compiled(lambda x, y, z: x.sum() + y.sum() + z.sum())
+    y = marked(minitorch2.mark_static, 4, 0)
+    compiled(torch.ones(3, 1), y, torch.ones(2))
+    compiled(torch.ones(5, 1), y, torch.ones(2))
+    first, second = minitorch2.shapes(compiled.fast).entries
+    assert "x.shape[0] = 3, and has not changed" in first.numbers
+    assert second.numbers == (
+        "x.shape[1] = 1, as sizes 0 and 1 are compiled apart",
+        "y.shape[0] = 4, as it is marked as static",
+        "y.shape[1] = 4, and has not changed",
+        "z.shape[0] = 2, and has not changed",
+    )
+    static = Compiled(lambda x: x + 1, dynamic=False)
+    static(torch.ones(3))
+    assert "x.shape[0] = 3, as dynamic is False" in str(minitorch2.shapes(static.fast))
+
+
+def test_a_multiple_that_is_specialised_is_a_number() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.view(3, -1) * int(f"{x.shape[0]}")
+
+    compiled = Compiled(f, dynamic=True)
+    compiled(torch.ones(6))
+    assert minitorch2.shapes(compiled.fast).entries[0].sizes[0].value == "6"
+    with pytest.raises(DynamicSizeError, match="specialised to 6"):
+        minitorch2.compile(f, backend="eager")(marked_vector(6))
+
+
+def marked_vector(size: int) -> torch.Tensor:
+    x = torch.ones(size)
+    minitorch2.mark_dynamic(x, 0)
+    return x
+
+
+def test_dynamic_sizes_switch_off_the_checks_of_sizes_and_strides() -> None:
+    """The asterisk of the slides' TENSOR_MATCH: under dynamic shapes these are not compared."""
+    for dynamic, expected in ((False, True), (True, False)):
+        compiled = Compiled(double, dynamic=dynamic)
+        compiled(torch.ones(4, 5))
+        text = dispatcher_of(compiled.fast).cache.compiled[0].guards.source
+        assert ("x.shape == " in text) is ("x.stride() == " in text) is expected
+        assert ("x.ndim == 2" in text) is not expected
 
 
 def test_shapes_shows_symbols_ranges_and_chains() -> None:

@@ -19,6 +19,7 @@ class EntrySizes:
         function: the captured function's name.
         number: counts what its region compiled.
         sizes: its symbols; none if it was compiled for one set of sizes.
+        numbers: the sizes of inputs that are numbers, and why.
         guards: conditions on sizes that are checked at each call.
         implied: how many conditions came up that needed no guard.
     """
@@ -26,16 +27,22 @@ class EntrySizes:
     function: str
     number: int
     sizes: tuple[SizeReport, ...]
+    numbers: tuple[str, ...]
     guards: tuple[str, ...]
     implied: int
 
     def __str__(self) -> str:
         head = f"{self.function}, compilation {self.number}"
         if not self.sizes:
-            return f"{head}: every size is a number"
-        lines = [*map(str, self.sizes), *(f"guard: {guard}" for guard in self.guards)]
+            return "\n".join([f"{head}: every size is a number", *map(_indented, self.numbers)])
+        lines = [*map(str, self.sizes), *self.numbers]
+        lines += [f"guard: {guard}" for guard in self.guards]
         lines.append(f"implied by these, so not guarded: {self.implied} conditions")
-        return f"{head}:\n" + indent("\n".join(lines), "    ")
+        return f"{head}:\n" + _indented("\n".join(lines))
+
+
+def _indented(text: str) -> str:
+    return indent(text, "    ")
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ def _entry_sizes(entry: CompiledFrame) -> EntrySizes:
         entry.residual.co_qualname,
         entry.number,
         () if env is None else tuple(size_report(env)),
+        () if env is None else tuple(f"{size} = {why}" for size, why in env.numbers.items()),
         tuple(map(str, guards)),
         0 if env is None else env.implied,
     )

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import sympy
 
+from minitorch2.graph.symbols.bindings import solve_for
 from minitorch2.graph.symbols.conditions import (
     RELATIONS,
     AllOf,
@@ -49,8 +50,13 @@ def difference(left: Any, right: Any) -> Expr:
 
 @cached_algebra
 def _solved(expr: sympy.Expr) -> tuple[tuple[sympy.Symbol, Expr], ...]:
-    """Each symbol that ``expr == 0`` determines: its coefficient is 1 or -1, and it occurs once."""
+    """Each symbol that ``expr == 0`` determines: its coefficient is 1 or -1, and it occurs once;
+    or it is the only one, and its value an integer.
+    """
     found = []
+    if len(expr.free_symbols) == 1 and (solution := solve_for(expr) or solve_for(-expr)):
+        symbol, factor, offset = solution
+        return ((symbol, -offset // factor),) if offset % factor == 0 else ()
     for symbol in sorted(expr.free_symbols, key=str):
         coefficient = expr.coeff(symbol, 1)
         rest = expr - coefficient * symbol

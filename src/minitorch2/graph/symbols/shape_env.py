@@ -116,6 +116,7 @@ class ShapeEnv:
         operator: the operator that is running; empty in Python.
         frozen: guards are compiled already, so no new one may be recorded.
         results: what operators gave for symbolic arguments; fake tensors keep it here.
+        numbers: the sizes of inputs that are numbers, and why.
         fixed: float arguments that were specialised.
         checks: conditions on unbacked sizes that are not in the graph yet; see `take_checks`.
     """
@@ -129,6 +130,7 @@ class ShapeEnv:
         self.locate: Callable[[], SourceLine | None] = lambda: None
         self.operator = ""
         self.frozen = False
+        self.numbers: dict[Any, str] = {}
         self.fixed: set[sympy.Symbol] = set()
         self.checks: list[RuntimeCheck] = []
         self.results: dict[Any, Any] = {}
@@ -159,20 +161,21 @@ class ShapeEnv:
         shared: bool = True,
         marked: bool = False,
         limits: Range = SIZES,
+        name: str = "",
     ) -> int | torch.SymInt:
         """The size that ``source`` has: symbolic unless it is 0 or 1.
 
         With ``shared``, equal hints share a symbol (*duck shaping*): inputs that have one size now
-        are expected to have one size later.
+        are expected to have one size later. Sizes of one ``name`` share a symbol, too.
         """
         if hint < SMALLEST_SYMBOLIC_SIZE:
             return hint
-        known = self._by_hint.get(hint) if shared else None
+        known = self._by_hint.get(hint) if shared else self.symbols.get(size_symbol(name))
         if known is not None:
             if source not in known.sources:
                 known.sources.append(source)
             return self.size_of(known.symbol)
-        symbol = self.new_symbol(f"s{len(self.symbols)}", hint, limits)
+        symbol = self.new_symbol(name or f"s{len(self.symbols)}", hint, limits)
         record = self.symbols[symbol]
         record.sources.append(source)
         record.marked = marked
