@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from minitorch2.codegen.common import Block, TextValue, print_expr
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter
