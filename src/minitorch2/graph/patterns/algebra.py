@@ -81,9 +81,9 @@ def double_not(x: Tensor) -> tuple[Any, Any]:
     return torch.logical_not(torch.logical_not(x)), x
 
 
-@rule(_FAMILY)
+@rule(_FAMILY, when=lambda x: x.dtype.is_signed)
 def absolute_negative(x: Tensor) -> tuple[Any, Any]:
-    """``abs(-x) --> abs(x)``"""
+    """``abs(-x) --> abs(x) if x holds signed numbers``"""
     return torch.abs(-x), aten.abs.default(x)
 
 

@@ -165,7 +165,7 @@ def _fake_values(rule: Rule, found: Match) -> dict[Node, Any] | None:
         with torch.no_grad():
             for node in _new_nodes(rule, found):
                 values[node] = _run(node, values, env)
-    except (RuntimeError, TypeError, ValueError, ArithmeticError, UnsupportedError):
+    except (RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, UnsupportedError):
         return None
     return values
 

@@ -8,9 +8,9 @@ People write it in many ways, which are combinations of three choices: how score
 they are masked, in which dtype their softmax is. A choice writes its part of both sides; the rules
 are all combinations.
 
-Equal up to rounding. A row in which everything is masked by ``-inf`` is NaN before; the operator
-would give zeros, so such rows are made NaN again. Dropout in force is left as it is: the operator
-would draw other numbers than the program does.
+Equal up to rounding. A row in which everything is masked is NaN or the mean of ``v``, without a
+gradient; the operator would give another, so such rows are put in again. Dropout in force is left
+as it is: the operator would draw other numbers than the program does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SCORES: Final[dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]]] = {
     "q @ k.mT": lambda q, k, n: (q @ k.mT, 1.0),
 }
 
-# Masks: ``(scores, mask, number, zero) -> masked scores, mask to add, rows that are masked whole``
+# Masks: ``(scores, mask, number, zero) -> masked scores, mask to add, what is masked``
 
 
 def _unmasked(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
@@ -52,37 +52,44 @@ def _added(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any
 
 
 def _filled(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
-    return scores.masked_fill(mask, value), zero.masked_fill(mask, value), None
-
-
-def _filled_with_infinity(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
     return scores.masked_fill(mask, value), zero.masked_fill(mask, value), mask
 
 
 def _chosen(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
-    return torch.where(mask, scores, value), torch.where(mask, zero, value), None
-
-
-def _chosen_or_infinity(scores: Any, mask: Any, value: Any, zero: Any) -> tuple[Any, Any, Any]:
     return torch.where(mask, scores, value), torch.where(mask, zero, value), ~mask
 
 
-def _is_low(value: float = -INFINITY, **_: Any) -> bool:
+# What a row is in which everything is masked: by a number, the mean of ``v``; by -inf, NaN.
+
+
+def _mean(v: Any) -> Any:
+    return v.mean(-2, keepdim=True)
+
+
+def _nan(v: Any) -> Any:
+    return math.nan
+
+
+def _is_low(value: float, **_: Any) -> bool:
     """Any score that is added to it is lost in rounding, so that to add and to put are one."""
-    return -INFINITY < value <= -1e30
+    return torch.finfo(torch.float32).min <= value <= -1e30
 
 
-def _is_infinity(value: float = -INFINITY, **_: Any) -> bool:
+def _is_infinity(value: float, **_: Any) -> bool:
     return value == -INFINITY
 
 
-MASKS: Final[dict[str, tuple[Callable[..., tuple[Any, Any, Any]], Condition]]] = {
-    "{}": (_unmasked, lambda **_: True),
-    "{} + mask": (_added, lambda mask, **_: mask.dtype.is_floating_point),
-    "({}).masked_fill(mask, value)": (_filled, _is_low),
-    "({}).masked_fill(mask, -inf)": (_filled_with_infinity, _is_infinity),
-    "where(mask, {}, value)": (_chosen, _is_low),
-    "where(mask, {}, -inf)": (_chosen_or_infinity, _is_infinity),
+def _is_float(mask: Tensor, **_: Any) -> bool:
+    return mask.dtype.is_floating_point
+
+
+MASKS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any], Condition]]] = {
+    "{}": (_unmasked, _nan, lambda **_: True),
+    "{} + mask": (_added, _nan, _is_float),
+    "({}).masked_fill(mask, value)": (_filled, _mean, _is_low),
+    "({}).masked_fill(mask, -inf)": (_filled, _nan, _is_infinity),
+    "where(mask, {}, value)": (_chosen, _mean, _is_low),
+    "where(mask, {}, -inf)": (_chosen, _nan, _is_infinity),
 }
 
 # Softmax: ``(scores, dtype) -> weights``
@@ -107,7 +114,7 @@ def _has_a_kernel(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> bool:
 
 def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
     scores_of, weights_of = SCORES[score_form], WEIGHTS[weight_form]
-    masked, holds = MASKS[mask_form]
+    masked, whole_row, holds = MASKS[mask_form]
 
     def attention(
         q: Tensor,
@@ -119,10 +126,10 @@ def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
         dtype: torch.dtype,
     ) -> tuple[Any, Any]:
         scores, factor = scores_of(q, k, scale)
-        scores, bias, masks = masked(scores, mask, value, q.new_zeros(()))
+        scores, bias, away = masked(scores, mask, value, q.new_zeros(()))
         fused = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=factor)
-        if masks is not None:
-            fused = fused.masked_fill(masks.all(-1, keepdim=True), math.nan)
+        if away is not None:
+            fused = torch.where(away.all(-1, keepdim=True), whole_row(v), fused)
         return weights_of(scores, dtype) @ v, fused
 
     written = weight_form.format(mask_form.format(score_form))
