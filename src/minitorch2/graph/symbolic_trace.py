@@ -66,9 +66,6 @@ class Proxy:
     def __torch_function__(
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Proxy:
-        name = getattr(function, "__name__", "")
-        if getattr(torch.Tensor, name, None) is function:  # torch.Tensor.add(x, y)
-            return _call_method(name, args, kwargs or {})
         return _call_function(function, args, kwargs or {})
 
     def __getattr__(self, name: str) -> Any:
