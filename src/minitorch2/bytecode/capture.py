@@ -434,7 +434,7 @@ def _is_buffer(source: Source) -> bool:
 
 def _input_name(source: Source) -> str:
     """A placeholder's name: the variable for a local, the whole path otherwise."""
-    name = "_".join(part for part in _words(source.expression())) or "input"
+    name = "_".join(part for part in _words(str(source))) or "input"
     return f"{name}_" if SYMBOL_NAME.fullmatch(name) else name
 
 

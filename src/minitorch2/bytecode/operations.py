@@ -18,7 +18,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
-from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable, SequenceIterator
+from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator, IteratorVariable
 from minitorch2.bytecode.trackers.rules import raise_real
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 
@@ -234,7 +234,7 @@ def get_iterator(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
     if isinstance(value, IteratorVariable):
         return value
     if is_scalar(value) or value.in_graph:
-        return SequenceIterator(value.items(evaluator))
+        return FixedIterator(value.items(evaluator))
     result = special(evaluator, value, "__iter__")
     if result is not None:
         return result

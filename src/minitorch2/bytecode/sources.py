@@ -8,6 +8,7 @@ Grammar::
              | TypeOf(source) | Stride(source, dim) | Call(source) | Closure(source, index)
              | DictKey(source, index) | DictValue(source, index)
              | Contents(source, kind)                           past overridden methods
+             | Reduced(source) | Peek(source, index)            parts and elements of an iterator
 
 One notion serves both users of a source: a guard evaluates the expression before the compiled code
 runs, and residual code evaluates it afterwards to load, rebuild or mutate the value.
@@ -179,6 +180,28 @@ class CallSource(StepSource):
 
     def step(self, base: str) -> str:
         return f"{base}()"
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedSource(StepSource):
+    """``base.__reduce__()``: for a built-in iterator, what it was made of."""
+
+    def step(self, base: str) -> str:
+        return f"{base}.__reduce__()"
+
+
+@dataclass(frozen=True, eq=False)
+class PeekSource(StepSource):
+    """What the iterator `base` would give after `index` other elements."""
+
+    index: int
+
+    def step(self, base: str) -> str:
+        rest = f"__import__('copy').copy({base})"
+        return f"[*__import__('itertools').islice({rest}, {self.index}, {self.index + 1})][0]"
+
+    def __str__(self) -> str:
+        return f"peek({self.of}, {self.index})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,7 +80,7 @@ def test_break_inside_a_loop_goes_on_in_the_loop():
             print(i)
         return x
 
-    check(f, X, graphs=3, breaks=4)
+    check(f, X, graphs=3, breaks=3)
 
 
 def test_break_inside_nested_loops_and_comprehension():
@@ -92,7 +92,7 @@ def test_break_inside_nested_loops_and_comprehension():
                 print(value)
         return total, [x * i for i in range(2)]
 
-    check(f, X, breaks=5)
+    check(f, X, breaks=3)
 
 
 def test_while_on_data():

@@ -43,6 +43,14 @@ from minitorch2.bytecode.building.containers import (
     wrap_slice,
 )
 from minitorch2.bytecode.building.guarding import Builder, constant_guards, identity_guards
+from minitorch2.bytecode.building.iterators import (
+    OVER_SEQUENCES,
+    wrap_enumerate,
+    wrap_filter,
+    wrap_map,
+    wrap_sequence_iterator,
+    wrap_zip,
+)
 from minitorch2.bytecode.building.objects import (
     wrap_array,
     wrap_autocast,
@@ -170,4 +178,9 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     weakref.ref: wrap_weak_reference,
     controls.error_on_graph_break: wrap_error_on_graph_break,
     **dict.fromkeys(GETTERS, wrap_getter),
+    **dict.fromkeys(OVER_SEQUENCES, wrap_sequence_iterator),
+    zip: wrap_zip,
+    map: wrap_map,
+    filter: wrap_filter,
+    enumerate: wrap_enumerate,
 }

@@ -24,7 +24,7 @@ from minitorch2.bytecode.signature import (
     signature_of,
     taking_all_positionally,
 )
-from minitorch2.bytecode.sources import LocalSource
+from minitorch2.bytecode.sources import LocalSource, PeekSource
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.cautions import caution
@@ -226,7 +226,7 @@ class Dispatcher:
         patience = self.region.settings().recompile_limit // 2
         for failure in self._missed(values):
             guard = failure.guard
-            if not isinstance(guard, ConstantMatch) or not isinstance(guard.source, LocalSource):
+            if not isinstance(guard, ConstantMatch) or not isinstance(guard.source, _CHANGING):
                 continue
             if self.region.fullgraph:
                 continue
@@ -315,6 +315,9 @@ class Dispatcher:
         }
         return generate_function(text, scope)
 
+
+_CHANGING = (LocalSource, PeekSource)
+"""Where numbers and strings come from that are another in each call: arguments, iterators."""
 
 _DISPATCHER = "_minitorch2_dispatcher"
 """The name under which a compiled function's own globals hold its dispatcher.

@@ -9,6 +9,7 @@ Grammar::
             | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0
             | NoneMatch(source)
             | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
+            | Remaining(source, n)                 elements left in an iterator
             | KeyPresent(source, key) | KeyAbsent(source, key)
             | AttributeGuard(source, name, present)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
@@ -31,6 +32,7 @@ from minitorch2.bytecode.guards.containers import (
     KeyAbsent,
     KeyPresent,
     LengthMatch,
+    Remaining,
     SetMatch,
 )
 from minitorch2.bytecode.guards.guard import (
@@ -92,6 +94,7 @@ __all__ = [
     "NoneMatch",
     "STATE_READERS",
     "SameObject",
+    "Remaining",
     "SetMatch",
     "ShapeCondition",
     "SourceGuard",

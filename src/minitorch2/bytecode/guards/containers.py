@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import length_hint
 
 from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
 from minitorch2.bytecode.machine.guard_machine import Op
@@ -22,6 +23,18 @@ class LengthMatch(SourceGuard):
 
     def tests(self) -> Sequence[Test]:
         return (Test(Op.LENGTH, self.length),)
+
+
+@dataclass(frozen=True)
+class Remaining(SourceGuard):
+    """An iterator over a sequence with as many elements left."""
+
+    KIND = "TUPLE_ITERATOR_LEN"
+    length: int
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual = f"{name(length_hint)}({path})"
+        yield Check("elements left", f"{actual} == {self.length}", actual, str(self.length))
 
 
 @dataclass(frozen=True)

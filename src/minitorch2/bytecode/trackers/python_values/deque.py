@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
 
 
+_MUTATED = "deque mutated during iteration"
+
+
 class DequeVariable(ListVariable):
     """A `collections.deque`."""
 
@@ -48,9 +51,12 @@ class DequeVariable(ListVariable):
             del self.elements[slice(-extra, None) if left else slice(extra)]
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        message = "deque mutated during iteration"
         cls: type = type(iter(deque()))
-        return GuardedIterator(self, self.realized()[:], lambda: self.elements, message, cls)
+        return GuardedIterator(self, self.realized()[:], lambda: self.elements, _MUTATED, cls)
+
+    def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
+        cls: type = type(reversed(deque()))
+        return GuardedIterator(self, self.realized()[::-1], lambda: self.elements, _MUTATED, cls)
 
     def py_append(self, evaluator: Evaluator, item: VariableTracker) -> None:
         super().py_append(evaluator, item)

@@ -1,15 +1,14 @@
 """Iterators, as CPython makes them: lazy, consumed by use, one `__next__` at a time.
 
 An iterator made while capturing that is still alive after the graph is rebuilt as an iterator of
-the same class over what is left. One that came from outside is never advanced: that is a
-graph break.
+the same class over what is left. Those that come from outside are in `outside_iterator`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import chain, count, islice, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -19,6 +18,7 @@ from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 
 
 LIST_ITERATOR: type = type(iter([]))
@@ -69,21 +69,64 @@ class UserIterator(IteratorVariable):
 
 
 class SequenceIterator(IteratorVariable):
-    """Over a Python list of trackers that may still grow: the iterator of lists, tuples, dicts, ...
+    """Over a list or tuple: elements are looked up when they are reached, as a list may change.
 
     Args:
-        elements: the live elements.
-        cls: the class of the iterator.
-        start: how many elements are consumed already.
+        owner: the sequence; None at the end, as CPython forgets it then.
+        start: ``iter`` or ``reversed``.
     """
 
-    def __init__(
-        self, elements: Sequence[VariableTracker], cls: type = LIST_ITERATOR, start: int = 0
-    ) -> None:
+    def __init__(self, owner: SequenceVariable, start: Callable[[Any], Any] = iter) -> None:
+        super().__init__()
+        self.owner: SequenceVariable | None = owner
+        self.start, self.cls = start, type(start(owner.CLS()))
+        self.position = 0 if start is iter else len(owner.elements) - 1
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def next(self, evaluator: Evaluator) -> VariableTracker:
+        if self.owner is None or not 0 <= self.position < len(self.owner.elements):
+            self.owner = None
+            raise_observed(StopIteration)
+        self.position += 1 if self.start is iter else -1
+        return self.owner.element(self.position - 1 if self.start is iter else self.position + 1)
+
+    def py___length_hint__(self, evaluator: Evaluator) -> VariableTracker:
+        if self.owner is None:
+            return ConstantVariable(0)
+        left = len(self.owner.elements) - self.position
+        return ConstantVariable(max(0, left if self.start is iter else self.position + 1))
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.owner is None:
+            return f"{residual.reference(self.start)}([])"
+        # Not `iter`: a derived class may have its own `__iter__`.
+        start = residual.reference(self.owner.CLS.__iter__ if self.start is iter else reversed)
+        sequence = residual.name_for(self.owner.whole or self.owner)
+        return f"{residual.reference(resumed)}({start}, {sequence}, {self.position})"
+
+
+def resumed(start: Callable[[Any], Any], sequence: object, position: int) -> object:
+    """An iterator over the sequence that has come to an index."""
+    iterator = start(sequence)
+    iterator.__setstate__(position)
+    return iterator
+
+
+class FixedIterator(IteratorVariable):
+    """Over elements that are all known and stay what they are.
+
+    Args:
+        elements: of the sequence that is iterated over.
+        cls: the class of the iterator.
+    """
+
+    def __init__(self, elements: Sequence[VariableTracker], cls: type = LIST_ITERATOR) -> None:
         super().__init__()
         self.elements = elements
         self.cls = cls
-        self.position = start
+        self.position = 0
 
     def python_type(self) -> type:
         return self.cls
@@ -105,7 +148,7 @@ class SequenceIterator(IteratorVariable):
         return f"iter([{', '.join(rest)}])"
 
 
-class GuardedIterator(SequenceIterator):
+class GuardedIterator(FixedIterator):
     """Over a container that must keep its size meanwhile: a set or a deque.
 
     Args:
@@ -189,8 +232,9 @@ class ZipVariable(IteratorVariable):
         iterators: list[IteratorVariable],
         strict: bool,
         pack: Callable[[list[VariableTracker]], VariableTracker],
+        **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**options)
         self.iterators, self.strict, self.pack = iterators, strict, pack
 
     def python_type(self) -> type:
@@ -220,6 +264,8 @@ class ZipVariable(IteratorVariable):
                 raise_observed(ValueError, f"zip() argument {later} is longer than {before}")
 
     def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
         parts = [residual.name_for(iterator) for iterator in self.iterators]
         return f"zip({', '.join([*parts, f'strict={self.strict}'])})"
 
@@ -227,8 +273,10 @@ class ZipVariable(IteratorVariable):
 class MapVariable(IteratorVariable):
     """``map(function, *iterators)``."""
 
-    def __init__(self, function: VariableTracker, iterators: list[IteratorVariable]) -> None:
-        super().__init__()
+    def __init__(
+        self, function: VariableTracker, iterators: list[IteratorVariable], **options: Any
+    ) -> None:
+        super().__init__(**options)
         self.function, self.iterators = function, iterators
 
     def python_type(self) -> type:
@@ -239,6 +287,8 @@ class MapVariable(IteratorVariable):
         return self.function.call(evaluator, args, {})
 
     def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
         parts = [residual.name_for(part) for part in (self.function, *self.iterators)]
         return f"map({', '.join(parts)})"
 
@@ -246,8 +296,10 @@ class MapVariable(IteratorVariable):
 class FilterVariable(IteratorVariable):
     """``filter(function, iterator)``; function may be None."""
 
-    def __init__(self, function: VariableTracker, iterator: IteratorVariable) -> None:
-        super().__init__()
+    def __init__(
+        self, function: VariableTracker, iterator: IteratorVariable, **options: Any
+    ) -> None:
+        super().__init__(**options)
         self.function, self.iterator = function, iterator
 
     def python_type(self) -> type:
@@ -263,6 +315,8 @@ class FilterVariable(IteratorVariable):
                 return element
 
     def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
         return f"filter({residual.name_for(self.function)}, {residual.name_for(self.iterator)})"
 
 
@@ -368,4 +422,4 @@ class SliceIterator(IteratorVariable):
         return f"{residual.reference(islice)}({iterator}, {self.skip}, {stop}, {self.step})"
 
 
-register_literal(type(iter([])), lambda v: SequenceIterator([ConstantVariable(x) for x in v]))
+register_literal(type(iter([])), lambda v: FixedIterator([ConstantVariable(x) for x in v]))

@@ -358,6 +358,8 @@ class ObjectVariable(VariableTracker):
             return self if result is self.container else result
         if name == "__init__":
             return NONE
+        if name == "__iter__" and hasattr(method.__objclass__, "__next__"):
+            return self  # as all iterators written in C do
         return unsupported("builtin-method", f"method {name!r} of a {self.cls.__name__}")
 
     def _call_container(

@@ -12,7 +12,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
     register_literal,
 )
-from minitorch2.bytecode.trackers.python_values.iterator import SequenceIterator
+from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ class RangeVariable(SequenceVariable):
         return super().get_attribute(evaluator, name)
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.elements)
+        return FixedIterator(self.elements)
+
+    def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
+        return FixedIterator(self.elements[::-1])
 
     def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         return literal(self.range[self.index_of(evaluator, key)])

@@ -84,10 +84,10 @@ class SequenceVariable(ModeledVariable):
         return ConstantVariable(len(self.elements))
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.realized(), type(iter(self.CLS())))
+        return SequenceIterator(self)
 
     def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
-        return SequenceIterator(self.realized()[::-1])
+        return SequenceIterator(self, reversed)
 
     def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         index = self.index_of(evaluator, key)
