@@ -134,6 +134,14 @@ class TensorBox:
         """A tensor that owns its storage. A reduction gets memory as soon as it is read."""
         return cls(StorageBox(data))
 
+    @classmethod
+    def computed(cls, loops: Loops, layout: FixedLayout) -> TensorBox:
+        """A tensor whose loops fill a part of their memory at a time: no reader repeats them."""
+        table = current_table()
+        buffer = ComputedBuffer(table.next_name(), layout, loops, origins=table.origins)
+        table.add(buffer)
+        return cls.create(buffer)
+
     @cached_property
     def size(self) -> Size:
         """The logical size."""

@@ -153,6 +153,8 @@ def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) 
     alignment = align(first, second)
     if alignment is None:
         return Refusal(f"no common loops: {first.group} and {second.group}")
+    if any(body.is_scan for body in (*bodies(first), *bodies(second))):
+        return Refusal("a scan has its loop for itself")
     scatters = _check_scatters(first, second)
     if scatters is not None:
         return scatters

@@ -2,9 +2,10 @@
 
     loops ::= Pointwise(device, dtype, ranges, inner_fn)
            |  Reduction(device, dtype, ranges, inner_fn, reduction_ranges, kind, src_dtype)
+           |  Scan(device, dtype, ranges, inner_fn, reduction_ranges, kind, join)
            |  Scatter(device, dtype, ranges, inner_fn, output_index, base, mode, is_disjoint)
 
-`Pointwise`, `Reduction` and `Scatter` are the names of the PyTorch 2 paper, section 4.3.
+`Pointwise`, `Reduction`, `Scan` and `Scatter` are the names of the PyTorch 2 paper, section 4.3.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout, Size
-from minitorch2.loopir.ops import ReductionKind, StoreMode, Value, compute_dtype, ops
+from minitorch2.loopir.ops import ReductionKind, ScanKind, StoreMode, Value, compute_dtype, ops
 
 Index = Sequence[Expr]
 InnerFn = Callable[[Index], Value]
@@ -65,6 +66,28 @@ class Reduction:
 
 
 @dataclass(frozen=True, eq=False)
+class Scan:
+    """`result[join(index, r)] = combine(inner_fn(index, s) for s <= r)`: a running combination.
+
+    The one reduction loop runs in order; the kept ones in any.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    ranges: Size
+    inner_fn: Callable[[Index, Index], Value]
+    reduction_ranges: Size
+    kind: ScanKind
+    join: Callable[[Index, Index], Index]
+
+    def run(self, name: str, layout: FixedLayout, index: Index, reduction_index: Index) -> None:
+        """Execute the body once under the current handler, storing into buffer `name`."""
+        value = self.inner_fn(index, reduction_index)
+        running = ops.scan(compute_dtype(self.dtype), self.kind, value)
+        ops.store(name, layout.index(self.join(index, reduction_index)), running)
+
+
+@dataclass(frozen=True, eq=False)
 class Scatter:
     """`result = base`, then `result[output_index(index)] = inner_fn(index)` (or `+=`).
 
@@ -91,4 +114,4 @@ class Scatter:
         ops.store(name, address, self.inner_fn(index), self.mode)
 
 
-Loops = Pointwise | Reduction | Scatter
+Loops = Pointwise | Reduction | Scan | Scatter

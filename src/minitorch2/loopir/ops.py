@@ -7,7 +7,8 @@ generators), NumPy arrays (the interpreter), dtypes (the type checker), nothing 
     body   ::=  def inner_fn(index[, reduction_index]) -> value
     value  ::=  ops.load(buffer, expr) | ops.constant(number, dtype) | ops.index_expr(expr, dtype)
              |  ops.to_dtype(value, dtype) | ops.to_dtype_bitcast(value, dtype, src_dtype)
-             |  ops.masked(value, () -> value, number) | ops.<elementwise>(value, ...)
+             |  ops.masked(value, () -> value, number) | ops.scan(dtype, kind, value)
+             |  ops.<elementwise>(value, ...)
     expr   ::=  SymPy over index and size symbols, or ops.indirect_indexing(value, size)
     effect ::=  ops.store(buffer, expr, value[, mode])
              |  ops.store_reduction(buffer, expr, ops.reduction(dtype, src_dtype, kind, value))
@@ -42,6 +43,9 @@ every number, and of equal candidates the smallest position wins."""
 
 StoreMode = Literal["set", "add"]
 """What a store does with the element that memory has: replace it, or add to it."""
+
+ScanKind = Literal["sum", "prod", "max", "min"]
+"""What a running combination combines with."""
 
 V = TypeVar("V")
 
@@ -78,6 +82,13 @@ class OpsHandler(Protocol[V]):
         """Combine `value` (of compute dtype `src_dtype`) along the node's reduction ranges.
 
         `dtype` is the compute dtype of the result. Empty ranges give the neutral element.
+        """
+        ...
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: V) -> V:
+        """`np.cumsum` (or its like) of `value` along the node's reduction range, this one included.
+
+        NaN wins over every number in `max` and `min`. Sums of float32 may be kept in float64.
         """
         ...
 
@@ -392,7 +403,7 @@ class OpsHandler(Protocol[V]):
 
 
 STRUCTURAL = (
-    "load", "store", "reduction", "store_reduction", "constant", "index_expr",
+    "load", "store", "reduction", "store_reduction", "scan", "constant", "index_expr",
     "indirect_indexing", "masked", "to_dtype", "to_dtype_bitcast",
 )  # fmt: skip
 """The primitives that are not elementwise: each handler answers each of them itself."""

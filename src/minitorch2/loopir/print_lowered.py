@@ -22,7 +22,7 @@ from minitorch2.loopir.buffers import (
 from minitorch2.loopir.expressions import Expr, index_symbols
 from minitorch2.loopir.handlers.printer import INDENT, PrintingHandler
 from minitorch2.loopir.layout import FixedLayout, Layout
-from minitorch2.loopir.loops import Loops, Reduction, Scatter
+from minitorch2.loopir.loops import Loops, Reduction, Scan, Scatter
 from minitorch2.loopir.ops import use_handler
 
 
@@ -33,15 +33,15 @@ def print_body(name: str, loops: Loops) -> str:
     ranges = (*zip(index, loops.ranges), *zip(reduction_index, loops.reduction_ranges))
     printer = PrintingHandler(ranges)
     with use_handler(printer):
-        if isinstance(loops, Reduction):
+        if isinstance(loops, Reduction | Scan):
             result = loops.inner_fn(index, reduction_index)
         else:
             result = loops.inner_fn(index)
     lines = [*_unpack("index", index)]
-    if isinstance(loops, Reduction):
+    if isinstance(loops, Reduction | Scan):
         lines += _unpack("reduction_index", reduction_index)
     text = f"({result[0]}, {result[1]})" if isinstance(result, tuple) else result
-    parameters = "index, reduction_index" if isinstance(loops, Reduction) else "index"
+    parameters = "index, reduction_index" if isinstance(loops, Reduction | Scan) else "index"
     body = "".join(f"{INDENT}{line}\n" for line in (*lines, *printer.lines, f"return {text}"))
     text = f"def inner_fn_{name}({parameters}):\n{body}"
     return text + _print_output_index(name, loops) if isinstance(loops, Scatter) else text
@@ -98,6 +98,8 @@ def _computed(buffer: ComputedBuffer) -> str:
             f"kind={loops.kind!r}",
             f"src_dtype={loops.src_dtype}",
         ]
+    if isinstance(loops, Scan):
+        fields += [f"reduction_ranges={_list(loops.reduction_ranges)}", f"kind={loops.kind!r}"]
     if isinstance(loops, Scatter):
         fields += [f"output_index=output_index_{buffer.name}", f"base={loops.base!r}"]
         fields += [f"mode={loops.mode!r}", f"is_disjoint={loops.is_disjoint}"]

@@ -31,7 +31,7 @@ from minitorch2.loopir.iteration import (
     split_counts,
     split_strides,
 )
-from minitorch2.loopir.loops import Index, Reduction, Scatter
+from minitorch2.loopir.loops import Index, Reduction, Scan, Scatter
 from minitorch2.loopir.ops import use_handler
 
 Translate = Callable[[Index], list[Expr]]
@@ -138,7 +138,8 @@ class SchedulerNode(BaseSchedulerNode):
     def __init__(self, buffer: ComputedBuffer, order: int) -> None:
         super().__init__(buffer.name, order, buffer.origins)
         self.buffer = buffer
-        self.is_reduction = isinstance(buffer.loops, Reduction)
+        self.is_scan = isinstance(buffer.loops, Scan)
+        self.is_reduction = self.is_scan or isinstance(buffer.loops, Reduction)
         self.covers_reduction = True
         self.ranges, self._to_index = _without_ones(buffer.loops.ranges)
         self.reduction_ranges, self._to_reduction = _without_ones(buffer.loops.reduction_ranges)

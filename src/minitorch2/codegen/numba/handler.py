@@ -16,7 +16,14 @@ from minitorch2.codegen.common import Block, Namer, TextValue, print_expr
 from minitorch2.codegen.numba import operators
 from minitorch2.graph.symbols.floats import rounded_parts
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode, compute_dtype
+from minitorch2.loopir.ops import (
+    Number,
+    OpsHandler,
+    ReductionKind,
+    ScanKind,
+    StoreMode,
+    compute_dtype,
+)
 
 
 @dataclass
@@ -143,6 +150,10 @@ class NumbaHandler(OpsHandler[TextValue]):
         """One step of the accumulation."""
         values = list(value) if isinstance(value, tuple) else [value]
         return self.reduce(kind, dtype, values)
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: TextValue) -> TextValue:
+        """The accumulator, after one step."""
+        return self.reduce(kind, dtype, [value])
 
     # -- values ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Subclasses say how loops nest and where accumulators are: `pointwise`, `rows`, `
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodi
 
 # A thread should get at least so much work; 1 is about a twentieth of a nanosecond.
 WORK_OF_A_THREAD = 150_000
-_UNKNOWN_SIZE = 512
 _FUNCTION_CALL = re.compile(rf"\b({'|'.join(sorted({*LIBM, 'sigmoid', 'rsqrt'}))})\(")
 
 
@@ -83,6 +83,7 @@ class KernelPrinter:
         """Write all loops, then the function around them."""
         with use_handler(self.handler):
             iterations = self.write_loops()
+        grain, inner = self._grain(), self._inner()
         signature = (
             *self.arguments.pointers.values(), *self.arguments.sizes.values(), "error",
         )  # fmt: skip
@@ -92,9 +93,8 @@ class KernelPrinter:
         lines.append("    return 0")
         roots = tuple(self.arguments.pointers)
         types = tuple(operators.MEMORY_TYPE[self.arguments.dtypes[root]] for root in roots)
-        source = KernelSource(
-            name, "\n".join(lines) + "\n", types, len(self.arguments.sizes), self._grain()
-        )
+        text = "\n".join(lines) + "\n"
+        source = KernelSource(name, text, types, len(self.arguments.sizes), grain, inner)
         return NumbaKernel(source, iterations, roots, tuple(self.arguments.sizes))
 
     def write_loops(self) -> Expr:
@@ -106,10 +106,16 @@ class KernelPrinter:
         cost = sum(
             10 * len(_FUNCTION_CALL.findall(line)) + (2 if "_ptr" in line else 1) for line in lines
         )
-        elements = 1
-        for size in self.inner_sizes():
-            elements *= size if isinstance(size, int) else _UNKNOWN_SIZE
+        elements = math.prod(size for size in self.inner_sizes() if isinstance(size, int))
         return max(1, WORK_OF_A_THREAD // max(1, cost * elements))
+
+    def _inner(self) -> int | None:
+        """The size argument that counts what an iteration does, where that varies."""
+        varying = product(size for size in self.inner_sizes() if not isinstance(size, int))
+        if isinstance(varying, int):
+            return None
+        self.arguments.size(varying)
+        return list(self.arguments.sizes).index(varying)
 
     def inner_sizes(self) -> Sequence[Expr]:
         """The loops inside one iteration."""
@@ -188,10 +194,14 @@ class KernelPrinter:
     ) -> TextValue:
         raise NotImplementedError
 
+    def node_scans(self) -> bool:
+        """Whether every partial result is stored: eager keeps float32 in float64 between them."""
+        return any(body.is_scan for body in self.bodies)
+
     def accumulator_dtype(self, kind: str, dtype: torch.dtype, limit: int) -> torch.dtype:
         """float64 for sums of float32 longer than `limit`, else the values' own dtype."""
         length = product(self.node.reduction_ranges)
-        is_long = not isinstance(length, int) or length > limit
+        is_long = not isinstance(length, int) or length > limit or self.node_scans()
         is_sum = kind in ("sum", "prod") and dtype == torch.float32
         return torch.float64 if is_sum and is_long else dtype
 

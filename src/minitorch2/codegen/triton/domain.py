@@ -77,7 +77,8 @@ class KernelDomain:
         """Along which dimensions a nest stores its result."""
         if self.ynumel is not None:
             return X | Y
-        inside = self.rnumel is not None and node.covers_reduction and not node.is_reduction
+        is_kept = node.is_scan or not node.is_reduction
+        inside = self.rnumel is not None and node.covers_reduction and is_kept
         return X | R if inside else X
 
     def index(self, node: SchedulerNode) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

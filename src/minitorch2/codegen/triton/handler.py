@@ -30,6 +30,7 @@ from minitorch2.loopir.ops import (
     Number,
     OpsHandler,
     ReductionKind,
+    ScanKind,
     StoreMode,
     compute_dtype,
     use_handler,
@@ -83,6 +84,10 @@ class TritonHandler(OpsHandler[Value]):
         with use_handler(self):
             node.run(index, rindex)
         self._node_dims = outer_dims
+
+    def know(self, name: str, index: Expr, value: Value) -> None:
+        """A buffer whose element at `index` is in a register before any nest runs."""
+        self._written[name] = (index, value)
 
     def forget_loop_values(self) -> None:
         """What varied along the reduction is gone with its loop."""
@@ -238,6 +243,20 @@ class TritonHandler(OpsHandler[Value]):
         self.body.after_loop(f"_, {name} = tl.reduce(({', '.join(blocks)}), 1, lib.{kind})")
         self.body.after_loop(f"{name} = {name}[:, None]")
         return Value(name, dtype, X)
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: Value) -> Value:
+        """Along the block; what earlier blocks came to is carried from one to the next."""
+        printer = ReductionPrinter(kind, value.dtype)
+        block = self._padded(self._block(value), printer.neutral())
+        prefix = self.body.assign(printer.scan(block), X | R)
+        if not self.domain.looped:
+            return Value(prefix, dtype, X | R)
+        carry, result = self.body.fresh("carry"), self.body.fresh()
+        start = f"tl.full([XBLOCK, 1], {printer.neutral()}, {triton_dtype(dtype)})"
+        self.body.line(f"{carry} = {start}", X)
+        self.body.line(f"{result} = {printer.combine(carry, prefix)}", X | R)
+        self.body.line(f"{carry} = {printer.combine(carry, printer.collapse(block))}", X | R)
+        return Value(result, dtype, X | R)
 
     def _block(self, value: Value) -> str:
         """The value as a whole block."""

@@ -43,6 +43,12 @@ def minimum(x, y):
 
 
 @triton.jit
+def add(x, y):
+    """What a running sum combines with."""
+    return x + y
+
+
+@triton.jit
 def product(x, y):
     """What `prod` combines with."""
     return x * y

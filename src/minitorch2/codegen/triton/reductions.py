@@ -48,6 +48,12 @@ class ReductionPrinter:
         narrow = f".to({triton_dtype(self.dtype)})" if self.dtype.itemsize < 4 else ""
         return f"{text}[:, None]{narrow}"
 
+    def scan(self, block: str) -> str:
+        """The running combination along the second dimension of a block."""
+        function = {"sum": "add", "prod": "product", "max": "maximum", "min": "minimum"}[self.kind]
+        text = f"tl.associative_scan({block}, 1, lib.{function})"
+        return f"({text}).to({triton_dtype(self.dtype)})"
+
     def _extremum(self, block: str) -> str:
         name = "min" if self.kind == "min" else "max"
         if self.dtype.is_floating_point:  # tl.max would lose NaN

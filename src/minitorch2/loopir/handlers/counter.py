@@ -10,7 +10,7 @@ import torch
 from minitorch2.loopir.expressions import Expr, index_symbols
 from minitorch2.loopir.handlers.effects import EffectHandler
 from minitorch2.loopir.loops import Pointwise
-from minitorch2.loopir.ops import Number, ReductionKind, use_handler
+from minitorch2.loopir.ops import Number, ReductionKind, ScanKind, use_handler
 
 EXPENSIVE = frozenset(
     ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sin", "cos", "tan", "asin",
@@ -63,6 +63,10 @@ class CountingHandler(EffectHandler):
         kind: ReductionKind,
         value: tuple[None, None] | None,
     ) -> None:
+        """One operation per element."""
+        self._count(kind)
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: None) -> None:
         """One operation per element."""
         self._count(kind)
 

@@ -16,6 +16,7 @@ from minitorch2.loopir.ops import (
     Number,
     OpsHandler,
     ReductionKind,
+    ScanKind,
     StoreMode,
     compute_dtype,
 )
@@ -98,6 +99,12 @@ class TypingHandler(OpsHandler[torch.dtype]):
         expected = (src_dtype, torch.int64) if kind in ("argmax", "argmin") else src_dtype
         if value != expected:
             raise VerificationError(f"reduction {kind} of {src_dtype} is given {value}")
+        return dtype
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: torch.dtype) -> torch.dtype:
+        """The value must have the given compute dtype."""
+        if value != dtype or dtype == torch.bool:
+            raise VerificationError(f"scan {kind} of {dtype} is given {value}")
         return dtype
 
     def constant(self, value: Number, dtype: torch.dtype) -> torch.dtype:

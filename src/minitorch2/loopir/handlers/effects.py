@@ -8,7 +8,7 @@ import sympy
 import torch
 
 from minitorch2.loopir.expressions import Expr, index_symbol
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, ScanKind, StoreMode
 
 INDIRECT_PREFIX = "indirect"
 """Symbols of computed indices are called `indirect0`, `indirect1`, ..."""
@@ -33,6 +33,9 @@ class EffectHandler(OpsHandler[None]):
         kind: ReductionKind,
         value: tuple[None, None] | None,
     ) -> None:
+        """No value."""
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: None) -> None:
         """No value."""
 
     def store_reduction(self, name: str, index: Expr, value: None) -> None:

@@ -19,7 +19,14 @@ import torch
 from minitorch2.graph.symbols.floats import PYTHON_OPERATIONS
 from minitorch2.loopir.expressions import Expr, FloorDiv, ModularIndexing, index_symbol
 from minitorch2.loopir.layout import FixedLayout
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode, compute_dtype
+from minitorch2.loopir.ops import (
+    Number,
+    OpsHandler,
+    ReductionKind,
+    ScanKind,
+    StoreMode,
+    compute_dtype,
+)
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Environment = Mapping[sympy.Basic, "Array | int | float"]
@@ -213,6 +220,13 @@ class InterpretingHandler(OpsHandler[Array]):
         full = np.broadcast_to(value, self.shape)
         return REDUCTION_RULES[kind](full, axes).astype(numpy_dtype(dtype))
 
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: Array) -> Array:
+        """Accumulate along the last axis; float32 in float64."""
+        full = np.broadcast_to(value, self.shape)
+        wide = np.float64 if full.dtype == np.float32 and kind in ("sum", "prod") else full.dtype
+        rule: np.ufunc = ELEMENTWISE_RULES[SCAN_RULES[kind]]  # type: ignore[assignment]
+        return np.asarray(rule.accumulate(full.astype(wide), axis=-1)).astype(numpy_dtype(dtype))
+
     def store_reduction(self, name: str, index: Expr, value: Array) -> None:
         """Scatter the results, of shape `ranges + (1, ..., 1)`."""
         memory = self.memory[name]
@@ -297,6 +311,9 @@ def _highest(a: Array) -> Any:
         return True
     return np.inf if a.dtype.kind == "f" else np.iinfo(a.dtype).max
 
+
+SCAN_RULES = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+"""The elementwise primitive that a running combination repeats."""
 
 REDUCTION_RULES: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
     "sum": lambda a, axes: np.sum(a, axis=axes, keepdims=True, dtype=a.dtype),

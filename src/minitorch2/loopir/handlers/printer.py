@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
-from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, StoreMode
+from minitorch2.loopir.ops import Number, OpsHandler, ReductionKind, ScanKind, StoreMode
 
 INDENT = "    "
 
@@ -66,6 +66,10 @@ class PrintingHandler(OpsHandler[str]):
         """`tmp = ops.reduction(dtype, src_dtype, 'kind', tmp)`"""
         text = value if isinstance(value, str) else f"({', '.join(value)})"
         return self._assign(f"ops.reduction({dtype}, {src_dtype}, {kind!r}, {text})")
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: str) -> str:
+        """`tmp = ops.scan(dtype, 'kind', tmp)`"""
+        return self._assign(f"ops.scan({dtype}, {kind!r}, {value})")
 
     def constant(self, value: Number, dtype: torch.dtype) -> str:
         """In place: `ops.constant(2.0, torch.float32)`"""

@@ -3,6 +3,7 @@
 registry.py       the table and its decorators    pointwise.py      arithmetic, comparison, logic
 mathematics.py    functions of floats             special.py        special functions
 activation.py     activations, their backward     search.py         membership, boundaries
+scan.py           running sums and extremes
 linear.py         outer products, distances, losses
 conversion.py     copies and dtypes               view.py           views
 creation.py       tensors from nothing            reduction.py      sums, maxima, variances
@@ -25,6 +26,7 @@ from minitorch2.loopir.lowering import (
     normalization,
     pointwise,
     reduction,
+    scan,
     scatter,
     search,
     special,
@@ -34,6 +36,6 @@ from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
 __all__ = [
     "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "linear",
-    "lowering", "mathematics", "matmul", "normalization", "pointwise", "reduction", "scatter",
-    "search", "special", "view",
+    "lowering", "mathematics", "matmul", "normalization", "pointwise", "reduction", "scan",
+    "scatter", "search", "special", "view",
 ]  # fmt: skip

@@ -23,7 +23,6 @@ from minitorch2.loopir.lowering.conversion import convert
 from minitorch2.loopir.lowering.fallback import extern_call
 from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import lowering
-from minitorch2.loopir.lowering.scatter import add_scatter
 from minitorch2.loopir.ops import Number, Value, ops
 from minitorch2.loopir.promotion import result_type
 from minitorch2.loopir.views import normalize_dim, slice_, unsqueeze
@@ -93,7 +92,7 @@ def _add_part(
     base = whole.storage.realize("it is there already").name if whole else None
     load = part.make_loader()
     loops = Scatter(part.device, part.dtype, part.size, load, output_index, base, is_disjoint=True)
-    return add_scatter(loops, layout)
+    return TensorBox.computed(loops, layout)
 
 
 def _loader_as(x: TensorBox, dtype: torch.dtype) -> InnerFn:

@@ -86,7 +86,8 @@ def _place_of_indices(dims: list[int]) -> int:
 def gather(x: TensorBox, dim: int, index: TensorBox, sparse_grad: bool = False) -> TensorBox:
     """`out[.., i, ..] = x[.., index[.., i, ..], ..]`"""
     if x.ndim == 0 or index.ndim == 0:
-        raise NoLoopForm("a 0-dim tensor")
+        flat = gather(reshape(x, (-1,)), 0, reshape(index, (-1,)))
+        return reshape(flat, index.size)
     dim = normalize_dim(dim, x.ndim)
     load, load_index = x.make_loader(), index.make_loader()
 
@@ -101,7 +102,7 @@ def gather(x: TensorBox, dim: int, index: TensorBox, sparse_grad: bool = False) 
 def index_select(x: TensorBox, dim: int, index: TensorBox) -> TensorBox:
     """Positions of one dimension, chosen by a vector."""
     if x.ndim == 0:
-        raise NoLoopForm("a 0-dim tensor")
+        return reshape(index_select(reshape(x, (-1,)), 0, index), ())
     flat = index if index.ndim else unsqueeze(index, 0)
     return _indexed(x, [None] * normalize_dim(dim, x.ndim) + [flat], wrap=False)
 

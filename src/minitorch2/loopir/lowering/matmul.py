@@ -29,7 +29,7 @@ LIBRARY_CALLS = (
     "_scaled_dot_product_cudnn_attention_backward",
     "_scaled_dot_product_attention_math_for_mps",
     "_scaled_dot_product_fused_attention_overrideable",
-    "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort",
+    "logcumsumexp", "sort",
     "topk",
     "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
     "avg_pool3d", "max_pool3d_with_indices", "_adaptive_avg_pool3d", "im2col", "col2im",

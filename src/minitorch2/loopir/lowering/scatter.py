@@ -13,9 +13,9 @@ import torch
 
 from minitorch2.graph.symbols import expr_of
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.buffers import ComputedBuffer, current_table
+from minitorch2.loopir.buffers import current_table
 from minitorch2.loopir.expressions import Expr, product, to_expr
-from minitorch2.loopir.layout import FixedLayout, Size
+from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, InnerFn, Scatter
 from minitorch2.loopir.lowering.creation import full
 from minitorch2.loopir.lowering.indexing import IndexPlaces
@@ -55,15 +55,7 @@ def scatter_into(
         copy.storage.preferred_stride = tuple(map(expr_of, result.stride()))
     base = copy.storage.realize("a scatter stores into its own copy")
     loops = Scatter(x.device, x.dtype, ranges, inner_fn, output_index, base.name, mode)
-    return add_scatter(loops, base.fixed_layout())
-
-
-def add_scatter(loops: Scatter, layout: FixedLayout) -> TensorBox:
-    """A scatter as a buffer; it is never recomputed by its readers."""
-    table = current_table()
-    buffer = ComputedBuffer(table.next_name(), layout, loops, origins=table.origins)
-    table.add(buffer)
-    return TensorBox.create(buffer)
+    return TensorBox.computed(loops, base.fixed_layout())
 
 
 def _can_add(x: TensorBox) -> bool:
@@ -180,7 +172,9 @@ def _scatter(
     mode: StoreMode,
 ) -> TensorBox:
     if x.ndim == 0 or index.ndim == 0:
-        raise NoLoopForm("a 0-dim tensor")
+        source = reshape(source, (-1,)) if isinstance(source, TensorBox) else source
+        flat = reshape(x, (-1,)), 0, reshape(index, (-1,))
+        return reshape(_scatter(*flat, source, mode), x.size)
     dim, load_index = normalize_dim(dim, x.ndim), index.make_loader()
 
     def output_index(position: Index) -> Index:
@@ -238,7 +232,8 @@ def _by_vector(
 ) -> TensorBox:
     """A vector names the positions of one dimension."""
     if x.ndim == 0:
-        raise NoLoopForm("a 0-dim tensor")
+        source = reshape(source, (-1,)) if isinstance(source, TensorBox) else source
+        return reshape(_by_vector(reshape(x, (-1,)), 0, index, source, mode, wrap), ())
     dim, chosen = normalize_dim(dim, x.ndim), reshape(index, (-1,))
     load_index = chosen.make_loader()
     load = source.make_loader() if isinstance(source, TensorBox) else source

@@ -1,0 +1,93 @@
+"""Running sums, products and extremes.
+
+The logarithm of a running sum of exponentials stays a library call: a running maximum may change
+what all sums before it were scaled by.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from minitorch2.graph.symbols import expr_of
+from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.buffers import current_table
+from minitorch2.loopir.layout import FixedLayout, contiguous_strides, is_dense
+from minitorch2.loopir.loops import Index, Pointwise, Scan
+from minitorch2.loopir.lowering.reduction_loops import ReducedDims, accumulation_dtype, cast
+from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
+from minitorch2.loopir.ops import ScanKind, Value, ops
+from minitorch2.loopir.views import normalize_dim, reshape
+
+aten = torch.ops.aten
+
+
+def make_scan(x: TensorBox, kind: ScanKind, dim: int, dtype: torch.dtype) -> TensorBox:
+    """Combine the elements of a dimension up to each one, converted to `dtype` first."""
+    if x.ndim == 0:
+        return reshape(make_scan(reshape(x, (1,)), kind, 0, dtype), ())
+    dims, load = ReducedDims(x, dim, keepdim=False), cast(x, dtype).make_loader()
+
+    def inner_fn(index: Index, reduction_index: Index) -> Value:
+        return load(dims.join(index, reduction_index))
+
+    loops = Scan(x.device, dtype, dims.ranges, inner_fn, dims.reduction_ranges, kind, dims.join)
+    return TensorBox.computed(loops, _layout(x, dtype))
+
+
+def _layout(x: TensorBox, dtype: torch.dtype) -> FixedLayout:
+    """The strides of eager's result, where that is a tensor of this size."""
+    fake = current_table().result
+    fake = fake if isinstance(fake, torch.Tensor) else fake[0]
+    stride = tuple(map(expr_of, fake.stride()))
+    fits = len(stride) == x.ndim and is_dense(x.size, stride)
+    return FixedLayout(x.device, dtype, x.size, stride if fits else contiguous_strides(x.size))
+
+
+@lowering(aten.cumsum.default)
+def cumsum(x: TensorBox, dim: int, *, dtype: torch.dtype | None = None) -> TensorBox:
+    """The sum of the elements up to each one."""
+    return _accumulated(x, "sum", dim, dtype)
+
+
+@lowering(aten.cumprod.default)
+def cumprod(x: TensorBox, dim: int, *, dtype: torch.dtype | None = None) -> TensorBox:
+    """The product of the elements up to each one."""
+    return _accumulated(x, "prod", dim, dtype)
+
+
+def _accumulated(x: TensorBox, kind: ScanKind, dim: int, dtype: torch.dtype | None) -> TensorBox:
+    result = accumulation_dtype(x, dtype)
+    if result == torch.bool:
+        raise NoLoopForm("a running sum of bools")
+    return make_scan(x, kind, dim, result)
+
+
+@lowering(aten.cummax.default)
+def cummax(x: TensorBox, dim: int) -> tuple[TensorBox, TensorBox]:
+    """The largest element so far, and the last position at which it stood."""
+    return _extreme_so_far(x, "max", dim)
+
+
+@lowering(aten.cummin.default)
+def cummin(x: TensorBox, dim: int) -> tuple[TensorBox, TensorBox]:
+    """The smallest element so far, and the last position at which it stood."""
+    return _extreme_so_far(x, "min", dim)
+
+
+def _extreme_so_far(x: TensorBox, kind: ScanKind, dim: int) -> tuple[TensorBox, TensorBox]:
+    """A position is the greatest so far at which the element is the extreme so far."""
+    if x.ndim == 0 or x.dtype == torch.bool:
+        raise NoLoopForm("a 0-dim tensor, or bools")
+    dim = normalize_dim(dim, x.ndim)
+    best = make_scan(x, kind, dim, x.dtype)
+    load, load_best = x.make_loader(), best.make_loader()
+
+    def position(index: Index) -> Value:
+        element, place = load(index), ops.index_expr(index[dim], torch.int64)
+        is_best = ops.eq(element, load_best(index))
+        if x.dtype.is_floating_point:
+            is_best = ops.logical_or(is_best, ops.isnan(element))
+        return ops.where(is_best, place, ops.constant(0, torch.int64))
+
+    places = TensorBox.create(Pointwise(x.device, torch.int64, x.size, position))
+    return best, make_scan(places, "max", dim, torch.int64)

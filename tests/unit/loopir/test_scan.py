@@ -1,0 +1,78 @@
+"""Running combinations, in all three handlers."""
+
+import math
+
+import pytest
+import torch
+
+from minitorch2.codegen.compile_graph import compile_graph
+from tests.unit.loopir.trace_aten import check, trace
+
+X = torch.randn(5, 6, 7)
+EDGES = torch.tensor([1.0, 3.0, 3.0, -math.inf, math.nan, 5.0, math.nan, math.inf])
+PROGRAMS = {
+    "cumsum": lambda x, dim: torch.cumsum(x.sin(), dim) * 2,
+    "cumprod": lambda x, dim: torch.cumprod(x, dim),
+    "cumsum_as": lambda x, dim: torch.cumsum(x > 0, dim),
+    "cummax": lambda x, dim: torch.cummax(x, dim),
+    "cummin": lambda x, dim: torch.cummin(x.round(), dim),
+}
+
+
+def near(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_meaning(name, dim):
+    check(lambda x: PROGRAMS[name](x, dim), X)
+    check(lambda x: PROGRAMS[name](x, dim), X, dynamic=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("target", ["numba", "triton"])
+def test_kernels(name, dim, target):
+    def function(x):
+        return PROGRAMS[name](x, dim)
+
+    expected = function(X)
+    ours = compile_graph(trace(function, (X,)), target=target)([X])
+    near(ours, expected if isinstance(expected, tuple) else (expected,))
+
+
+@pytest.mark.parametrize("target", ["numba", "triton"])
+def test_nan_stays_and_the_last_of_equals_wins(target):
+    def function(x):
+        return (*torch.cummax(x, 0), *torch.cummin(x, 0))
+
+    near(compile_graph(trace(function, (EDGES,)), target=target)([EDGES]), function(EDGES))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 5000), (5000, 3), (4000,), (7, 1), (2, 0)])
+def test_long_scans(dtype, shape):
+    x = (torch.randn(shape) * 3).to(dtype)
+
+    def function(x):
+        return x.cumsum(0), x.cumsum(-1)
+
+    near(compile_graph(trace(function, (x,)))([x]), function(x))
+
+
+@pytest.mark.parametrize("length", [3000, 5000])
+def test_blocks_of_a_gpu_carry_over(length):
+    x = torch.randint(-5, 6, (2, length))
+
+    def function(x):
+        return x.cumsum(1), x.cummax(1)[0]
+
+    near(compile_graph(trace(function, (x,)), target="triton")([x]), function(x))
+
+
+def test_a_running_sum_is_eagers_bit_by_bit():
+    x = torch.randn(3, 3000) * 1000
+    (ours,) = compile_graph(trace(lambda x: x.cumsum(1), (x,)))([x])
+    assert torch.equal(ours, x.cumsum(1))
