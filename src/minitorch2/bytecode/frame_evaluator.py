@@ -69,7 +69,10 @@ class FrameEvaluator(Evaluator):
         while self.result is None:
             if self.steps in self.break_points:
                 return self.break_points[self.steps]
-            self.step()
+            try:
+                self.step()
+            except RecursionError:
+                unsupported("recursion", "calls, or values that contain themselves, nest too deep")
             self.steps += 1
             if self.steps > MOST_STEPS:
                 unsupported(

@@ -147,7 +147,7 @@ def equal(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -
 def identical(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:
     """``left is right``, in the user's program: objects that are different now must stay so."""
     same = is_same(left, right)
-    if not same and not left.is_constant() and not right.is_constant():
+    if not (same or is_scalar(left) or is_scalar(right)):
         evaluator.capture.guard_distinct(left, right)
     return same
 

@@ -226,7 +226,7 @@ _REASONS = (
         "a function of a library that is not captured",
         "call it outside the compiled function",
     ),
-    Reason("recursion", "calls nest too deep to be inlined", "write a loop"),
+    Reason("recursion", "calls, or values in themselves, nest too deep", "write a loop"),
     Reason("too-long", "the function runs too long while it is captured", "compile its parts"),
     Reason("async", "an asynchronous function is called", "compile what it awaits"),
     Reason("cached-function", "a cached function is given more than constants", "call it before"),

@@ -315,6 +315,40 @@ def nested_tuples(x: torch.Tensor, t: Any) -> Any:
     return a + b + c, t[1][1] is t[1][1], t
 
 
+def _containing_itself() -> list[Any]:
+    made: list[Any] = [1]
+    made.append(made)
+    return made
+
+
+@case(TABLE, lambda: (X, _containing_itself()))
+def a_list_that_contains_itself(x: torch.Tensor, l: Any) -> Any:
+    return x + l[1][1][0], l[1] is l, len(l), l in l
+
+
+@case(TABLE, lambda: (X, _containing_itself()), breaks=None, code="recursion")
+def the_text_of_a_list_that_contains_itself(x: torch.Tensor, l: Any) -> Any:
+    return x + 1, repr(l)
+
+
+@case(TABLE, lambda: (X, _containing_itself(), _containing_itself()), breaks=None)
+def comparison_of_lists_that_contain_themselves(x: torch.Tensor, l: Any, m: Any) -> Any:
+    y = x + 1
+    try:
+        return y, l == m
+    except RecursionError:
+        return y
+
+
+@case(TABLE, breaks=None)
+def new_values_that_contain_themselves(x: torch.Tensor) -> Any:
+    l: list[Any] = [x + 1]
+    l.append(l)
+    d: dict[str, Any] = {"l": l}
+    d["d"] = d
+    return l, d
+
+
 @pytest.mark.parametrize("program", TABLE)
 def test_sequences(program: Case) -> None:
     program.run()
