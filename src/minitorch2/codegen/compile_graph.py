@@ -161,7 +161,7 @@ def define(source: KernelSource) -> str:
 
 def load_module(module: WrapperModule) -> BoxedCall:
     """Execute a wrapper module and return its `call`. Debuggers find its text in a file."""
-    path = cache.folder() / "graphs" / f"{cache.key_of(module.text)[:16]}.py"
+    path = cache.folder() / "graphs" / f"{cache.digest_of(module.text)[:16]}.py"
     if config.current().cache:
         cache.write_file(path, module.text.encode())
     filename = str(path)

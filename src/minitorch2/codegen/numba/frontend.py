@@ -268,7 +268,7 @@ class _Writer:
     def call(self, node: ast.Call) -> Typed:
         """A cast, `abs` of an integer, or an intrinsic, which writes itself."""
         called = self.resolve(node.func)
-        target = _NUMPY_TYPES.get(called, called) if isinstance(called, type) else called
+        target = _NUMPY_TYPES.get(called, called)
         if isinstance(target, types.Type):
             return cast(self.builder, self.value(node.args[0]), target)
         if called is abs:

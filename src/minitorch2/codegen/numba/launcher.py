@@ -7,7 +7,7 @@ iterations 0 <= i < n, on several threads if there are many. Through `ctypes` or
 that call would cost 5 to 20 times as much; so its body is built here, with llvmlite, as what
 CPython calls a METH_FASTCALL function:
 
-    launch(kernel, arguments):                  kernel is (entry, grain, argument count, threads)
+    launch(kernel, arguments):                  kernel is (entry, grain, argument count, threads,
         block = [as_int64(a) for a in arguments[1:]] + [address of error words]
         threads = min(n // grain, threads or omp_get_max_threads())
         if threads <= 1:  status = entry(0, n, block)
@@ -124,7 +124,9 @@ def _body() -> int:
     for name, location in (threaded or {}).items():
         llvm.add_symbol(name, location)
     source = Path(__file__).read_text(encoding="utf-8")
-    key = disk.key_of("launcher", source, machine_code.toolchain(), str(bool(threaded)))
+    key = disk.key_of(
+        "launcher", source=source, threaded=str(bool(threaded)), **machine_code.toolchain()
+    )
     object_code = disk.load(key)
     if object_code is None:
         module = llvm.parse_assembly(str(_build(threaded is not None)))

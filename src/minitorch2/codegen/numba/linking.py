@@ -85,12 +85,8 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
 @cache
 def _bitcode(symbol: str) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
-    key = disk.key_of(
-        "library",
-        symbol,
-        toolchain(),
-        own_sources(arithmetic, frontend, primitives, library, vecmath),
-    )
+    sources = own_sources(arithmetic, frontend, primitives, library, vecmath)
+    key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
     bitcode = disk.load(key)
     if bitcode is None:
         function = library.LIBRARY[symbol]

@@ -34,11 +34,14 @@ def target_machine() -> llvm.TargetMachine:
 
 
 @cache
-def toolchain() -> str:
+def toolchain() -> dict[str, str]:
     """What machine code depends on besides its source: compiler versions and the processor."""
-    versions = (numba.__version__, llvmlite.__version__, *map(str, llvm.llvm_version_info))
-    features = llvm.get_host_cpu_features().flatten()
-    return " ".join((*versions, llvm.get_process_triple(), llvm.get_host_cpu_name(), features))
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return {
+        "compilers": f"numba {numba.__version__}, llvmlite {llvmlite.__version__}, LLVM {version}",
+        "processor": f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()}",
+        "features": llvm.get_host_cpu_features().flatten(),
+    }
 
 
 def optimize(module: llvm.ModuleRef, *, vectorize: bool = True) -> None:

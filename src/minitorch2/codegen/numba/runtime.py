@@ -94,11 +94,11 @@ def load_kernel(source: KernelSource) -> Callable[..., None]:
 def _entry(source: KernelSource) -> int:
     """The address of the kernel's entry; equal texts share it, whatever graph they are from."""
     key = kernel_key(source)
-    if key in _ENTRIES:
+    if key.digest in _ENTRIES:
         STATISTICS.shared += 1
         stages.count("kernels_shared")
-        return _ENTRIES[key]
-    symbol = f"kernel_{key}"
+        return _ENTRIES[key.digest]
+    symbol = f"kernel_{key.digest}"
     object_code = disk.load(key)
     if object_code is None:
         object_code = _compile(source, symbol)
@@ -106,22 +106,23 @@ def _entry(source: KernelSource) -> int:
     else:
         STATISTICS.loaded += 1
         stages.count("kernels_loaded")
-    _ENTRIES[key] = machine_code.load(object_code, symbol)
-    return _ENTRIES[key]
+    _ENTRIES[key.digest] = machine_code.load(object_code, symbol)
+    return _ENTRIES[key.digest]
 
 
-def kernel_key(source: KernelSource) -> str:
+def kernel_key(source: KernelSource) -> disk.Key:
     """The content key of a kernel: its text, its types, the compilers and the processor."""
     own = machine_code.own_sources(
         arithmetic, frontend, library, linking, machine_code, primitives, vecmath, vocabulary
     )
     return disk.key_of(
         "kernel",
-        source.code(),
-        repr(source.pointers),
-        str(source.sizes),
-        machine_code.toolchain(),
-        own,
+        source.name,
+        text=source.code(),
+        pointers=" ".join(source.pointers),
+        sizes=str(source.sizes),
+        minitorch2=own,
+        **machine_code.toolchain(),
     )
 
 

@@ -156,7 +156,7 @@ def _body() -> int:
     launch = ctypes.cast(_library().cuLaunchKernel, ctypes.c_void_p).value
     llvm.add_symbol("cuLaunchKernel", launch)
     source = Path(__file__).read_text(encoding="utf-8")
-    key = disk.key_of("gpu launcher", source, machine_code.toolchain())
+    key = disk.key_of("gpu launcher", source=source, **machine_code.toolchain())
     object_code = disk.load(key)
     if object_code is None:
         module = llvm.parse_assembly(str(build_module()))

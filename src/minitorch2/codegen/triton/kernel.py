@@ -40,7 +40,7 @@ class KernelSource:
     def key(self) -> str:
         """Equal for kernels that compute the same, whatever they are called."""
         code = "\n".join(line for line in self.text.splitlines() if not line.startswith("#"))
-        return cache.key_of(code.replace(f"def {self.name}(", "def kernel("))
+        return cache.digest_of(code.replace(f"def {self.name}(", "def kernel("))
 
 
 @dataclass(frozen=True)
