@@ -1,0 +1,25 @@
+"""The cache of compiled code on disk: `keys`, `storage`, `report` (why a key missed), `bundle`."""
+
+from minitorch2.codegen.cache.keys import Key, digest_of, key_of
+from minitorch2.codegen.cache.storage import (
+    STATISTICS,
+    CacheStatistics,
+    clear,
+    folder,
+    load,
+    store,
+    write_file,
+)
+
+__all__ = [
+    "STATISTICS",
+    "CacheStatistics",
+    "Key",
+    "clear",
+    "digest_of",
+    "folder",
+    "key_of",
+    "load",
+    "store",
+    "write_file",
+]

@@ -1,0 +1,52 @@
+"""Keys of the cache: named fields, so that one can say which of them was different."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+_SHORT = 200
+"""Longer fields, as texts of kernels, are noted by their digest."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What an entry depends on.
+
+    Args:
+        layer: what kind of entry it is: "kernel", "library", "launcher"...
+        fields: everything that its content depends on, by name.
+        title: what a reader would call the entry; no part of the key.
+    """
+
+    layer: str
+    fields: Mapping[str, str]
+    title: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """The entry's name: SHA-256 of the layer and the fields in their order."""
+        return digest_of(self.layer, *(part for field in self.fields.items() for part in field))
+
+    def summary(self) -> dict[str, str]:
+        """The fields as an entry notes them."""
+        return {
+            name: value if len(value) <= _SHORT else f"sha256:{digest_of(value)[:16]}"
+            for name, value in self.fields.items()
+        }
+
+
+def key_of(layer: str, title: str = "", **fields: str) -> Key:
+    """The key of an entry that depends on these fields."""
+    return Key(layer, fields, title)
+
+
+def digest_of(*parts: str) -> str:
+    """SHA-256 of texts, in this order, each with its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.hexdigest()
