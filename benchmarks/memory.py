@@ -64,7 +64,7 @@ def compilers(peer: bool) -> dict[str, Compiler]:
         DEFAULT: lambda f: minitorch2.compile(f, backend=_uncut),
         MIN_CUT: lambda f: minitorch2.compile(f, backend="numba"),
     }
-    return {**chosen, PEER: torch.compile} if peer else chosen
+    return {**chosen, PEER: partial(torch.compile, dynamic=False)} if peer else chosen
 
 
 def _uncut(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -85,9 +85,14 @@ def measure(case: Case, chosen: dict[str, Compiler]) -> Usage:
         step.run()
         usage.kept[name], usage.peak[name], given = step.measured()
         expected = given if name == EAGER else expected
-        if not same(given, expected):
+        if not same(given, expected) and not (name == PEER and _draws(model)):
             usage.wrong.append(name)
     return usage
+
+
+def _draws(model: nn.Module) -> bool:
+    """Whether there is dropout: the peer's numbers are not eager's."""
+    return any(isinstance(module, nn.Dropout) for module in model.modules())
 
 
 @dataclass
@@ -97,13 +102,16 @@ class Step:
     function: Callable[..., Tensor]
     inputs: tuple[Tensor, ...]
     parameters: list[Tensor]
+    incoming: Tensor | None = None
 
     def run(self) -> tuple[Tensor, ...]:
         """The output and the gradients of all parameters."""
         torch.manual_seed(1)
         output = self.function(*self.inputs)
+        if self.incoming is None:
+            self.incoming = torch.randn_like(output)
         with record_function(_BACKWARD):
-            return output, *torch.autograd.grad(output.sum(), self.parameters)
+            return output, *torch.autograd.grad(output, self.parameters, self.incoming)
 
     def measured(self) -> tuple[int, int, tuple[Tensor, ...]]:
         """Bytes kept when backward begins, most bytes at one time, and the results."""
@@ -146,13 +154,13 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.project = nn.Linear(64, 192)
+        self.project, self.dropout = nn.Linear(64, 192), nn.Dropout(0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = self.project(x).unflatten(-1, (3, 4, 16)).unbind(2)
-        q, k, v = (part.transpose(1, 2) for part in parts)
+        parts = self.project(x).view(*x.shape[:2], 3, 4, 16)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
         weights = (q @ k.transpose(-1, -2) / 4).softmax(-1)
-        return (F.dropout(weights, 0.1, self.training) @ v).transpose(1, 2).flatten(2)
+        return (self.dropout(weights) @ v).transpose(1, 2).reshape(x.shape)
 
 
 class GatedNetwork(nn.Module):
@@ -191,8 +199,8 @@ class Residual(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
-            nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16),
+            nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+            nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16),
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:

@@ -29,6 +29,20 @@ VIEWS: dict[str, Step] = {
     "detach": lambda v, i, j: v[i].detach(),
     "split": lambda v, i, j: v[i].split(2)[0],
 }
+WINDOWS: dict[str, Step] = {
+    "as_strided": lambda v, i, j: v[i].as_strided((2, 2), (j + 1, 1)),
+    "as_strided_at": lambda v, i, j: v[i].as_strided((2, 3), (3, 1), v[i].storage_offset() + j),
+    "unfold": lambda v, i, j: v[i].unfold(-1, 2, j + 1),
+    "complex": lambda v, i, j: torch.view_as_complex(v[i].unflatten(-1, (-1, 2))).t(),
+    "real": lambda v, i, j: torch.view_as_real(v[i])[..., j % 2],
+    "imag": lambda v, i, j: v[i].conj().imag,
+    "movedim": lambda v, i, j: v[i].movedim(0, -1),
+    "unflatten": lambda v, i, j: v[i].unflatten(-1, (2, -1)),
+    "other_diagonal": lambda v, i, j: v[i].diagonal(j % 3 - 1, 0, -1),
+    "as_ints": lambda v, i, j: v[i].view(torch.int32),
+}
+"""Views that few programs take, for which functionalization has rules of its own."""
+
 WRITES: dict[str, Step] = {
     "add_": lambda v, i, j: v[i].add_(j),
     "mul_": lambda v, i, j: v[i].mul_(0.5),
@@ -40,6 +54,11 @@ WRITES: dict[str, Step] = {
     "clamp_": lambda v, i, j: v[i].clamp_(-1, 1),
     "masked_": lambda v, i, j: v[i].masked_fill_(v[i] > 0, 0.25),
 }
+ALONE = {name: WRITES[name] for name in WRITES if name not in ("add_other_", "copy_")} | {
+    "add_copy_": lambda v, i, j: v[i].add_(v[j % len(v)].clone()),
+}
+"""Writes of what is nowhere in the memory that is written to: else eager's result has no order."""
+
 VALUES: dict[str, Step] = {
     "sin": lambda v, i, j: v[i].sin(),
     "scale": lambda v, i, j: v[i] * (j + 1),
@@ -82,7 +101,7 @@ class RandomProgram:
         for step in self.steps:
             try:
                 run(step, values)
-            except (RuntimeError, IndexError, TypeError):
+            except (RuntimeError, IndexError, TypeError, ZeroDivisionError):
                 continue
             steps.append(step)
         return RandomProgram(tuple(steps), self.returned)
@@ -90,9 +109,9 @@ class RandomProgram:
 
 def run(step: tuple[str, int, int], values: list[Tensor]) -> None:
     name, i, j = step
-    function = VIEWS.get(name) or WRITES.get(name) or VALUES[name]
+    function = {**VIEWS, **WINDOWS, **WRITES, **ALONE, **VALUES}[name]
     result = function(values, i % len(values), j)
-    if name not in WRITES:
+    if name not in WRITES and name not in ALONE:
         if result.numel() > 200:
             raise RuntimeError("too large")
         values.append(result)

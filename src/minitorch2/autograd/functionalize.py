@@ -15,7 +15,7 @@ Laws (``v`` is a view operation, ``put_v`` its inverse)::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -197,7 +197,19 @@ def _put_as_strided(emitter: Emitter, base: Node, part: Node, *args: Any) -> Nod
     size, stride, *offset = args
     if list(size) == list(value.shape) and list(stride) == list(value.stride()):
         return part
+    if _overlaps_itself(size, stride):
+        raise UnsupportedError("the program writes to windows that overlap")
     return emitter.emit(aten.as_strided_scatter.default, base, part, size, stride, *offset)
+
+
+def _overlaps_itself(size: Sequence[Any], stride: Sequence[Any]) -> bool:
+    """Whether elements may share memory: a step is shorter than what the smaller steps cover."""
+    covered = 1
+    for step, count in sorted(zip(stride, size, strict=True)):
+        if count != 1 and step < covered:
+            return True
+        covered += step * (count - 1)
+    return False
 
 
 @inverse_of(aten.unfold.default)

@@ -101,7 +101,7 @@ def check(program: Program, inputs: Sequence[Any], tolerance: float = 1e-5, **op
         same(a, b, tolerance)
     for a, b in zip(ours, theirs, strict=True):
         same(a, b, tolerance)
-    assert sharing(ours, got) == sharing(theirs, expected)
+    assert relations(ours, got) == relations(theirs, expected)
     compare_gradients(ours, got, theirs, expected, tolerance)
 
 
@@ -115,18 +115,19 @@ def same(a: Any, b: Any, tolerance: float) -> None:
     assert a.requires_grad == b.requires_grad
 
 
-def sharing(inputs: Sequence[Any], results: Sequence[Any]) -> list[tuple[int, int]]:
-    """Which pairs of tensors live in one memory."""
-    tensors = [
-        (i, t)
-        for i, t in enumerate([*inputs, *results])
-        if isinstance(t, torch.Tensor) and t.numel()
-    ]
-    return [
-        (i, j)
+def relations(inputs: Sequence[Any], results: Sequence[Any]) -> dict[Any, Any]:
+    """Which pairs of tensors live in one memory and how far apart, and which inputs were written
+    to.
+    """
+    values = [*inputs, *results]
+    tensors = [(i, t) for i, t in enumerate(values) if isinstance(t, torch.Tensor) and t.numel()]
+    distances = {
+        (i, j): b.data_ptr() - a.data_ptr()
         for (i, a), (j, b) in itertools.combinations(tensors, 2)
         if a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
-    ]
+    }
+    written = {i: x._version > 0 for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
+    return distances | written
 
 
 def compare_gradients(

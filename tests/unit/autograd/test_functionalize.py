@@ -234,3 +234,44 @@ def test_schema_facts() -> None:
         functional_form(aten.embedding_renorm_.default) if not hasattr(
             aten, "embedding_renorm"
         ) else (functional_form(aten.record_stream.default))
+
+
+STORAGE = {
+    "as_strided_of_a_view": lambda x: (x[1:].as_strided((2, 2), (3, 1)).mul_(5), x),
+    "as_strided_at_an_offset": lambda x: (x.as_strided((2, 2), (6, 1), 1).add_(1), x),
+    "as_strided_of_a_transposed": lambda x: (x.t()[1].as_strided((2,), (7,)).zero_(), x),
+    "unfold": lambda x: (x.unfold(1, 2, 3).mul_(2), x),
+    "complex": lambda x: (torch.view_as_complex(x.view(4, 3, 2)).t().mul_(2), x),
+    "imaginary_part": lambda x: (torch.view_as_complex(x.view(4, 3, 2)).conj().imag.add_(1), x),
+}
+
+
+@pytest.mark.parametrize("name", STORAGE)
+def test_writes_through_windows_on_memory(name: str) -> None:
+    check(lambda x: STORAGE[name](x * 1), [leaf(4, 6)])
+
+
+def test_windows_on_inputs_whose_place_in_memory_varies() -> None:
+    run = compiled(lambda x: (x[1:].as_strided((2, 2), (2, 1)).mul_(5),), [torch.arange(9.0)])
+    ours, theirs = torch.arange(12.0), torch.arange(12.0)
+    run(ours[3:])
+    theirs[4:].as_strided((2, 2), (2, 1)).mul_(5)
+    assert torch.equal(ours, theirs)
+    with pytest.raises(UnsupportedError, match="storage offset of an input"):
+        compiled(lambda x: (x.as_strided((2, 2), (2, 1), 1),), [torch.arange(9.0)])
+
+
+def test_out_that_changes_its_size_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="another size"):
+        compiled(lambda x: (torch.mul(x, 2, out=torch.zeros(0)),), [torch.ones(3)])
+
+
+def test_complex_numbers_in_gradients() -> None:
+    program = lambda x: (torch.view_as_real(torch.view_as_complex(x) * (1 + 2j)),)  # noqa: E731
+    check(program, [leaf(3, 2)])
+
+
+def test_nothing_is_gathered_or_reduced() -> None:
+    empty = torch.zeros(2, 0, dtype=torch.long)
+    check(lambda x: (x.gather(0, empty), x.scatter_add(0, empty, x)), [leaf(5)])
+    check(lambda x: (x.softmax(-1), x.log_softmax(1)), [leaf(5, 0)])

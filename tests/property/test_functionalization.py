@@ -1,0 +1,80 @@
+"""Random programs of views and writes, told without writes: values and memory are eager's.
+
+Inputs are tensors of their own, windows on larger memory, or views of each other.
+"""
+
+from collections.abc import Callable
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from minitorch2.errors import UnsupportedError
+from tests.property.random_programs import ALONE, VIEWS, WINDOWS, RandomProgram, programs
+from tests.unit.autograd.programs import compiled, relations, same
+
+
+def own() -> list[Tensor]:
+    return [torch.arange(24.0).view(4, 6), torch.arange(24.0, 48.0).view(6, 4).t()]
+
+
+def windows() -> list[Tensor]:
+    memory = torch.arange(64.0)
+    return [memory[5:29].view(4, 6), torch.arange(80.0).view(8, 10)[2:6, ::2]]
+
+
+def overlapping() -> list[Tensor]:
+    memory = torch.arange(48.0)
+    return [memory[:24].view(4, 6), memory[20:44].view(4, 6)]
+
+
+def twice() -> list[Tensor]:
+    tensor = torch.arange(24.0).view(4, 6)
+    return [tensor, tensor]
+
+
+@given(
+    programs(VIEWS, WINDOWS, ALONE, most_steps=12),
+    st.sampled_from([own, windows, overlapping, twice]),
+)
+def test_values_and_memory_are_eagers(
+    program: RandomProgram, inputs: Callable[[], list[Tensor]]
+) -> None:
+    valid = program.valid_on(inputs())
+    ours, theirs = inputs(), inputs()
+    expected = valid(*theirs)
+    try:
+        got = compiled(valid, inputs())(*ours)
+    except UnsupportedError as error:  # a documented refusal, never a wrong answer
+        assert any(reason in str(error) for reason in REFUSALS), error
+        return
+    for a, b in zip([*ours, *got], [*theirs, *expected], strict=True):
+        same(a, b, 0.0)
+    assert relations(ours, got) == relations(theirs, expected)
+
+
+REFUSALS = (
+    "expanded",
+    "windows that overlap",
+    "shares memory with another input",
+    "storage offset of an input",
+    "outside of the graph's tensors",
+    "gaps in its memory",
+)
+
+
+def test_few_programs_are_refused() -> None:
+    """A property that refuses everything would prove nothing."""
+    outcomes = {True: 0, False: 0}
+
+    @given(programs(VIEWS, WINDOWS, ALONE, most_steps=12))
+    def count(program: RandomProgram) -> None:
+        try:
+            compiled(program.valid_on(own()), own())
+            outcomes[True] += 1
+        except UnsupportedError:
+            outcomes[False] += 1
+
+    count()
+    assert outcomes[True] > 4 * outcomes[False], outcomes
