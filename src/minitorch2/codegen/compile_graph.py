@@ -140,7 +140,9 @@ def _kernel_call(
 ) -> KernelCall:
     """Print a kernel; one that says the same as an earlier one shares its definition."""
     kernel = print_kernel(node, plan, dtypes, len(definitions))
-    key = repr((kernel.source.code(), kernel.source.pointers, kernel.source.grain))
+    key = repr(
+        (kernel.source.code(), kernel.source.pointers, kernel.source.grain, kernel.source.inner)
+    )
     name = definitions.setdefault(key, kernel.source.name)
     definition = ""
     if name == kernel.source.name:
@@ -155,11 +157,12 @@ def define(source: KernelSource) -> str:
     return (
         f"\n{source.name} = load_kernel(KernelSource(\n"
         f"    name={source.name!r}, pointers={source.pointers!r}, sizes={source.sizes}, "
-        f"grain={source.grain},\n    text='''\n{text}'''))"
+        f"grain={source.grain}{inner},\n    text='''\n{text}'''))"
     )
 
 
 def load_module(module: WrapperModule) -> BoxedCall:
+    inner = "" if source.inner is None else f", inner={source.inner}"
     """Execute a wrapper module and return its `call`. Debuggers find its text in a file."""
     path = cache.folder() / "graphs" / f"{cache.digest_of(module.text)[:16]}.py"
     if config.current().cache:

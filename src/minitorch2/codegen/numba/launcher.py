@@ -9,7 +9,9 @@ CPython calls a METH_FASTCALL function:
 
     launch(kernel, arguments):                  kernel is (entry, grain, argument count, threads,
         block = [as_int64(a) for a in arguments[1:]] + [address of error words]
-        threads = min(n // grain, threads or omp_get_max_threads())
+                                                    place of the inner size or -1)
+        work = n * arguments[inner] if there is an inner size, else n
+        threads = min(work // grain, threads or omp_get_max_threads())
         if threads <= 1:  status = entry(0, n, block)
         else:             without the interpreter lock: GOMP_parallel(share, ...)
         raise IndexError if status else return None
@@ -88,7 +90,7 @@ def _survive_forks() -> None:
 
 
 def make_launcher(
-    name: str, entry: int, *, arguments: int, grain: int, threads: int = 0
+    name: str, entry: int, *, arguments: int, grain: int, inner: int | None = None, threads: int = 0
 ) -> Callable[..., None]:
     """A built-in function `name(n, *arguments)` for a kernel entry.
 
@@ -96,12 +98,15 @@ def make_launcher(
         entry: the address of the entry.
         arguments: how many words the kernel takes, the error words not counted.
         grain: iterations that are worth a thread of their own.
+        inner: the argument by which iterations are multiplied before that is asked.
         threads: at most so many threads; 0 = as many as torch uses when the call is made.
 
     The launcher raises TypeError for a wrong number of arguments, and IndexError for an index that
     the kernel has found out of range.
     """
-    kernel = (ctypes.c_int64 * 4)(entry, max(1, grain), arguments, 1 if _forked else threads)
+    kernel = (ctypes.c_int64 * 5)(
+        entry, max(1, grain), arguments, 1 if _forked else threads, -1 if inner is None else inner
+    )
     method = MethodDef(name.encode(), _body(), METH_FASTCALL, None)
     _KEPT.append(method)
     _KERNELS.append(kernel)
@@ -238,7 +243,7 @@ def _run(
     if not threaded:
         return builder.call(entry, [WORD(0), n, words])
     status = builder.alloca(WORD)
-    useful = builder.sdiv(n, grain)
+    useful = builder.sdiv(_work(builder, kernel, n, words), grain)
     with builder.if_else(builder.icmp_signed(">", useful, WORD(1))) as (many, one):
         with many:
             threads = _threads(builder, functions, useful, field(builder, kernel, 3))
@@ -255,6 +260,17 @@ def _run(
         with one:
             builder.store(builder.call(entry, [WORD(0), n, words]), status)
     return builder.load(status)
+
+
+def _work(builder: ir.IRBuilder, kernel: ir.Value, n: ir.Value, words: ir.Value) -> ir.Value:
+    """Iterations, times the elements of each if an argument counts them.
+
+    The word before the arguments is `n`, so place -1 can be read, too.
+    """
+    place = field(builder, kernel, 4)
+    inner = builder.load(builder.gep(words, [place]))
+    has_inner = builder.icmp_signed(">=", place, WORD(0))
+    return builder.mul(n, builder.select(has_inner, inner, WORD(1)))
 
 
 def _threads(

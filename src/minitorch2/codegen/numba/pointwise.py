@@ -112,8 +112,7 @@ class PointwisePrinter(KernelPrinter):
         is_transposed = (
             isinstance(index, sympy.Expr)
             and index.diff(across) == 1
-            and index.diff(last).is_number
-            and abs(index.diff(last)) >= FAR
+            and _is_far(index.diff(last), self.kept)
         )
         if not is_transposed or not inner.is_loop or name in handler.arguments.written:
             return None
@@ -151,3 +150,10 @@ class PointwisePrinter(KernelPrinter):
 
     def _is_single(self) -> bool:
         return len(self.node.ranges) < 2
+
+
+def _is_far(stride: sympy.Expr, loops: Sequence[sympy.Symbol]) -> bool:
+    """Whether neighbours lie in different cache lines; at a stride that varies, most do."""
+    if stride.is_number:
+        return bool(abs(stride) >= FAR)
+    return not stride.has(sympy.Derivative, sympy.Subs, *loops)

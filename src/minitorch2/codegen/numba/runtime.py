@@ -41,7 +41,8 @@ class KernelSource:
             `return 0`; its free names are those of `vocabulary`.
         pointers: the element type name of each pointer argument, as `float32`.
         sizes: how many int64 arguments follow.
-        grain: iterations that are worth a thread of their own.
+        grain: iterations that are worth a thread of their own; or elements, if there is an `inner`.
+        inner: the size argument that counts the elements of an iteration, where that varies.
     """
 
     name: str
@@ -50,6 +51,7 @@ class KernelSource:
     sizes: int
     grain: int
 
+    inner: int | None = None
     def code(self) -> str:
         """The text without its comments and under a neutral name: equal code, equal kernel."""
         text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE)
@@ -85,9 +87,14 @@ def load_kernel(source: KernelSource) -> Callable[..., None]:
     with stages.phase("kernel_compile"):
         entry = _entry(source)
     arguments = len(source.pointers) + source.sizes
-    threads = config.current().threads
+    inner = None if source.inner is None else len(source.pointers) + source.inner
     return make_launcher(
-        source.name, entry, arguments=arguments, grain=source.grain, threads=threads
+        source.name,
+        entry,
+        arguments=arguments,
+        grain=source.grain,
+        inner=inner,
+        threads=config.current().threads,
     )
 
 
