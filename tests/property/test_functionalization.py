@@ -61,6 +61,7 @@ REFUSALS = (
     "storage offset of an input",
     "outside of the graph's tensors",
     "gaps in its memory",
+    "conjugated view",
 )
 
 
