@@ -186,6 +186,10 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             with self:
                 return rule(*args, **kwargs)
+        except UnsupportedError as error:
+            if error.code != "unbacked-size" or is_composite(func):
+                raise
+            return NotImplemented  # the rule must know what only data will tell: no rule, then
         finally:
             self._decomposing.pop()
 

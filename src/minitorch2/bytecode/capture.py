@@ -46,7 +46,7 @@ from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor
+from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, FakeTensor
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
@@ -370,8 +370,16 @@ class Capture:
         env = self.sizes.env
         if self.graph is not self.root or not config.current().capture_data_dependent:
             return self._run_with_sizes(call), ()
+        target = describe_target(call.op, call.target)
         with making_symbols(env) as made:
-            value = self._run_with_sizes(call)
+            try:
+                value = self._run_with_sizes(call)
+            except UnsupportedError as error:
+                if error.code == "unbacked-size" and made.used:
+                    raise DataDependentError(f"{target} needs data while capturing") from error
+                raise
+        if not unbacked_in([stated.condition for stated in env.checks]).isdisjoint(made.used):
+            raise DataDependentError(f"{target} checks data that it reads itself")
         return value, tuple(made.used)
 
     def _run_with_sizes(self, call: FakeCall) -> Any:

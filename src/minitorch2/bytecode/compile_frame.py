@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import sympy
 import torch
 
-from minitorch2 import stages
+from minitorch2 import config, stages
 from minitorch2.bytecode import handlers
 from minitorch2.bytecode.breaks import FrameEnd
 from minitorch2.bytecode.capture import Capture, Frame
@@ -100,10 +100,24 @@ class FrameCompiler(Protocol):
 def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     """Capture a frame and compile what was captured.
 
+    If the backend must know what only data will tell, for a gradient for instance, the graph breaks
+    where the data are read.
+
     Raises:
         UnsupportedError: no residual code can be made: the frame runs in Python as it is.
         GraphBreakError: there is a graph break, and the region wants one graph.
     """
+    try:
+        return _compile_frame(frame, compiler)
+    except UnsupportedError as reason:
+        if reason.code != "unbacked-size" or not config.current().capture_data_dependent:
+            raise
+        _LOGGER.debug("once more without numbers that only data will tell: %s", reason)
+    with config.patch(capture_data_dependent=False):
+        return _compile_frame(frame, compiler)
+
+
+def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     name = frame.code.co_qualname
     _LOGGER.debug("step 3 of 8: symbolic analysis of %s", name)
     report_frame(frame.code)

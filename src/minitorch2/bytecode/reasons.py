@@ -44,13 +44,13 @@ _REASONS = (
     ),
     Reason(
         "data-dependent",
-        "the size or the outcome of an operator depends on the data of a tensor",
-        "use an operator whose result has a known size, such as a mask instead of `nonzero`",
+        "the outcome of an operator depends on the data of a tensor",
+        "use an operator that gives a tensor, such as `(x == y).all()` instead of `torch.equal`",
     ),
     Reason(
         "scalar-read",
-        "Python reads a number out of a tensor, as `item`, `tolist`, `int` and an index do",
-        "keep the number a tensor: `x.max()` instead of `x.max().item()`",
+        "Python reads a number out of a tensor, as an index of a list and `range` do",
+        "keep the number a tensor, or take it out with `item`, which stays in the graph",
     ),
     # Autograd
     Reason(
@@ -284,8 +284,8 @@ _REASONS = (
     Reason("no-continuation", "a place in a function at which it cannot go on", _OUTSIDE),
     Reason(
         "unbacked-size",
-        "a decision depends on a size that comes from the data of a tensor",
-        "make the decision outside the compiled function, or keep the size fixed",
+        "a decision depends on a size or number that comes out of the data of a tensor",
+        "state what is known of it with `torch._check`, or make the decision outside",
     ),
     Reason(
         "late-size-guard",

@@ -42,6 +42,12 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+def extreme(x: Tensor) -> Tensor:
+    """The greatest or least element: there must be one. PyTorch's meta kernel does not ask."""
+    torch._check(x.numel() > 0, lambda: "max() or min() of a tensor without elements")
+    return torch.empty((), dtype=x.dtype, device="meta")
+
+
 def transformer_encoder_layer(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
     """The fused layer of inference keeps the shape; torch 2.11 has no meta kernel for it."""
     return torch.empty(x.shape, dtype=x.dtype, device="meta")
@@ -75,6 +81,8 @@ def convolution_backward(
 FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     aten.addmm.default: addmm,
     aten.cat.default: cat,
+    aten.max.default: extreme,
+    aten.min.default: extreme,
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from minitorch2.autograd.decompositions.registry import register_decomposition
+from minitorch2.graph.symbols import same_sizes
 
 aten = torch.ops.aten
 
@@ -92,7 +93,7 @@ def slice_backward(
     """Zeros with the gradient in a slice; the gradient itself where the slice is the whole
     dimension.
     """
-    if list(grad.shape) == list(sizes):
+    if same_sizes(grad.shape, sizes):
         return grad.view_as(grad)
     return torch.slice_scatter(grad.new_zeros(sizes), grad, dim, start, end, step)
 

@@ -198,7 +198,9 @@ class ShapeEnv:
     def unbacked_symbol(self, pytype: type, limits: Range = ANY) -> sympy.Symbol:
         """The symbol of a number that only data will tell."""
         name = f"u{len(self.symbols)}"
-        symbol = FloatSymbol(name) if pytype is float else sympy.Symbol(name, integer=True)
+        sign = {"nonnegative": True} if limits.low >= 0 else {}
+        is_float = pytype is float
+        symbol = FloatSymbol(name) if is_float else sympy.Symbol(name, integer=True, **sign)
         self.symbols[symbol] = SizeSymbol(symbol, None, limits=limits, line=self.locate())
         self.knowledge.bound(symbol, limits)
         return symbol

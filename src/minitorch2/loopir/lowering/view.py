@@ -103,7 +103,9 @@ def squeeze_dims(x: TensorBox, dims: int | Sequence[int]) -> TensorBox:
 @lowering(aten.select.int)
 def select(x: TensorBox, dim: int, position: Expr) -> TensorBox:
     """One position of a dimension."""
-    return views.select(x, dim, position)
+    dim = views.normalize_dim(dim, x.ndim)
+    at = position if _is_from_front(position) else to_expr(position + x.size[dim])
+    return views.select(x, dim, at)
 
 
 @lowering(aten.slice.Tensor)
@@ -120,9 +122,20 @@ def first_position(start: Expr | None, size: Expr) -> Expr:
     """Where a slice begins, counted from the front; a start beyond the end selects nothing."""
     if start is None:
         return 0
-    if is_nonnegative(start):
-        return start
-    return positive_or_zero(to_expr(start + size))
+    return start if _is_from_front(start) else positive_or_zero(to_expr(start + size))
+
+
+def _is_from_front(position: Expr) -> bool:
+    """Whether a position counts from the front, not from the end.
+
+    Raises:
+        NoLoopForm: only the run will tell.
+    """
+    if is_nonnegative(position):
+        return True
+    if not is_nonnegative(to_expr(-position - 1)):
+        raise NoLoopForm(f"{position} may count from the front or from the end")
+    return False
 
 
 def positive_or_zero(value: Expr) -> Expr:

@@ -65,7 +65,7 @@ WITHOUT_EXAMPLE = {
     **dict.fromkeys(
         ("changed-while-iterated", "dispatch-modes", "generator-argument", "no-meta-kernel",
          "compiled-module", "nothing-captured", "format", "late-size-guard",
-         "unbacked-size", "instance-dict", "exception-class", "attribute-delete",
+         "instance-dict", "exception-class", "attribute-delete",
          "allowed-result", "overlap", "bytecode",
          "no-continuation"),
         "a rare case for which no short program is known",

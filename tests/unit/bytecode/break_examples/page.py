@@ -29,7 +29,9 @@ import minitorch2
 
 def normalized(x):
     x = x.sin()
-    return x / x.max().item()
+    if x.max() > 0:
+        x = x / x.max()
+    return x
 
 
 explanation = minitorch2.explain(normalized)(torch.ones(3))
@@ -38,11 +40,11 @@ print(cost)
 ```
 
 ```output
-File: docs/graph_breaks.md:15, code: return x / x.max().item()
-  Tensor.item reads the data of a tensor [scalar-read]
-  Fix: keep the number a tensor: `x.max()` instead of `x.max().item()`
-  See docs/graph_breaks.md#scalar-read
-  Cost: operators: 1 outside graphs, 2 before the break and 1 behind it
+File: docs/graph_breaks.md:15, code: if x.max() > 0:
+  the program branches on the value of the tensor gt [data-dependent-branch]
+  Fix: use torch.where, or move the branch out of the compiled function
+  See docs/graph_breaks.md#data-dependent-branch
+  Cost: operators: 1 outside graphs, 3 before the break and 2 behind it
 ```
 
 What became of each line; in a terminal `rich.print(explanation.listing())` colours it, and
@@ -56,7 +58,9 @@ print(explanation.listing())
 docs/graph_breaks.md, normalized
 captured            13  def normalized(x):
 graph 0             14      x = x.sin()
-graph 0, 1, break    15      return x / x.max().item()
+graph 0, break      15      if x.max() > 0:
+graph 1             16          x = x / x.max()
+captured            17      return x
 ```
 
 With `fullgraph=True` the first break is an error that shows the same. The word in brackets is a

@@ -20,12 +20,29 @@ def choose_with_where(x):
 
 @breaks("scalar-read", X)
 def number_from_a_tensor(x):
-    return x / x.max().item()
+    return x / [1.0, 2.0][(x > 0).any().long()]
 
 
 @whole("scalar-read", X)
-def tensor_stays_a_tensor(x):
-    return x / x.max()
+def number_stays_in_the_graph(x):
+    return x / (1 + (x > 0).any().long().item())
+
+
+@breaks("unbacked-size", X)
+def branch_on_a_count(x):
+    n = (x > 0).sum().item()
+    if n > 100:
+        return x + 1
+    return x + torch.arange(n).sum()
+
+
+@whole("unbacked-size", X)
+def count_with_a_known_limit(x):
+    n = (x > 0).sum().item()
+    torch._check(n <= 100)
+    if n > 100:
+        return x + 1
+    return x + torch.arange(n).sum()
 
 
 @breaks("tensor-method", X.clone())
@@ -92,8 +109,8 @@ def device_of_a_tensor(x):
 
 
 @breaks("data-dependent", X)
-def unknown_size(x):
-    return x.nonzero() + 1
+def unknown_outcome(x):
+    return x * torch.equal(x, x + 1)
 
 
 @breaks("torch-context", X)

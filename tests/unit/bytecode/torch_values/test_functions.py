@@ -11,10 +11,7 @@ FUNCTIONS = [
     "torch.max(x, dim=1).indices, torch.sort(x, dim=0)[1], torch.topk(x, 2, dim=1).values",
     "torch.min(x, 0, keepdim=True)",
     "torch.split(x, 2), torch.chunk(x, 2, 1), torch.unbind(x), torch.tensor_split(x, (1, 2))",
-    (
-        "torch.meshgrid(y, y, indexing='ij'), torch.cartesian_prod(y, y), torch.combinations(y)",
-        "data-dependent",
-    ),
+    "torch.meshgrid(y, y, indexing='ij'), torch.cartesian_prod(y, y), torch.combinations(y)",
     "torch.broadcast_tensors(x, y), torch.broadcast_to(y, (3, 4)), torch.atleast_2d(y), torch.atleast_1d(z, y)",
     "torch.block_diag(q, x), torch.kron(q, x), torch.tensordot(x, q, 1), torch.cdist(x, q)",
     "torch.stack(lst), torch.stack([t for t in lst]), torch.cat(lst), torch.stack(tuple(x))",

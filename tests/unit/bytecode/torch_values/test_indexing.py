@@ -19,11 +19,13 @@ NUMBER_KEYS = ["k", "k, 0", "k, k", "..., k"]
 READS = [
     *(f"x[{key}] + 1" for key in KEYS),
     *((f"x[{key}] + 1", "data-dependent") for key in NUMBER_KEYS),
-    ("x[[True, False, True]] + 1", "data-dependent"),
+    "x[[True, False, True]] + 1",
     "x[0], x[1:], x[:, 1], x[None]",
     "b[0, :, 1], b[..., 0], b[:, 1, 2:], b[1, j], b[:, j, 1], b[0, ..., 0]",
     "x[0][1], x[1:][0][None]",
     "x[3]",
+    "t = x + 1\nt[t > 0], t * 2",
+    "t = x + 1\nt[j > 0], t * 2",
     "x[0, 0, 0]",
     "x[0.5]",
     "x['a']",
@@ -51,7 +53,7 @@ WRITES = [
     "x[m] = 0\nx",
     ("x[m] = x[0, 0]\nx", "overlap"),
     "x[x > 0] = -1\nx",
-    ("x[m] += 1\nx", "data-dependent"),
+    "x[m] += 1\nx",
     "x[j] = x.clone()\nx",
     "x[j, 0] = torch.tensor(1.5)\nx",
     "t = x.clone()\nt[0] = 1\nt",
@@ -85,10 +87,8 @@ WRITES = [
 ]
 
 BREAKS = [
-    ("t = x + 1\nt[t > 0], t * 2", "data-dependent"),
     ("t = x + 1\nt[k:], t * 2", "data-dependent"),
     ("t = x + 1\nt[:k], t * 2", "data-dependent"),
-    ("t = x + 1\nt[j > 0], t * 2", "data-dependent"),
 ]
 
 

@@ -18,7 +18,11 @@ from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
-from minitorch2.bytecode.trackers.python_values.sequence import SizeVariable, TupleVariable
+from minitorch2.bytecode.trackers.python_values.sequence import (
+    ListVariable,
+    SizeVariable,
+    TupleVariable,
+)
 from minitorch2.bytecode.trackers.torch_values.symbolic import compute, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import (
     BINARY,
@@ -42,6 +46,10 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.fake_tensor import FakeTensor
     from minitorch2.graph.node import Argument, Node
+
+
+LONGEST_LIST: Final = 16
+"""Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""
 
 
 class TensorVariable(VariableTracker):
@@ -193,6 +201,8 @@ class TensorVariable(VariableTracker):
             return literal(getattr(self.fake.known, name)())
         if name in NUMBER_READS and not args and not kwargs:
             return self._read_number(evaluator, NUMBER_READS[name])
+        if name == "tolist":
+            return self._to_list(evaluator)
         if name in SCALAR_READS:
             unsupported("scalar-read", f"Tensor.{name} reads the data of a tensor")
         if name == "requires_grad_" and self._set_requires_grad(args, kwargs):
@@ -225,6 +235,14 @@ class TensorVariable(VariableTracker):
         except DataDependentError as error:
             unsupported("scalar-read", f"Tensor.item reads the data of a tensor: {error.cause}")
         return number if convert is None else compute(convert, number) or number
+
+    def _to_list(self, evaluator: Evaluator) -> VariableTracker:
+        """``x.tolist()``: numbers that only data will tell."""
+        if self.fake.ndim == 0:
+            return self._read_number(evaluator, None)
+        if not isinstance(self.fake.numel(), int) or self.fake.numel() > LONGEST_LIST:
+            unsupported("scalar-read", "Tensor.tolist reads the data of a tensor")
+        return ListVariable([row._to_list(evaluator) for row in self.items(evaluator)])  # type: ignore[attr-defined]
 
     def _set_requires_grad(
         self, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]

@@ -1,0 +1,166 @@
+"""Sizes and numbers that only data will tell: one compilation for whatever the data are.
+
+Each program is compiled once and run on random data, so on random counts, 0 and 1 among them,
+forward and backward, and must agree with eager PyTorch each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minitorch2
+from minitorch2 import stages
+from minitorch2.testing import assert_same
+
+Program = Callable[..., Any]
+
+
+def masked_sum(x: torch.Tensor) -> Any:
+    return x[x > 0].sum()
+
+
+def masked_mean(x: torch.Tensor) -> Any:
+    return (x[x > 0] * 3).mean(), x[x > 0].shape
+
+
+def rows(x: torch.Tensor) -> Any:
+    kept = x[x[:, 0] > 0]
+    return kept.sin() @ x.t(), kept.shape[0] * 2
+
+
+def positions(x: torch.Tensor) -> Any:
+    return (x > 0).nonzero().float().mean(0)
+
+
+def position_tuple(x: torch.Tensor) -> Any:
+    i, j = torch.where(x > 0)
+    return x[i, j].exp() + j, i
+
+
+def two_masks(x: torch.Tensor) -> Any:
+    mask = x > 0
+    return (x[mask] * x.cos()[mask]).sum(), torch.masked_select(x, mask) + x[mask]
+
+
+def softmax_of_kept(x: torch.Tensor) -> Any:
+    return torch.softmax(x[x > 0], 0), torch.log_softmax(x[x[:, 1] > 0], 1)
+
+
+def counted(x: torch.Tensor) -> Any:
+    n = (x > 0).sum().item()
+    return torch.zeros(n) + x.sum(), torch.arange(n) * 2, n + 1
+
+
+def mean_as_number(x: torch.Tensor) -> Any:
+    scale = x.detach().amax().item()
+    return x * scale, scale * 2 + 1
+
+
+def distinct(x: torch.Tensor) -> Any:
+    values, inverse, counts = torch.unique(
+        x.detach().round(), return_inverse=True, return_counts=True
+    )
+    return values * 2, inverse, counts.float() / x.numel()
+
+
+def repeated(x: torch.Tensor) -> Any:
+    repeats = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    return x.repeat_interleave(repeats, 0) * 2
+
+
+def first_rows(x: torch.Tensor) -> Any:
+    n = (x[:, 0] > 0).sum().item()
+    torch._check(0 <= n)
+    torch._check(n <= x.shape[0])
+    return x[:n].exp().sum(0), x[n:] + 1
+
+
+def written(x: torch.Tensor) -> Any:
+    mask = x > 0
+    result = x * 1
+    result[mask] = (x[mask] * 2).tanh()
+    return result
+
+
+def experts(x: torch.Tensor) -> Any:
+    gates = torch.softmax(x[:, :3], 1)
+    chosen = gates.argmax(1)
+    result = torch.zeros_like(x)
+    for expert in range(3):
+        token = (chosen == expert).nonzero().squeeze(1)
+        hidden = torch.relu(x[token] * (expert + 1)) @ torch.ones(4, 4)
+        result = result.index_add(0, token, hidden * gates[token, expert].unsqueeze(1))
+    return result
+
+
+def boxes(x: torch.Tensor) -> Any:
+    """Keep the boxes with a good score, the best one first, and say how many there are."""
+    kept = x[x[:, 3] > 0]
+    order = kept[:, 3].argsort(descending=True)
+    return kept[order, :2].clamp(-1, 1), kept.shape[0]
+
+
+PROGRAMS = [
+    masked_sum,
+    masked_mean,
+    rows,
+    positions,
+    position_tuple,
+    two_masks,
+    softmax_of_kept,
+    counted,
+    mean_as_number,
+    distinct,
+    repeated,
+    first_rows,
+    written,
+    experts,
+    boxes,
+]
+
+
+def data(seed: int, kept: str) -> torch.Tensor:
+    """Data of which no, one, some or all elements and rows are positive."""
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(seed))
+    if kept != "some":
+        x = x.abs() if kept == "all" else -x.abs()
+    if kept == "one":
+        x[seed % 6] = x[seed % 6].abs()
+    return x
+
+
+def gradients_like(results: Any, x: torch.Tensor) -> Any:
+    """The gradient of the sum of all differentiable results."""
+    leaves = torch.utils._pytree.tree_leaves(results)
+    tensors = [t for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad]
+    return torch.autograd.grad(sum(t.sum() for t in tensors), x) if tensors else None
+
+
+COMPILED: dict[tuple[str, str], Program] = {}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_compilation_serves_whatever_the_data_are(program: Program, backend: str) -> None:
+    with stages.collect() as log:
+        compiled = minitorch2.compile(program, backend=backend, fullgraph=True)
+
+        @settings(max_examples=8, deadline=None, database=None)
+        @given(st.integers(0, 100), st.sampled_from(["none", "one", "some", "all"]))
+        def agree(seed: int, kept: str) -> None:
+            ours, theirs = (data(seed, kept).requires_grad_() for _ in range(2))
+            result, expected = compiled(ours), program(theirs)
+            assert_same(result, expected, 1e-5)
+            assert_same(gradients_like(result, ours), gradients_like(expected, theirs), 1e-5)
+
+        for kept in ("some", "none", "one", "all"):
+            agree.hypothesis.inner_test(3, kept)
+        agree()
+    assert log.counts["graphs"] == 1
+    assert log.counts["graph_breaks"] == 0
