@@ -7,10 +7,9 @@ iterations 0 <= i < n, on several threads if there are many. Through `ctypes` or
 that call would cost 5 to 20 times as much; so its body is built here, with llvmlite, as what
 CPython calls a METH_FASTCALL function:
 
-    launch(kernel, arguments):                  kernel is (entry, grain, argument count, threads,
+    launch(kernel, arguments):   kernel is (entry, grain, argument count, threads, place of `inner`)
         block = [as_int64(a) for a in arguments[1:]] + [address of error words]
-                                                    place of the inner size or -1)
-        work = n * arguments[inner] if there is an inner size, else n
+        work = n * block[inner] if the place is not -1, else n
         threads = min(work // grain, threads or omp_get_max_threads())
         if threads <= 1:  status = entry(0, n, block)
         else:             without the interpreter lock: GOMP_parallel(share, ...)
