@@ -63,8 +63,8 @@ class Alignment:
 
 
 def has_reduction(node: KernelNode) -> bool:
-    """Whether any body of the kernel is a reduction."""
-    return any(body.is_reduction for body in bodies(node))
+    """Whether any body of the kernel is a reduction, or a scan."""
+    return any(body.has_inner_loops for body in bodies(node))
 
 
 def align(first: KernelNode, second: KernelNode) -> Alignment | None:
@@ -125,7 +125,7 @@ def _prefix(own: Sizes, target: Sizes) -> Sizes:
 def aligned(body: SchedulerNode, access: Access, alignment: Alignment, covers: bool) -> Strides:
     """An access of a body as strides over the loops of an alignment."""
     covered = covers and body.covers_reduction
-    if body.is_reduction:
+    if body.has_inner_loops:
         kept = len(body.ranges)
         outer = _strides_in(access.strides[:kept], body.ranges, alignment.ranges)
         inner = _strides_in(
@@ -153,8 +153,6 @@ def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) 
     alignment = align(first, second)
     if alignment is None:
         return Refusal(f"no common loops: {first.group} and {second.group}")
-    if any(body.is_scan for body in (*bodies(first), *bodies(second))):
-        return Refusal("a scan has its loop for itself")
     scatters = _check_scatters(first, second)
     if scatters is not None:
         return scatters

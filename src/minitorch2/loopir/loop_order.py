@@ -110,9 +110,11 @@ def _reorder(node: KernelNode) -> list[LoopDecision]:
     wide = max(bodies(node), key=lambda body: len(body.sizes))
     kept = len(node.ranges)
     accesses = _wide_accesses(node, len(wide.sizes), kept)
+    inner = range(kept, len(wide.sizes))
+    scans = any(body.is_scan for body in bodies(node))  # in the order of the program
     order = [
         *vote_order(range(kept), wide.sizes, accesses),
-        *vote_order(range(kept, len(wide.sizes)), wide.sizes, accesses),
+        *(inner if scans else vote_order(inner, wide.sizes, accesses)),
     ]
     if order == list(range(len(order))):
         return []

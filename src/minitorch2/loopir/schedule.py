@@ -139,7 +139,8 @@ class SchedulerNode(BaseSchedulerNode):
         super().__init__(buffer.name, order, buffer.origins)
         self.buffer = buffer
         self.is_scan = isinstance(buffer.loops, Scan)
-        self.is_reduction = self.is_scan or isinstance(buffer.loops, Reduction)
+        self.is_reduction = isinstance(buffer.loops, Reduction)
+        self.has_inner_loops = self.is_scan or self.is_reduction
         self.covers_reduction = True
         self.ranges, self._to_index = _without_ones(buffer.loops.ranges)
         self.reduction_ranges, self._to_reduction = _without_ones(buffer.loops.reduction_ranges)
@@ -170,7 +171,7 @@ class SchedulerNode(BaseSchedulerNode):
         kept loops only ignores `reduction_index`, one that is pointwise and covers all loops gets
         its index in two parts.
         """
-        if self.is_reduction:
+        if self.has_inner_loops:
             self.buffer.run(self._to_index(index), self._to_reduction(reduction_index))
         else:
             self.buffer.run(self._to_index((*index, *reduction_index)))
@@ -227,7 +228,7 @@ class SchedulerNode(BaseSchedulerNode):
         A pointwise node that covers the reduction gets `(*ranges, *reduction_ranges)`.
         """
         own = (*ranges, *reduction_ranges) if covers_reduction else ranges
-        if self.is_reduction:
+        if self.has_inner_loops:
             self._split(self.ranges, ranges, is_reduction_side=False)
             self._split(self.reduction_ranges, reduction_ranges, is_reduction_side=True)
         else:
@@ -245,7 +246,7 @@ class SchedulerNode(BaseSchedulerNode):
             self._restride((*kept, *counts), (*self.ranges, *fine))
             self._to_reduction = _after_split(self._to_reduction, counts, fine)
         else:
-            rest = self.reduction_ranges if self.is_reduction else ()
+            rest = self.reduction_ranges if self.has_inner_loops else ()
             self._restride((*counts, *(1,) * len(rest)), (*fine, *rest))
             self._to_index = _after_split(self._to_index, counts, fine)
         if is_reduction_side:
@@ -274,7 +275,7 @@ class SchedulerNode(BaseSchedulerNode):
         self.reads_of, self.writes_of = reordered(self.reads_of), reordered(self.writes_of)
         self.ranges = tuple(sizes[i] for i in order[:kept])
         self.reduction_ranges = tuple(sizes[i] for i in order[kept:])
-        if self.is_reduction:
+        if self.has_inner_loops:
             self._to_index = _after_permutation(self._to_index, order[:kept])
             inner = [i - kept for i in order[kept:]]
             self._to_reduction = _after_permutation(self._to_reduction, inner)
@@ -296,7 +297,7 @@ class SchedulerNode(BaseSchedulerNode):
             self.ranges = _merged(self.ranges, outer)
         else:
             self.reduction_ranges = _merged(self.reduction_ranges, outer - kept)
-        if self.is_reduction and outer >= kept:
+        if self.has_inner_loops and outer >= kept:
             self._to_reduction = _after_merge(self._to_reduction, outer - kept)
         else:
             self._to_index = _after_merge(self._to_index, outer)
@@ -367,7 +368,7 @@ class FusedSchedulerNode(BaseSchedulerNode):
 
     @property
     def _widest(self) -> SchedulerNode:
-        return next((n for n in self.nodes if n.is_reduction), self.nodes[0])
+        return next((n for n in self.nodes if n.has_inner_loops), self.nodes[0])
 
     @property
     def group(self) -> tuple[Expr, Expr]:

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from minitorch2 import stages
 from minitorch2.codegen.compile_graph import compile_graph
 from tests.unit.loopir.trace_aten import check, trace
 
@@ -76,3 +77,44 @@ def test_a_running_sum_is_eagers_bit_by_bit():
     x = torch.randn(3, 3000) * 1000
     (ours,) = compile_graph(trace(lambda x: x.cumsum(1), (x,)))([x])
     assert torch.equal(ours, x.cumsum(1))
+
+
+@pytest.mark.parametrize("target", ["numba", "triton"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_readers_share_the_loop_of_a_scan(target, dim):
+    """A value of this step, a running extreme of it, and a reduction over all: one kernel.
+
+    Down the columns, the pointwise reader walks along rows and stays by itself.
+    """
+    x = torch.randn(6, 40)
+
+    def function(x):
+        total = torch.cumsum(x.exp(), dim)
+        return total * 2 + x, torch.cummax(total, dim)[1], total.sum(dim)
+
+    with stages.collect() as log:
+        call = compile_graph(trace(function, (x,)), target=target)
+    near(call([x]), function(x))
+    assert log.counts["kernels"] <= (1 if dim else 2)
+
+
+def test_a_reader_of_the_next_step_has_a_kernel_of_its_own():
+    x = torch.randn(6, 40)
+
+    def function(x):
+        total = x.cumsum(1)
+        return total, total.flip(1) + 1, total[:, 1:] - total[:, :-1]
+
+    near(compile_graph(trace(function, (x,)))([x]), function(x))
+
+
+def test_a_split_scan_keeps_its_order():
+    """The reader's loops split the scan's; a vote must not exchange the parts."""
+    x = torch.randn(8, 12)
+
+    def function(x, y):
+        total = x.cumsum(1)
+        return total.view(8, 3, 4).transpose(1, 2) + y, total
+
+    y = torch.randn(8, 4, 3)
+    near(compile_graph(trace(function, (x, y)))([x, y]), function(x, y))

@@ -152,8 +152,11 @@ class NumbaHandler(OpsHandler[TextValue]):
         return self.reduce(kind, dtype, values)
 
     def scan(self, dtype: torch.dtype, kind: ScanKind, value: TextValue) -> TextValue:
-        """The accumulator, after one step."""
-        return self.reduce(kind, dtype, [value])
+        """What the accumulator holds after this step."""
+        held = self.reduce(kind, dtype, [value])
+        result = TextValue(self.namer.fresh("tmp"), dtype, self.block.depth)
+        self.block.lines.append(f"{result} = {held}")
+        return result
 
     # -- values ------------------------------------------------------------------------------------
 

@@ -49,6 +49,6 @@ def print_kernel(
 def _choose_shape(node: KernelNode) -> type[KernelPrinter]:
     if any(body.repeats_stores for body in bodies(node)):
         return ScatterPrinter
-    if not any(body.is_reduction for body in bodies(node)):
+    if not any(body.has_inner_loops for body in bodies(node)):
         return PointwisePrinter
     return ColumnPrinter if reduces_across(node) else RowPrinter

@@ -77,8 +77,7 @@ class KernelDomain:
         """Along which dimensions a nest stores its result."""
         if self.ynumel is not None:
             return X | Y
-        is_kept = node.is_scan or not node.is_reduction
-        inside = self.rnumel is not None and node.covers_reduction and is_kept
+        inside = self.rnumel is not None and node.covers_reduction and not node.is_reduction
         return X | R if inside else X
 
     def index(self, node: SchedulerNode) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
@@ -97,7 +96,7 @@ def _blocks_in(numel: Expr, block: int) -> Expr:
 
 def reduces(kernel: KernelNode) -> bool:
     """Whether any nest of the kernel is a reduction, be it over one element."""
-    return any(node.is_reduction for node in bodies(kernel))
+    return any(node.has_inner_loops for node in bodies(kernel))
 
 
 def choose_domain(
@@ -139,7 +138,7 @@ def _rows_are_contiguous(nodes: Sequence[SchedulerNode]) -> bool:
     steps = [
         access.strides[-1]
         for node in nodes
-        if node.is_reduction and node.reduction_ranges
+        if node.has_inner_loops and node.reduction_ranges
         for access in node.reads_of
     ]
     moving = [step for step in steps if step != 0]

@@ -39,6 +39,6 @@ def split_into_passes(
             passes.append(Pass())
         if not (reduces and node.covers_reduction):
             passes[at].before.append(node)
-        elif node.is_reduction or node.name not in removed:
+        elif node.has_inner_loops or node.name not in removed:
             passes[at].inside.append(node)
     return passes
