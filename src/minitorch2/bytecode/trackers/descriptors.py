@@ -208,5 +208,5 @@ class BuiltinMethodVariable(VariableTracker):
 
     def reconstruct(self, residual: Residual) -> str:
         if self.owner is not None:
-            return f"{residual.name_for(self.owner)}.{self.name}"
+            return f"({residual.name_for(self.owner)}).{self.name}"
         return f"{residual.name_for(self.cls)}.{self.name}"

@@ -53,7 +53,7 @@ class GetAttrVariable(VariableTracker):
         return self.owner.call_method(evaluator, self.name, args, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:
-        return f"{residual.name_for(self.owner)}.{self.name}"
+        return f"({residual.name_for(self.owner)}).{self.name}"
 
 
 class BoundMethodVariable(VariableTracker):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
-from minitorch2.bytecode.trackers.python_values.constant import fold, literal
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.rules import Rule, apply_rule
 from minitorch2.bytecode.trackers.torch_values.symbolic import compute
 
@@ -113,17 +113,21 @@ class BuiltinVariable(KnownObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        operands = (*args, *kwargs.values())
-        if self.value in PURE and all(operand.is_constant() for operand in operands):
+        rule, operands = BUILTINS.get(self.value), (*args, *kwargs.values())
+        if self.value in PURE and all(self._is_known(operand, rule) for operand in operands):
             return fold(self.value, args, kwargs)
         if (number := self._compute(args)) is not None:
             return number
-        rule = BUILTINS.get(self.value)
         if rule is None:
             module = getattr(self.value, "__module__", None) or "builtins"
             unsupported("c-function", f"{module}.{self.name} is written in C and cannot be inlined")
         result = apply_rule(rule, self.value, evaluator, args, kwargs)
         return literal(None) if result is None else result
+
+    def _is_known(self, operand: VariableTracker, rule: Rule | None) -> bool:
+        """Whether to take the operand for a constant: a rule looks into containers no further than
+        it must."""
+        return operand.is_constant() if rule is None else isinstance(operand, ConstantVariable)
 
     def _compute(self, args: Sequence[VariableTracker]) -> VariableTracker | None:
         """The function of symbolic numbers, if it has a symbolic form."""
