@@ -68,6 +68,7 @@ class KernelPrinter:
         )
         self.scratch: dict[str, str] = {}
         self.current = self.bodies[0]
+        self.several_lines = len(user_lines(node)) > 1
 
     def _forget_unread(self) -> None:
         """A buffer of this kernel that is always at hand is not read from memory."""
@@ -88,7 +89,8 @@ class KernelPrinter:
             *self.arguments.pointers.values(), *self.arguments.sizes.values(), "error",
         )  # fmt: skip
         lines = [f"def {name}(lo, hi, {', '.join(signature)}):"]
-        lines += [f"    {line}" for line in user_lines(self.node)]
+        if not self.several_lines:
+            lines += [f"    {line}" for line in user_lines(self.node)]
         lines += list(self.function.render(1))
         lines.append("    return 0")
         roots = tuple(self.arguments.pointers)
@@ -172,7 +174,10 @@ class KernelPrinter:
     def run(self, body: SchedulerNode) -> None:
         """Write a loop body into the current loop."""
         self.current = body
+        block, before = self.handler.block, len(self.handler.block.lines)
         body.run(self.kept, self.reduced if body.covers_reduction else ())
+        if self.several_lines and len(block.lines) > before:
+            block.lines[before:before] = user_lines(body)
 
     # -- values of the kernel's own buffers --------------------------------------------------------
 
