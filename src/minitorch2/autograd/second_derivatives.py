@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves
 from minitorch2.autograd.joint import Place, TracedProgram
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import nodes_in
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,21 @@ class Call:
     versions: list[int]
     random_states: dict[torch.device, torch.Tensor]
 
-    def given(self) -> list[Any] | None:
-        """The inputs; None if one is gone or has other values now."""
+    def given(self, may_change: set[int]) -> list[Any] | None:
+        """The inputs; None if one is gone or, unless it may, has other values now."""
         inputs = [x() if isinstance(x, weakref.ref) else x for x in self.inputs]
-        now = [x._version if isinstance(x, torch.Tensor) else 0 for x in inputs]
-        gone = any(
-            x is None and ref is not None for x, ref in zip(inputs, self.inputs, strict=True)
-        )
-        return None if gone or now != self.versions else inputs
+        for index, (value, noted) in enumerate(zip(inputs, self.inputs, strict=True)):
+            if value is None and noted is not None:
+                return None
+            if index not in may_change and _version(value) != self.versions[index]:
+                return None
+        return inputs
+
+
+def _version(value: Any) -> int:
+    """How often a tensor was written to, where that is counted."""
+    counted = isinstance(value, torch.Tensor) and not value.is_inference()
+    return value._version if counted else 0
 
 
 class EagerGradients:
@@ -54,6 +62,7 @@ class EagerGradients:
         self.module = module
         self.places = [program.places[index] for index in program.tangent_outputs]
         self.written = {mutation.input_index for mutation in program.epilogue.mutations}
+        self.unread = self.written - _indices_read(program)
         self.draws = any(is_random(node) for node in program.module.graph.nodes)
         self.autocasts = {
             device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
@@ -63,8 +72,7 @@ class EagerGradients:
     def note(self, inputs: Sequence[Any]) -> Call:
         """Remember a call, before it runs."""
         refs = [weakref.ref(x) if isinstance(x, torch.Tensor) else x for x in inputs]
-        versions = [x._version if isinstance(x, torch.Tensor) else 0 for x in inputs]
-        return Call(refs, versions, _random_states(inputs) if self.draws else {})
+        return Call(refs, [*map(_version, inputs)], _random_states(inputs) if self.draws else {})
 
     def gradients(
         self, call: Call, tangents: Sequence[torch.Tensor]
@@ -73,7 +81,7 @@ class EagerGradients:
 
         None if the call cannot be repeated.
         """
-        inputs = call.given()
+        inputs = call.given(self.unread)
         if inputs is None:
             return None
         # Each input is seen through an alias of its own, so that no gradient of it includes what
@@ -118,6 +126,20 @@ class EagerGradients:
                 yield torch.autocast(device, dtype, enabled, cache_enabled=False)
         if random_states:
             yield torch.random.fork_rng([d for d in random_states if d.type == "cuda"])
+
+
+def _indices_read(program: TracedProgram) -> set[int]:
+    """The inputs on whose values differentiable outputs or gradients depend: running statistics
+    that are only written are not among them.
+    """
+    graph = program.module.graph
+    values = graph.output_node.args[0]
+    read = {values[index] for index in program.tangent_outputs}
+    read.update(nodes_in(values[program.forward_outputs :]))
+    for node in reversed(graph.nodes):
+        if node in read:
+            read.update(node.all_input_nodes)
+    return {i for i, node in enumerate(graph.placeholders[: program.inputs]) if node in read}
 
 
 def _random_states(inputs: Sequence[Any]) -> dict[torch.device, torch.Tensor]:
