@@ -27,7 +27,7 @@ from tests.operators.compare import Outcome, copied, function_of, samples_of, ti
 from tests.operators.sweep import OPERATORS, select
 
 BACKENDS = ("aot_eager_decomp_partition", "numba")
-MAX_ELEMENTS = 200
+MAX_ELEMENTS = 1000
 STATUSES = ("pass", "wrong", "error", "skipped")
 
 
