@@ -52,3 +52,14 @@ def test_transposed_reads_of_varying_strides_go_through_tiles() -> None:
             torch.testing.assert_close(fast(x), f(x))
     (kernel,) = log.texts("kernel.py")
     assert "stage0 = local_array" in kernel
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_what_depends_on_the_inner_loop_of_a_tile_stays_in_it(dynamic: bool) -> None:
+    def f(x: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        return (x.t() + row).contiguous()
+
+    fast = minitorch2.compile(f, dynamic=dynamic)
+    for shape in [(40, 70), (64, 32)]:
+        x, row = torch.randn(shape), torch.randn(shape[0])
+        torch.testing.assert_close(fast(x, row), f(x, row))

@@ -120,7 +120,7 @@ class PointwisePrinter(KernelPrinter):
         rows, columns = TILE
         stage = self.local_array("stage", rows * columns, dtype)
         place = f"{stage}[{rows} * ({last} - tile1 * {columns}) + {across} - tile0 * {rows}]"
-        handler.block = inner.at_depth(inner.depth - 2)
+        handler.block, depths = inner.at_depth(inner.depth - 2), dict(handler.depths)
         loops = self._enter_tile(swapped=True)
         handler.stage = lambda name, index: None
         value = handler.load(name, index)
@@ -128,7 +128,7 @@ class PointwisePrinter(KernelPrinter):
         handler.block.lines.append(f"{place} = {operators.store(dtype, value.text)}")
         for block in reversed(loops):
             self.leave(block)
-        handler.block = inner
+        handler.block, handler.depths = inner, depths
         return handler.assign(operators.load(dtype, place), dtype, inner.depth)
 
     def _is_blocked(self) -> bool:
