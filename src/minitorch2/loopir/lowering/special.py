@@ -103,9 +103,34 @@ TAIL = ((-1.970840454, -1.624906493, 3.429567803, 1.641345311), (1.0, 3.54388920
 """Numerators and denominators of rational approximations of erfinv, for |y| up to 0.7 and above."""
 
 
+NEAR = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06,
+        -3.5233877e-06, 3.43273939e-07, 2.81022636e-08)  # fmt: skip
+FAR = (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844,
+       0.00134934322, 0.000100950558, -0.000200214257)  # fmt: skip
+"""Polynomials for `erfinv(y) / y` in float32, of `-log(1 - y * y)`: M. Giles, "Approximating the
+erfinv function", 2012."""
+
+
 @pointwise(aten.erfinv, promote=FLOAT)
 def erfinv(dtype: torch.dtype, y: Value) -> Value:
-    """The x with `erf(x) = y`: a rational approximation and two steps of Newton."""
+    """The x with `erf(x) = y`."""
+    size, one = ops.abs(y), number_value(1, dtype)
+    x = _erfinv_inside(dtype, y) if dtype == torch.float32 else _erfinv_by_newton(dtype, y)
+    x = ops.where(ops.eq(size, one), ops.copysign(number_value(math.inf, dtype), y), x)
+    return ops.where(ops.gt(size, one), number_value(math.nan, dtype), x)
+
+
+def _erfinv_inside(dtype: torch.dtype, y: Value) -> Value:
+    """Two polynomials; `log` of a product that does not cancel near 1."""
+    one = number_value(1, dtype)
+    w = ops.neg(ops.log(ops.mul(ops.sub(one, y), ops.add(one, y))))
+    near = polynomial(dtype, ops.sub(w, number_value(2.5, dtype)), NEAR)
+    far = polynomial(dtype, ops.sub(ops.sqrt(w), number_value(3, dtype)), FAR)
+    return ops.mul(ops.where(ops.lt(w, number_value(5, dtype)), near, far), y)
+
+
+def _erfinv_by_newton(dtype: torch.dtype, y: Value) -> Value:
+    """A rational approximation and two steps of Newton."""
     size, one = ops.abs(y), number_value(1, dtype)
     square = ops.mul(y, y)
     central = ops.mul(y, _ratio(dtype, square, CENTRAL))
@@ -117,8 +142,7 @@ def erfinv(dtype: torch.dtype, y: Value) -> Value:
             number_value(2 / math.sqrt(math.pi), dtype), ops.exp(ops.neg(ops.mul(x, x)))
         )
         x = ops.sub(x, ops.truediv(ops.sub(ops.erf(x), y), slope))
-    x = ops.where(ops.eq(size, one), ops.copysign(number_value(math.inf, dtype), y), x)
-    return ops.where(ops.gt(size, one), number_value(math.nan, dtype), x)
+    return x
 
 
 def _ratio(
