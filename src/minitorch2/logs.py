@@ -63,6 +63,7 @@ ARTIFACTS = (
         ("aten graph.py", "forward graph.py", "backward graph.py"),
         "graphs after autograd",
     ),
+    Artifact("rewrites", ("rewrites.txt",), "what passes rewrite, by which law, of which line"),
     Artifact("joint_graph", ("joint graph.py",), "forward and backward in one graph"),
     Artifact("ir", ("loopir.py",), "loop nests before fusion"),
     Artifact("schedule", ("schedule.txt",), "what was fused, and why the rest was not"),

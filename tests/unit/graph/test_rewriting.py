@@ -13,6 +13,7 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.errors import ConfigError, UnsupportedError, VerificationError
 from minitorch2.graph import Graph, GraphModule, to_fake
+from minitorch2.graph.bisect import first_wrong_rewrite
 from minitorch2.graph.passes import eliminate_dead_code, fuse_attention
 from minitorch2.graph.patterns import FAMILIES, make_rule, rule
 from minitorch2.graph.pipeline import PIPELINE, register_pass
@@ -181,6 +182,34 @@ def test_passes_of_the_user(place):
         PIPELINE[place].remove(added)
         del PASSES["watch"]
     assert len(seen) == {"pre_grad": 1, "joint": 1, "post_grad": 2}[place]
+
+
+def test_the_wrong_rewrite_is_found():
+    """A rule that is wrong for one of three products."""
+
+    @rule("simplify_algebra", when=lambda x, number: number > 4)
+    def wrong(x: Tensor, number: float) -> tuple[Tensor, Tensor]:
+        """``x * large --> x``"""
+        return x * number, x
+
+    def program(x):
+        y = (x * 1.0).sin() * 2.0
+        z = (y * 5.0).sin()
+        return z.neg().neg() + 1
+
+    def is_right():
+        minitorch2.reset()
+        x = torch.ones(2)
+        return torch.allclose(minitorch2.compile(program, backend="aot_eager")(x), program(x))
+
+    try:
+        found = first_wrong_rewrite(is_right)
+    finally:
+        FAMILIES["simplify_algebra"].remove(wrong)
+    assert found is not None and (found.name, found.number) == ("simplify_algebra", 2)
+    (rewrite,) = found.rewrites
+    assert "wrong: x * large --> x" in rewrite and "z = (y * 5.0).sin()" in rewrite
+    assert first_wrong_rewrite(is_right) is None
 
 
 def test_an_unknown_place():
