@@ -327,7 +327,7 @@ class _ProgramTracer:
         )
 
     def _number(self, result: Any) -> Result:
-        if isinstance(result, (torch.SymInt, torch.SymFloat)):
+        if isinstance(result, SYMBOLIC):
             self.heads.append(result)
             return Computed(len(self.heads) - 1)
         return Constant(result)

@@ -23,7 +23,8 @@ import torch
 from minitorch2.codegen.arena import ArenaPlan, Interval, plan_arena
 from minitorch2.codegen.common import INDENT, print_expr
 from minitorch2.codegen.extern import ExternPrinter
-from minitorch2.graph.symbols import bindings
+from minitorch2.graph.symbols import bindings, print_condition
+from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer, HostCall
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout
@@ -292,6 +293,8 @@ class WrapperPrinter:
     def _output(self, value: object) -> str:
         if isinstance(value, BufferView):
             return self.view(value)
+        if is_condition(value):
+            return print_condition(value)
         return print_expr(value) if isinstance(value, (int, float, sympy.Basic)) else repr(value)
 
     def _assemble(self) -> str:

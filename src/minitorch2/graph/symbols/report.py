@@ -67,14 +67,22 @@ def describe_chain(env: ShapeEnv, chain: list[ShapeGuard]) -> str:
     return "\n".join(f"  {step}" for step in _steps(env, chain))
 
 
-def _steps(env: ShapeEnv, chain: list[ShapeGuard]) -> list[str]:
+def _origin_of(env: ShapeEnv, symbol: sympy.Symbol) -> list[str]:
+    """Of a symbol that only data will tell: the line that made it, and what was stated of it."""
+    line = env.symbols[symbol].line
+    made = [f"made by\n      {line}"] if line else []
+    stated = [check for check in env.stated if symbol in free_symbols(check.condition)]
+    return made + _steps(env, stated, "stated by")
+
+
+def _steps(env: ShapeEnv, chain: list[ShapeGuard], verb: str = "asked by") -> list[str]:
     names = {s: str(r.sources[0]) for s, r in env.symbols.items() if r.sources}
     names |= {symbol: print_expr(whole, names) for symbol, whole in env.knowledge.multiples.items()}
     steps = []
     for guard in chain:
         asked = guard.operator or "Python"
         line = f"\n      {guard.line}" if guard.line else ""
-        steps.append(f"{print_condition(guard.condition, names)}, asked by {asked}{line}")
+        steps.append(f"{print_condition(guard.condition, names)}, {verb} {asked}{line}")
     return steps
 
 
@@ -90,7 +98,7 @@ def size_report(env: ShapeEnv) -> list[SizeReport]:
                 record.hint,
                 print_expr(value),
                 str(env.knowledge.range(value)),
-                tuple(_steps(env, chain_of(env, symbol))),
+                (*_origin_of(env, symbol), *_steps(env, chain_of(env, symbol))),
             )
         )
     return reports

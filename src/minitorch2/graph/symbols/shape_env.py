@@ -119,6 +119,7 @@ class ShapeEnv:
         numbers: the sizes of inputs that are numbers, and why.
         fixed: float arguments that were specialised.
         checks: conditions on unbacked sizes that are not in the graph yet; see `take_checks`.
+        stated: all conditions on unbacked sizes, for the report.
     """
 
     def __init__(self, *, duck_shapes: bool = True) -> None:
@@ -133,6 +134,7 @@ class ShapeEnv:
         self.numbers: dict[Any, str] = {}
         self.fixed: set[sympy.Symbol] = set()
         self.checks: list[RuntimeCheck] = []
+        self.stated: list[ShapeGuard] = []
         self.results: dict[Any, Any] = {}
         self._duck_shapes = duck_shapes
         self._by_hint: dict[int, SizeSymbol] = {}
@@ -357,6 +359,7 @@ class ShapeEnv:
         condition = map_condition(condition, self.simplify)
         text = message or f"{self.operator or 'the program'} needs {print_condition(condition)}"
         self.checks.append(RuntimeCheck(condition, text, error, self.locate()))
+        self.stated.append(ShapeGuard(condition, self.locate(), self.operator))
         self.knowledge.learn(condition)
         return True
 
