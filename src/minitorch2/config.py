@@ -107,6 +107,10 @@ class Config:
     cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""
     # Checking
     verify: Annotated[bool, "check the graph before and after each pass"] = False
+    assert_layouts: Annotated[
+        bool, "compiled graphs check the sizes and strides of their inputs at each call"
+    ] = False
+    assert_no_nan: Annotated[bool, "compiled graphs check what each kernel stores for NaN"] = False
     step_residual_code: Annotated[
         bool, "debuggers and tracebacks show residual code, not the user's lines it stands for"
     ] = False

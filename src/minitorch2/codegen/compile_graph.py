@@ -166,9 +166,9 @@ def load_module(module: WrapperModule) -> BoxedCall:
     """Execute a wrapper module and return its `call`. Debuggers find its text in a file."""
     path = cache.folder() / "graphs" / f"{cache.digest_of(module.text)[:16]}.py"
     if config.current().cache:
-        cache.write_file(path, module.text.encode())
+        cache.write_file(path, text.encode())
     filename = str(path)
-    linecache.cache[filename] = (len(module.text), None, module.text.splitlines(True), filename)
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     namespace = dict(module.namespace)
     exec(compile(module.text, filename, "exec"), namespace)
     call: BoxedCall = namespace["call"]

@@ -13,13 +13,14 @@ list, which it empties, and returns a list (PyTorch 2 paper, section 4.7).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
 import torch
 
+from minitorch2 import config
 from minitorch2.codegen.arena import ArenaPlan, Interval, plan_arena
 from minitorch2.codegen.common import INDENT, print_expr
 from minitorch2.codegen.extern import ExternPrinter
@@ -59,6 +60,7 @@ class WrapperModule:
     text: str
     namespace: dict[str, Any]
     arena: ArenaPlan
+    inputs: Sequence[Any] = ()
 
 
 @dataclass
@@ -110,7 +112,9 @@ class WrapperPrinter:
         )
 
     def _plan_arena(self) -> ArenaPlan:
-        """Places for the static buffers that no library call and no caller sees."""
+        """Places for the static buffers that no library call, no caller and no check sees."""
+        if config.current().assert_no_nan:
+            return plan_arena([])
         visible = {self._root(view.name) for view in self.outputs}
         for node in self.schedule.nodes:
             if isinstance(node, ExternKernelSchedulerNode):
@@ -207,7 +211,7 @@ class WrapperPrinter:
                 self._launch(node)  # type: ignore[arg-type]
             self._free(position)
         self.body.add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
-        return WrapperModule(self._assemble(), self.namespace, self.arena)
+        return WrapperModule(self._assemble(), self.namespace, self.arena, self.lowered.inputs)
 
     def _is_wanted(self, name: str, position: int) -> bool:
         """Whether anyone reads a result of a library call."""
@@ -242,6 +246,9 @@ class WrapperPrinter:
         for symbol, text in bindings(sizes):
             if str(symbol) not in names:
                 self.body.add(f"{symbol} = {text}")
+        for buffer in self.inputs.values() if config.current().assert_layouts else ():
+            layout = f"{_tuple(buffer.fixed_layout().size)}, {_tuple(buffer.fixed_layout().stride)}"
+            self.body.add(f"assert_layout({buffer.name!r}, {buffer.name}, {layout})")
 
     def _launch(self, node: KernelNode) -> None:
         call = self.kernels[node.name]
@@ -256,6 +263,9 @@ class WrapperPrinter:
             self._moved(name, device) or self._address(name, node) for name in call.buffers
         ]
         self.body.add(f"{call.name}({', '.join([*first, *addresses, *sizes])})")
+        for body in bodies(node) if config.current().assert_no_nan else ():
+            if body.name in self.born:
+                self.body.add(f"assert_no_nan({body.name!r}, {body.name}, {call.name!r})")
 
     def _address(self, root: str, node: KernelNode) -> str:
         """The address of a buffer's memory, asked from the tensor that has it now."""
@@ -301,6 +311,9 @@ class WrapperPrinter:
         head = ["import math"] if any("math." in line for line in self.body.lines) else []
         head += ["import torch", "from torch import as_strided, empty, empty_strided"]
         head += self.extern.imports()
+        checks = [name for name in _CHECKS if any(f"{name}(" in line for line in self.body.lines)]
+        if checks:
+            head.append(f"from minitorch2.codegen.asserts import {', '.join(checks)}")
         definitions = list(dict.fromkeys(call.definition for call in self.kernels.values()))
         head += [
             line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)

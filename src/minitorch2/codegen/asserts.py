@@ -1,0 +1,32 @@
+"""What a wrapper checks as it runs, where options ask for it: layouts, and results that are NaN."""
+
+from __future__ import annotations
+
+import torch
+
+
+def assert_layout(
+    name: str, tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    """With option `assert_layouts`: an input has the size and strides that kernels rely on.
+
+    Raises:
+        AssertionError: it has not. Strides of dimensions of one element do not count.
+    """
+    found = tuple(s for s, n in zip(tensor.stride(), size, strict=False) if n > 1)
+    planned = tuple(s for s, n in zip(stride, size, strict=True) if n > 1)
+    if tuple(tensor.shape) != size or (found != planned and tensor.numel() > 0):
+        raise AssertionError(
+            f"{name} has size {tuple(tensor.shape)} and stride {tensor.stride()}; "
+            f"the graph was compiled for {size} and {stride}"
+        )
+
+
+def assert_no_nan(name: str, tensor: torch.Tensor, kernel: str) -> None:
+    """With option `assert_no_nan`: what a kernel has stored is a number everywhere.
+
+    Raises:
+        AssertionError: it is not; the message names the kernel, whose text names the user's lines.
+    """
+    if tensor.is_floating_point() and bool(tensor.isnan().any()):
+        raise AssertionError(f"{kernel} has stored NaN in {name}, of size {tuple(tensor.shape)}")
