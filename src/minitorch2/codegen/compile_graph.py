@@ -14,6 +14,7 @@ from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource
 from minitorch2.codegen.replay import replayed
+from minitorch2.codegen.standalone import main_text
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.wrapper import (
@@ -154,6 +155,7 @@ def _kernel_call(
 def define(source: KernelSource) -> str:
     """The statement that defines a kernel in the wrapper's module."""
     text = source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+    inner = "" if source.inner is None else f", inner={source.inner}"
     return (
         f"\n{source.name} = load_kernel(KernelSource(\n"
         f"    name={source.name!r}, pointers={source.pointers!r}, sizes={source.sizes}, "
@@ -162,9 +164,12 @@ def define(source: KernelSource) -> str:
 
 
 def load_module(module: WrapperModule) -> BoxedCall:
-    inner = "" if source.inner is None else f", inner={source.inner}"
-    """Execute a wrapper module and return its `call`. Debuggers find its text in a file."""
-    path = cache.folder() / "graphs" / f"{cache.digest_of(module.text)[:16]}.py"
+    """Execute a wrapper module and return its `call`.
+
+    Debuggers find its text in a file, which measures itself when it is run.
+    """
+    text = module.text + main_text(module.inputs, module.namespace)
+    path = cache.folder() / "graphs" / f"{cache.digest_of(text)[:16]}.py"
     if config.current().cache:
         cache.write_file(path, text.encode())
     filename = str(path)
