@@ -186,6 +186,9 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
             attempt.run()
             return attempt
         except UnsupportedError as error:
+            if error.code == "nothing-captured":
+                error.user_line = reason.user_line
+                raise
             _LOGGER.debug("no break at step %d of %s: %s", earlier, frame.code.co_name, error)
     raise reason
 

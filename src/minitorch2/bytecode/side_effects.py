@@ -232,8 +232,8 @@ class SideEffects:
 
     def mutated(self, container: VariableTracker) -> None:
         """Say that a list, dict or set changes; contents are read from the tracker at the end."""
-        self.writes += 1
         if container.source is not None or self.is_new(container):
+            self.writes += 1
             self._effects.setdefault(("container", id(container)), ContainerEffect(container))
 
     def changes(self, container: VariableTracker) -> bool:

@@ -81,12 +81,12 @@ def record(evaluator: Evaluator, call: Callable[[], VariableTracker]) -> Subgrap
     """
     capture = evaluator.capture
     outer, capture.graph = capture.graph, Graph()
-    changes = len(capture.side_effects)
+    writes = capture.side_effects.writes
     try:
         result = call()
         graph = capture.graph
     finally:
         capture.graph = outer
-    if len(capture.side_effects) != changes:
+    if capture.side_effects.writes != writes:
         unsupported("side-effect-inside", "a change of Python objects inside the function")
     return Subgraph(graph, result)

@@ -107,7 +107,7 @@ def test_while_on_data():
             steps += 1
         return x, steps
 
-    check(f, X, breaks=4)
+    check(f, X, breaks=3)
 
 
 def test_loop_that_breaks_a_thousand_times_neither_nests_nor_compiles_anew():

@@ -23,6 +23,7 @@ REMEDIES = {
     "LENGTH": "keep the number of elements, or pad to a few lengths",
     "DICT_KEYS": "keep the same keys in the same order",
     "SET_CONTAINS": "keep the same elements",
+    "TUPLE_ITERATOR_LEN": "pass an iterator with as many elements, or a list",
     "DICT_CONTAINS": "set the key or attribute before the first call",
     "HASATTR": "set the attribute before the first call",
     "LOGGER_DISABLED": "keep the level of the logger",

@@ -665,6 +665,11 @@ expressions(
 )
 
 
+@case(TABLE, breaks=None)
+def locals_before_anything_else(x: torch.Tensor) -> Any:
+    return locals()["x"] + 1
+
+
 @pytest.mark.parametrize("program", TABLE)
 def test_statements(program: Case) -> None:
     program.run()
