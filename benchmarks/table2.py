@@ -7,10 +7,11 @@ an overhead of 5 %. Eager and compiled calls take turns; a ratio is the median o
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -160,12 +161,12 @@ HEADS = {
 """Architectures of the zoo, in a size at which a call takes milliseconds, not microseconds."""
 
 
-def zoo_models() -> list[Model]:
-    """Architectures of `transformers`."""
+def zoo_models(heads: Mapping[str, dict[str, Any]] = HEADS) -> list[Model]:
+    """Architectures of `transformers`, with changed sizes."""
     known = {each.head: each for each in architectures.ARCHITECTURES}
     grown = (
         architectures.Architecture(head, known[head].inputs, {**known[head].changes, **sizes})
-        for head, sizes in HEADS.items()
+        for head, sizes in heads.items()
         if head in known
     )
     return [Model(each.head, each.make, each.inputs) for each in grown]

@@ -1,6 +1,7 @@
 """The benchmarks must not flatter anybody: results are checked, and equal things measure equal."""
 
 import json
+import xml.etree.ElementTree as xml
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ pytest.importorskip("rich")
 pytest.importorskip("transformers")
 
 from benchmarks import __main__ as program
-from benchmarks import kernels, measure
+from benchmarks import figure4, kernels, measure, models
 from benchmarks.cases import Case
 
 IDENTITY = {"eager": lambda f: f, "minitorch2": lambda f: f}
@@ -94,3 +95,24 @@ def test_command_fails_when_a_result_is_wrong(monkeypatch):
 )
 def test_durations(seconds, text):
     assert program.duration(seconds) == text
+
+
+def test_the_figure_has_a_curve_for_each_compiler_and_mode():
+    results = [
+        measure.Result(
+            f"{name}, {mode}", {"eager": 1.0, "minitorch2": ours, "torch.compile": 0.7}, []
+        )
+        for name, ours in (("a", 0.5), ("b", 0.25), ("c", 2.0))
+        for mode in ("inference", "training")
+    ]
+    figure = xml.fromstring(figure4.figure(results))
+    curves = [line for line in figure.iter() if line.get("stroke-width") == "2"]
+    assert len(curves) == 4
+    assert figure4.steps([0.5, 2.0]) == [(0.5, 0), (0.5, 0.5), (2.0, 0.5), (2.0, 1)]
+
+
+def test_at_least_twenty_models_in_both_modes():
+    names = [case.name for case in models.cases()]
+    assert len(set(names)) == len(names)
+    for mode in ("inference", "training"):
+        assert sum(name.endswith(f", {mode}") for name in names) >= 20
