@@ -16,6 +16,7 @@ from rich.table import Table
 from benchmarks import (
     compile_time,
     dynamic,
+    figure4,
     kernels,
     memory,
     meta_coverage,
@@ -107,6 +108,8 @@ def main(arguments: Sequence[str]) -> int:
     RESULTS.mkdir(exist_ok=True)
     report = {"threads": torch.get_num_threads(), "results": [asdict(each) for each in results]}
     (RESULTS / f"{options.suite}.json").write_text(json.dumps(report, indent=1) + "\n")
+    if options.suite == "models":
+        (RESULTS / "figure4.svg").write_text(figure4.figure(results))
     return 1 if any(result.wrong for result in results) else 0
 
 
