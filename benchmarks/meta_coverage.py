@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -65,7 +65,7 @@ class Coverage:
 
 def run(only: str, folder: Path, console: Console) -> int:
     """Count, print and write JSON. The status is 1 if a fake result had a wrong form."""
-    coverage = measure(only)
+    coverage = measure(only, lambda operators: track(operators, "meta_coverage"))
     console.print(table(coverage))
     named = {name: sorted(found) for name, found in vars(coverage).items() if name != "failures"}
     counts = {name: len(found) for name, found in named.items()}
@@ -77,14 +77,18 @@ def run(only: str, folder: Path, console: Console) -> int:
     return 1 if any(why.startswith("wrong") for why in coverage.failures.values()) else 0
 
 
-def measure(only: str = "") -> Coverage:
+Watch = Callable[[list[Any]], Iterable[Any]]
+"""Goes through a list, and may show how far it has come."""
+
+
+def measure(only: str = "", watch: Watch = iter) -> Coverage:
     """Count kernels, then try what the samples of operators whose name contains `only` reach."""
     coverage = Coverage()
     for operator in overloads():
         coverage.overloads.add(str(operator))
         if has_kernel(operator):
             coverage.kernels.add(str(operator))
-    for call in calls(only):
+    for call in calls(only, watch):
         name = str(call.operator)
         coverage.reached.add(name)
         if operator_facts(call.operator).needs_data:
@@ -149,14 +153,14 @@ class _Recorder(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTorch
         return result
 
 
-def calls(only: str) -> Iterator[Call]:
+def calls(only: str, watch: Watch) -> Iterator[Call]:
     """What samples of PyTorch's operator database call, forward."""
     # Imported here: it takes seconds, and only this suite needs it.
     from torch.testing._internal.common_methods_invocations import op_db
 
     chosen = [op for op in op_db if only in op.name and "sparse" not in op.name]
     warnings.simplefilter("ignore")  # samples use what is deprecated, too
-    for op in track(chosen, "meta_coverage"):
+    for op in watch(chosen):
         dtype = torch.float32 if torch.float32 in op.dtypes else next(iter(op.dtypes), None)
         recorder = _Recorder()
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from minitorch2 import controls
 from minitorch2.bytecode.building.callables import (
@@ -174,7 +175,7 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     functools._lru_cache_wrapper: wrap_cached_function,
     type: wrap_class,
     numpy.ndarray: wrap_array,
-    torch.library.CustomOpDef: wrap_custom_operator,
+    CustomOpDef: wrap_custom_operator,
     weakref.ref: wrap_weak_reference,
     controls.error_on_graph_break: wrap_error_on_graph_break,
     **dict.fromkeys(GETTERS, wrap_getter),

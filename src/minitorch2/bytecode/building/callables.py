@@ -7,6 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
 from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
@@ -111,9 +112,7 @@ def wrap_torch_function(capture: Capture, value: Any, source: Source) -> Variabl
     return TorchVariable(value, source=source, guards=identity_guards(capture, value, source))
 
 
-def wrap_custom_operator(
-    capture: Capture, value: torch.library.CustomOpDef, source: Source
-) -> VariableTracker:
+def wrap_custom_operator(capture: Capture, value: CustomOpDef, source: Source) -> VariableTracker:
     """An operator of the user's (`torch.library.custom_op`): calling it calls its overload."""
     identity_guards(capture, value, source)
     overload = value._opoverload  # the public way to it is by its name, through torch.ops

@@ -71,9 +71,8 @@ def test_an_object_of_custom_op_is_a_node() -> None:
     graphs = []
     fast = minitorch2.compile(lambda x: twice(x) + 1, backend=lambda g, _: graphs.append(g) or g)
     torch.testing.assert_close(fast(X), X * 2 + 1)
-    assert [node.target for node in graphs[0].graph.nodes if node.op == "call_function"][0] is (
-        torch.ops.minitorch2_tests_new.twice.default
-    )
+    calls = (node.target for node in graphs[0].graph.nodes if node.op == "call_function")
+    assert next(calls) is torch.ops.minitorch2_tests_new.twice.default
 
 
 def test_a_fake_tensor_asks_the_meta_function(library: torch.library.Library) -> None:

@@ -83,7 +83,9 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
     return from_number(result)
 
 
-def _of_float(function: Callable[..., Any], number: torch.SymInt | torch.SymFloat) -> Any:
+def _of_float(
+    function: Callable[..., Any], number: torch.SymInt | torch.SymFloat
+) -> VariableTracker:
     """A function of ``math`` of a symbolic number; what it raises for the example, it raises."""
     env, expr = number.node.shape_env, MATH_FUNCTIONS[function](expr_of(number))
     env.hint(expr)
