@@ -76,7 +76,7 @@ def repeated(x: torch.Tensor) -> Any:
 
 def first_rows(x: torch.Tensor) -> Any:
     n = (x[:, 0] > 0).sum().item()
-    torch._check(0 <= n)
+    torch._check(n >= 0)
     torch._check(n <= x.shape[0])
     return x[:n].exp().sum(0), x[n:] + 1
 

@@ -92,8 +92,8 @@ class ExternPrinter:
     def call(self, kernel: ExternKernel) -> list[str]:
         """`buf0 = torch_mm(arg0_1, arg1_1)`, and what gives its result the planned strides."""
         if isinstance(kernel, HostCall):
-            target = "".join(f"{symbol} = " for symbol in kernel.symbols)
-            return [f"{target}{self._call(kernel, None)}"]
+            names = "".join(f"{symbol} = " for symbol in kernel.symbols)
+            return [f"{names}{self._call(kernel, None)}"]
         if _is_linear(kernel):
             self.used["linear"] = "torch.nn.functional.linear"
             bias, x, transposed = kernel.args

@@ -61,7 +61,7 @@ def nonzero(symbols: UnbackedSymbols, x: Tensor) -> Tensor:
 
 def masked_select(symbols: UnbackedSymbols, x: Tensor, mask: Tensor) -> Tensor:
     """The elements at which a mask is set; both are broadcast."""
-    shape = torch.broadcast_shapes(x.shape, mask.shape)
+    shape = torch.broadcast_shapes(x.shape, mask.shape)  # type: ignore[no-untyped-call]
     is_whole = tuple(map(expr_of, shape)) == tuple(map(expr_of, mask.shape))
     if not is_whole:
         mask = mask.expand(shape)

@@ -44,7 +44,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
 
 def extreme(x: Tensor) -> Tensor:
     """The greatest or least element: there must be one. PyTorch's meta kernel does not ask."""
-    torch._check(x.numel() > 0, lambda: "max() or min() of a tensor without elements")
+    torch._check(x.numel() > 0, lambda: "max() or min() of a tensor without elements")  # type: ignore[no-untyped-call]
     return torch.empty((), dtype=x.dtype, device="meta")
 
 

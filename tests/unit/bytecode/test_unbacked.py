@@ -96,7 +96,7 @@ def test_two_counts_are_not_taken_for_equal():
     def f(x):
         return x[x > 0] + x[x < 5]
 
-    with pytest.raises(GraphBreakError, match="needs to know whether u[01] != u[01]"):
+    with pytest.raises(GraphBreakError, match=r"needs to know whether u[01] != u[01]"):
         minitorch2.compile(f, backend="eager", fullgraph=True)(X)
 
 
@@ -127,7 +127,7 @@ def test_a_variable_called_as_a_symbol():
 def test_checks_raise_what_they_raise_in_eager(backend):
     def f(x, n):
         k = n.item()
-        torch._check(0 <= k)
+        torch._check(k >= 0)
         torch._check(k <= 3, lambda: f"at most 3 rows, not {k}")
         torch._check_value(k != 1, lambda: "one is not allowed")
         return x[:k] * 2 if k < 4 else x

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import sympy
 
@@ -120,7 +120,7 @@ class AnyOf(AllOf):
 Condition: TypeAlias = bool | Comparison | Negation | AllOf | AnyOf
 
 
-def is_condition(value: object) -> bool:
+def is_condition(value: object) -> TypeGuard[Comparison | Negation | AllOf]:
     """Whether a value is a condition on sizes that is not known to hold, or not to."""
     return isinstance(value, Comparison | Negation | AllOf)
 
@@ -167,7 +167,7 @@ def opposite(condition: Condition) -> Condition:
     return not condition if isinstance(condition, bool) else condition.opposite()
 
 
-def holds(condition: Condition, values: Mapping[sympy.Symbol, Any]) -> bool:
+def holds(condition: Condition, values: dict[sympy.Symbol, Any]) -> bool:
     """Whether a condition holds for these values of its symbols."""
     if isinstance(condition, bool):
         return condition
