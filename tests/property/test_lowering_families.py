@@ -181,7 +181,8 @@ def near(ours: torch.Tensor, theirs: torch.Tensor, exact: torch.Tensor) -> bool:
 @given(tensors((torch.bfloat16, torch.float16), 2))
 def test_emulated_rounding_is_eagers_bit_by_bit(inputs):
     def function(x, y):
-        return ((x + y) * x - y).abs() * 0.1, (x * y).clamp(-2, 2) + x
+        shifted = (x + 0.1) / 0.3 - (0.7 - y)
+        return ((x + y) * x - y).abs() * 0.1, (x * y).clamp(-2, 2) + x, shifted
 
     with config.patch(emulate_eager=True):
         results = by_interpreter(function, inputs)

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 import torch
 
+from minitorch2 import config
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.lowering.registry import (
     lowering,
@@ -19,7 +20,7 @@ from minitorch2.loopir.lowering.registry import (
     number_value,
     pointwise,
 )
-from minitorch2.loopir.ops import Number, Value, ops
+from minitorch2.loopir.ops import Number, Value, compute_dtype, ops
 from minitorch2.loopir.promotion import Operand, Promotion, result_type
 
 aten = torch.ops.aten
@@ -45,19 +46,28 @@ def sub(dtype: torch.dtype, x: Value, y: Value, *, alpha: Number = 1) -> Value:
 @lowering(aten.add)
 def add_scaled(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
     """`x + alpha * y`; the overloads for numbers take alpha by position."""
-    return make_pointwise(add, (x, y), alpha=alpha)
+    return make_pointwise(add, (x, _as_element(y, x)), alpha=alpha)
 
 
 @lowering(aten.sub)
 def sub_scaled(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
     """`x - alpha * y`"""
-    return make_pointwise(sub, (x, y), alpha=alpha)
+    return make_pointwise(sub, (x, _as_element(y, x)), alpha=alpha)
 
 
 @lowering(aten.rsub)
 def rsub(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
     """`y - alpha * x`"""
-    return make_pointwise(sub, (y, x), alpha=alpha)
+    return make_pointwise(sub, (_as_element(y, x), x), alpha=alpha)
+
+
+def _as_element(number: Operand, x: Operand) -> Operand:
+    """A term as eager adds it to 16-bit floats: rounded to their dtype. Factors are not."""
+    if not (isinstance(number, float) and isinstance(x, TensorBox)):
+        return number
+    if x.dtype == compute_dtype(x.dtype) or not config.current().emulate_eager:
+        return number
+    return float(torch.tensor(number, dtype=x.dtype).item())
 
 
 def _scaled(dtype: torch.dtype, y: Value, alpha: Number | sympy.Expr) -> Value:
