@@ -21,6 +21,7 @@ from minitorch2.codegen.numba.library import LIBRARY
 from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import _KernelPrinter
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
+from minitorch2.graph.patterns import apply
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine
@@ -33,6 +34,7 @@ from tests.property import (
     test_joint_graphs,
     test_loop_bodies,
     test_numba_kernels,
+    test_rewriting,
     test_triton_kernels,
 )
 
@@ -132,9 +134,15 @@ MUTANTS = (
     Mutant(
         "graph",
         "a write whose result nobody reads is dead code",
-        Edit(eliminate_dead_code, "if not node.users and not is_impure(node):",
-             'if not node.users and (not is_impure(node) or node.op == "call_method"):'),
+        Edit(eliminate_dead_code, "node.users or is_impure(node) or",
+             'node.users or (is_impure(node) and node.op != "call_method") or'),
         test_graphs.test_passes_keep_effects,
+    ),
+    Mutant(
+        "graph",
+        "a rewrite moves a read behind a write",
+        Edit(apply._something_happens, "is_impure(node) and not is_random(node)", "False"),
+        test_rewriting.test_fused_attention_keeps_values_and_writes,
     ),
     Mutant(
         "autograd",

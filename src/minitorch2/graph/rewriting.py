@@ -16,6 +16,7 @@ So whoever drives a pass can log each rewrite, count them, and stop between any 
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import update_wrapper
@@ -62,6 +63,12 @@ class Pass:
 
     def __repr__(self) -> str:
         return f"<pass {self.name}>"
+
+    @property
+    def summary(self) -> str:
+        """What the pass does, in the first sentence of its file."""
+        text = inspect.getdoc(inspect.getmodule(self.generator)) or ""
+        return text.split("\n\n")[0].replace("\n", " ")
 
     def __call__(self, module: GraphModule, *arguments: Any) -> bool:
         """Rewrite until nothing is left to do or the limit is reached; whether anything changed.
