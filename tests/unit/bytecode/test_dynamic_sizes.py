@@ -154,6 +154,17 @@ def test_divisibility() -> None:
     assert compiled(torch.ones(23)) == 2
 
 
+@pytest.mark.parametrize("numbers", [(1, 0, 0), (1, 2, 0), (3, -4, 0), (1, 0, -2, 4)])
+def test_an_even_number_may_be_zero_or_negative(numbers: tuple[int, ...]) -> None:
+    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+        row = x[n % 2]
+        return row + 1 if n > 0 else row - 1
+
+    compiled, x = Compiled(f), torch.arange(4.0).view(2, 2)
+    for number in numbers:
+        compiled(x, number)
+
+
 @pytest.mark.parametrize(
     "program",
     [

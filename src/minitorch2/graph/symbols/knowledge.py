@@ -250,9 +250,11 @@ class Knowledge:
         dividend, _, modulus = expr.args
         if not dividend.is_Symbol or not modulus.is_Integer:
             return False
-        quotient = size_symbol(f"{dividend.name}_{_identifier(modulus)}")
+        name = f"{dividend.name}_{_identifier(modulus)}"
+        # A number may be zero or negative, and so may its half; half of a size is at least 1.
+        quotient = size_symbol(name) if dividend.is_positive else sympy.Symbol(name, integer=True)
         self.multiples[quotient] = FloorDiv(dividend, modulus)
-        self.ranges[quotient] = Range(1, math.inf)
+        self.ranges[quotient] = Range(1, math.inf) if dividend.is_positive else ANY
         self._replace(dividend, to_expr(modulus * quotient))
         return True
 
