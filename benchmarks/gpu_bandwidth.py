@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from triton.testing import do_bench
 
+import minitorch2
 from minitorch2.codegen.triton import domain
 from minitorch2.codegen.triton.blocks import Blocks, next_power_of_two
 from minitorch2.codegen.triton.launch import kernel_of, load_triton_kernel
@@ -75,6 +76,75 @@ CASES = [
 ]
 
 
+@dataclass(frozen=True)
+class Trained:
+    """Forward and backward by `compile`; `passes` is how often memory of the input's size must be
+    read or written: each kernel reads what it needs once and writes its result once."""
+
+    name: str
+    program: Program
+    shape: tuple[int, ...]
+    forward: int
+    backward: int
+
+
+def layer_norm(x: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def affine_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, x.shape[-1:], w, b)
+
+
+def cross_entropy(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(x, target)
+
+
+TRAINED = [
+    Trained("layer norm 97656x1024", layer_norm, (97656, 1024), 2, 3),
+    Trained("layer norm with weights", affine_norm, (97656, 1024), 2, 5),
+    Trained("cross entropy 97656x1024", cross_entropy, (97656, 1024), 1, 2),
+    Trained("cross entropy 2048x50257", cross_entropy, (2048, 50257), 1, 2),
+    Trained("softmax 97656x1024", lambda x: x.softmax(-1), (97656, 1024), 2, 3),
+    Trained("gelu 1e8", F.gelu, (10**8,), 2, 3),
+]
+
+
+def others(case: Trained) -> list[torch.Tensor]:
+    """The inputs besides the first."""
+    n, rest = case.shape[-1], case.program.__code__.co_argcount - 1
+    if case.program is cross_entropy:
+        return [torch.randint(n, case.shape[:1], device="cuda")]
+    return [torch.randn(n, device="cuda", requires_grad=True) for _ in range(rest)]
+
+
+def trained(copied: float, peer: bool) -> None:
+    for case in TRAINED:
+        x = torch.randn(case.shape, device="cuda", requires_grad=True)
+        inputs = [x, *(others(case) if case.program is not F.gelu else [])]
+        wanted = [t for t in inputs if t.requires_grad]
+        line = f"{case.name:26}"
+        made = {"ours": minitorch2.compile(case.program), "eager": case.program}
+        for name, function in (
+            made | ({"peer": torch.compile(case.program)} if peer else {})
+        ).items():
+            torch._dynamo.reset()
+            y = function(*inputs)
+            dy = torch.randn_like(y)
+            with torch.no_grad():
+                function(*inputs)
+                forward = milliseconds(lambda f=function: f(*inputs))
+            backward = milliseconds(
+                lambda y=y, dy=dy: torch.autograd.grad(y, wanted, dy, retain_graph=True)
+            )
+            for what, spent, passes in (
+                ("forward", forward, case.forward), ("backward", backward, case.backward)
+            ):  # fmt: skip
+                rate = passes * x.nbytes / spent / 1e9
+                line += f"  {name} {what} {spent:.3f} ms {rate / copied:4.0%}"
+        print(line, flush=True)
+
+
 def milliseconds(function: Callable[[], Any]) -> float:
     return float(do_bench(function, warmup=20, rep=60, return_mode="median"))
 
@@ -98,11 +168,14 @@ def moved_bytes(made: Kernels, inputs: list[torch.Tensor]) -> int:
     return sum(t.nbytes for t in (*inputs, *made.run(inputs)))
 
 
-def table(peer: bool) -> None:
+def table(peer: bool, only: str) -> None:
     copy_from, copy_to = torch.randn(2, 10**8, device="cuda")
     copied = 8e8 / milliseconds(lambda: copy_to.copy_(copy_from)) / 1e9
     print(f"device-to-device copy: {copied:.2f} TB/s")
+    trained(copied, peer)
     for case in CASES:
+        if only not in case.name:
+            continue
         inputs = case.inputs()
         start = time.perf_counter()
         made = kernels_of(case.program, *inputs)
@@ -147,8 +220,10 @@ def variants(blocks: Blocks, rnumel: int) -> Iterator[Blocks]:
             yield Blocks(x, warps, r=r)
 
 
-def sweep() -> None:
+def sweep(only: str) -> None:
     for case in CASES:
+        if only not in case.name:
+            continue
         inputs = case.inputs()
         first = kernels_of(case.program, *inputs)
         count = moved_bytes(first, inputs)
@@ -210,10 +285,11 @@ def overhead() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--only", default="")
     parser.add_argument("--sweep", action="store_true")
     options = parser.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     overhead()
-    table(options.peer)
+    table(options.peer, options.only)
     if options.sweep:
-        sweep()
+        sweep(options.only)

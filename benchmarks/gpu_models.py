@@ -7,7 +7,7 @@ graphs.
 Inference runs in float16; so does training, which is forward and backward for a random gradient of
 the output. Weights are random, from a fixed seed. A result is correct if it is as near to eager's
 float32 result as eager's own float16 result is, within a factor of two. With `--jobs` several
-models are compiled at once; whoever measures has the GPU alone.
+models are compiled at once; they are timed one after the other, when nobody compiles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
@@ -32,6 +32,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+import minitorch2
+from benchmarks.compilers import EAGER
+from minitorch2 import stages
 
 Inputs = tuple[Tensor, ...]
 DEVICE = "cuda"
@@ -138,9 +142,7 @@ class Measured:
 
 def compilers(modes: Sequence[str], peer: bool) -> dict[str, Callable[[Any], Any]]:
     """What is compared, by name."""
-    import minitorch2  # here, so that the eager measurements start without it
-
-    found: dict[str, Callable[[Any], Any]] = {"eager": lambda model: model}
+    found: dict[str, Callable[[Any], Any]] = {EAGER: lambda model: model}
     for mode in modes:
         found[f"minitorch2 {mode}"] = lambda m, mode=mode: minitorch2.compile(m, mode=mode)
         if peer:
@@ -188,9 +190,11 @@ def runner(called: Any, module: nn.Module, training: bool) -> Callable[[Inputs],
         output = flat(called(*inputs))[0]
         if output.shape not in gradients:
             generator = torch.Generator(DEVICE).manual_seed(0)
-            gradients[output.shape] = torch.randn(
-                output.shape, generator=generator, device=DEVICE, dtype=torch.float32
-            ).mul(SCALE).to(output.dtype)
+            gradients[output.shape] = (
+                torch.randn(output.shape, generator=generator, device=DEVICE, dtype=torch.float32)
+                .mul(SCALE)
+                .to(output.dtype)
+            )
         for weight in module.parameters():
             weight.grad = None
         output.backward(gradients[output.shape])
@@ -236,41 +240,73 @@ def milliseconds(step: Callable[[], Any], seconds: float) -> float:
     return sorted(spent)[len(spent) // 2]
 
 
-@contextmanager
-def alone(lock: str) -> Iterator[None]:
-    """No other process of this run measures meanwhile."""
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+@dataclass(frozen=True)
+class Turn:
+    """Who may use the GPU alone: the processes take turns when all have compiled, or it is late."""
+
+    folder: str
+    processes: int
+    deadline: float
+
+    def is_late(self) -> bool:
+        """Whether it is time to measure what there is."""
+        return time.time() > self.deadline
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait for the others, and for a turn."""
+        Path(self.folder, f"{os.getpid()}.ready").touch()
+        while len(list(Path(self.folder).glob("*.ready"))) < self.processes:
+            if time.time() > self.deadline + 60:
+                break
+            time.sleep(0.1)
+        with open(os.path.join(self.folder, "lock"), "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
 
-def measure(name: str, training: bool, modes: Sequence[str], peer: bool, lock: str,
+def measure(name: str, training: bool, modes: Sequence[str], peer: bool, turn: Turn,
             dtype: torch.dtype = torch.float16) -> list[Measured]:  # fmt: skip
-    """One model by every compiler."""
+    """One model by every compiler: all compile and are checked first, then all are timed."""
     model, results = MODELS[name], []
     torch.manual_seed(1)
     inputs = model.inputs()
     exact = prepared(model, training, torch.float32)
     expected = [t.clone() for t in runner(exact, exact, training)(inputs)]
     del exact
+    inputs, steps = converted(inputs, dtype), {}
     for compiler, compiled in compilers(modes, peer).items():
         result = Measured(name, compiler, training)
+        if compiler != EAGER and turn.is_late():
+            result.failure = "not compiled in time"
+            continue
         results.append(result)
         try:
-            _measure(result, model, compiled, converted(inputs, dtype), expected, lock, dtype)
+            steps[compiler] = first_calls(result, model, compiled, inputs, expected, dtype)
         except Exception:
             result.failure = traceback.format_exc()
-        print(f"{name:20} {'train' if training else 'infer'} {compiler:30} "
-              f"{result.milliseconds:8.3f} ms first {result.first_call:6.2f} s "
-              f"error {result.error:.1e} {result.phases or ''}\n{result.failure[-3000:]}",
-              end="" if not result.failure else "\n", flush=True)  # fmt: skip
+    with turn.alone():
+        for result in results:
+            if not result.failure:
+                step = steps[result.compiler]
+                result.milliseconds = milliseconds(lambda step=step: step(inputs), seconds=0.4)
+            print(shown(result), flush=True)
     return results
 
 
-def _measure(result: Measured, model: Model, compiled: Callable[[Any], Any], inputs: Inputs,
-             expected: list[Tensor], lock: str, dtype: torch.dtype) -> None:  # fmt: skip
-    from minitorch2 import stages
+def shown(result: Measured) -> str:
+    """A result as a line of the log."""
+    kind = "train" if result.training else "infer"
+    return (
+        f"{result.model:20} {kind} {result.compiler:30} {result.milliseconds:8.3f} ms "
+        f"first {result.first_call:6.2f} s error {result.error:.1e} {result.phases or ''}"
+        f"{result.failure[-3000:]}"
+    )
 
+
+def first_calls(result: Measured, model: Model, compiled: Callable[[Any], Any], inputs: Inputs,
+                expected: list[Tensor], dtype: torch.dtype) -> Callable[..., Any]:  # fmt: skip
+    """Compile, note how long that takes, compare; the compiled step."""
     module = prepared(model, result.training, dtype)
     step = runner(compiled(module), module, result.training)
     torch.cuda.synchronize()
@@ -281,14 +317,12 @@ def _measure(result: Measured, model: Model, compiled: Callable[[Any], Any], inp
     result.first_call = time.perf_counter() - start
     if "minitorch2" in result.compiler:
         result.phases = {n: round(s, 2) for n, s in log.seconds.items() if s >= 0.01}
-        result.phases |= {n: float(c) for n, c in log.counts.items()
-                          if n in ("graphs", "graph_breaks", "kernels", "fallbacks")}  # fmt: skip
+        wanted = ("graphs", "graph_breaks", "kernels", "fallbacks", "templates")
+        result.phases |= {n: float(c) for n, c in log.counts.items() if n in wanted}
     for _ in range(3):  # CUDA graphs are recorded in the second and third call
         got = step(inputs)
     result.error = distance(got, expected)
-    del got
-    with alone(lock):
-        result.milliseconds = milliseconds(lambda: step(inputs), seconds=0.5)
+    return step
 
 
 def table(results: Sequence[Measured]) -> str:
@@ -325,8 +359,8 @@ def _means(results: Sequence[Measured], names: Sequence[str]) -> list[str]:
             if pairs:
                 ratios = [a.milliseconds / b.milliseconds for a, b in pairs]
                 mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-                lines.append(f"{ours} over {other}: geometric mean {mean:.3f}, most {max(ratios):.3f}"
-                             f" ({len(pairs)} models)")  # fmt: skip
+                spread = f"geometric mean {mean:.3f}, most {max(ratios):.3f}"
+                lines.append(f"{ours} over {other}: {spread} ({len(pairs)} models)")
     return lines
 
 
@@ -338,23 +372,26 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--training", action="store_true", help="forward and backward, too")
     parser.add_argument("--no-inference", action="store_true")
     parser.add_argument("--peer", action="store_true", help="torch.compile beside")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="so many models compile at once")
+    parser.add_argument("--minutes", type=float, default=60.0, help="then measure what there is")
     parser.add_argument("--out", default=str(RESULTS / "gpu_models.json"))
     options = parser.parse_args(arguments)
     kinds = [False] * (not options.no_inference) + [True] * options.training
     names = [n for n in MODELS if not options.only or any(o in n for o in options.only)]
     modes = options.mode or ["default"]
     results: list[Measured] = []
+    jobs = [(name, training) for training in kinds for name in names]
+    at_once = min(options.jobs, len(jobs))
+    deadline = time.time() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as folder:
-        lock = os.path.join(folder, "lock")
-        work = [(n, k, modes, options.peer, lock) for k in kinds for n in names]
-        with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-            for future in [pool.submit(measure, *item) for item in work]:
-                try:
-                    results += future.result()
-                except Exception:
-                    traceback.print_exc()
+        turn = Turn(folder, at_once, deadline)
+        spawn = get_context("spawn")
+        with ProcessPoolExecutor(at_once, spawn, max_tasks_per_child=1) as pool:
+            work = [pool.submit(measure, *job, modes, options.peer, turn) for job in jobs]
+            for future in as_completed(work):
+                results += future.result()
                 Path(options.out).write_text(json.dumps([asdict(r) for r in results], indent=1))
+    results.sort(key=lambda result: (result.training, names.index(result.model)))
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     print(table(results))
     return int(any(r.failure for r in results))

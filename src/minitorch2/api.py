@@ -30,13 +30,11 @@ from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
-from minitorch2.cautions import caution
 from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options
 from minitorch2.disabled import disable
 from minitorch2.errors import ConfigError
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.logs import get_logger
 from minitorch2.stances import set_stance
 
 __all__ = [
@@ -59,8 +57,6 @@ __all__ = [
     "shapes",
 ]
 
-_LOGGER = get_logger(__name__)
-
 C = TypeVar("C", bound=Callable[..., Any])
 
 MODES: dict[str, dict[str, config.Value]] = {
@@ -68,11 +64,9 @@ MODES: dict[str, dict[str, config.Value]] = {
     "reduce-overhead": {"cudagraphs": True},
     "max-autotune": {"max_autotune": True, "cudagraphs": True},
     "max-autotune-no-cudagraphs": {"max_autotune": True},
+    "lite": {"fusion": False, "inline_pointwise": False, "reorder_loops": False},
 }
 """The options that each mode stands for."""
-
-WITHOUT_EFFECT = ("max_autotune",)
-"""Options that may be set, but that nothing heeds yet."""
 
 Options = Mapping[str, config.Value | GuardFilter]
 BackendChoice = str | Backend | None
@@ -137,8 +131,9 @@ def compile(
             symbols when they do.
         backend: name of a backend, or ``backend(graph_module, example_inputs) -> callable``;
             without it the one of `set_default_backend`.
-        mode: a name from `MODES` for a set of options; not together with `options`. So far all
-            modes compile alike, and those that ask for more than ``"default"`` warn of it.
+        mode: a name from `MODES` for a set of options; not together with `options`. On a
+            GPU, ``"reduce-overhead"`` replays launches and ``"max-autotune"`` also measures which
+            kernels are fastest. ``"lite"`` compiles each operator by itself.
         options: options of `minitorch2.config` for this function only; besides,
             ``guard_filter_fn`` says which guards to keep (`minitorch2.guard_filters`).
         disable: return `model` as it is.
@@ -158,7 +153,6 @@ def compile(
     chosen = _options(mode, options, fullgraph, dynamic, recompile_limit)
     if disable or config.current().disable:
         return (lambda given: given) if model is None else model
-    _caution_of(chosen)
     with config.patch(**chosen):
         to_use = _backend(backend)
 
@@ -253,15 +247,6 @@ def _options(
         chosen["recompile_limit"] = recompile_limit
     with config.patch(**chosen):
         return chosen
-
-
-def _caution_of(chosen: dict[str, config.Value]) -> None:
-    """Say which of the options that were asked for are not heeded."""
-    with config.patch(**chosen) as options:
-        idle = [name for name in WITHOUT_EFFECT if getattr(options, name)]
-    if idle:
-        names = " and ".join(idle)
-        caution(_LOGGER, f"{names}: no effect yet; everything is compiled as in the default mode")
 
 
 def _known_mode(mode: str) -> str:

@@ -14,9 +14,11 @@ from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource
 from minitorch2.codegen.replay import replayed
+from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
 from minitorch2.codegen.standalone import main_text
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
+from minitorch2.codegen.triton.template import TemplateNode, print_template_kernel
 from minitorch2.codegen.wrapper import (
     KernelCall,
     WrapperModule,
@@ -25,7 +27,6 @@ from minitorch2.codegen.wrapper import (
 )
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
 from minitorch2.loopir.schedule import Capabilities, KernelNode, Schedule, bodies
 from minitorch2.loopir.scheduler import dtypes_of, schedule
@@ -69,7 +70,10 @@ def compile_lowered(
     lowered: LoweredGraph, capabilities: Capabilities | None = None, target: Target = "numba"
 ) -> BoxedCall:
     """Compile a lowered graph: schedule, kernels, wrapper."""
-    plan = schedule(lowered, capabilities or _capabilities(target))
+    capabilities = capabilities or _capabilities(target)
+    plan = schedule(lowered, capabilities)
+    if target == "triton" and config.current().max_autotune:
+        plan = with_templates(lowered, plan, capabilities)
     if stages.wanted("schedule.txt"):
         stages.record("schedule.txt", describe(plan))
     with stages.phase("codegen"):
@@ -112,13 +116,17 @@ def _triton_call(
 ) -> KernelCall:
     """Print a Triton kernel; equal kernels share a definition, as above."""
     own = {body.name for body in bodies(node)}
-    inputs = [value for value in lowered.inputs if isinstance(value, Buffer)]
-    buffers = {b.name: b for b in (*inputs, *lowered.constants.values(), *lowered.buffers)}
-    if not can_write_in_place(node, buffers):
+    buffers = buffers_by_name(lowered)
+    if isinstance(node, TemplateNode) or not can_write_in_place(node, buffers):
         plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
     inplace = {new: old for new, old in plan.inplace.items() if new in own}
     name = kernel_name(node, len(definitions))
-    kernel = print_triton_kernel(node, buffers, name=name, removed=plan.removed, inplace=inplace)
+    if isinstance(node, TemplateNode):
+        kernel = print_template_kernel(node, buffers, name=name, removed=plan.removed)
+    else:
+        kernel = print_triton_kernel(
+            node, buffers, name=name, removed=plan.removed, inplace=inplace
+        )
     shared = definitions.setdefault(kernel.source.key(), name)
     if shared == name:
         stages.record("kernel.py", kernel.source.text)

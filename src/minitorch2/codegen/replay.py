@@ -168,9 +168,7 @@ class Replayed:
                     return recording.run(arguments)
             return self._first_time(arguments, addresses, stream)
 
-    def _first_time(
-        self, arguments: list[Any], addresses: list[int], stream: int
-    ) -> list[Any]:
+    def _first_time(self, arguments: list[Any], addresses: list[int], stream: int) -> list[Any]:
         """Nothing that was recorded can be replayed."""
         last, self._last = self._last, addresses
         if last is None:  # loads kernels and libraries, which a recording must not
@@ -216,7 +214,7 @@ class Replayed:
 
 
 def _holders(storage: int) -> int:
-    return torch._C._storage_Use_Count(storage)  # type: ignore[attr-defined, no-any-return]
+    return torch._C._storage_Use_Count(storage)
 
 
 def _span(tensor: torch.Tensor) -> torch.Tensor:
@@ -241,7 +239,9 @@ def _placed_as(like: torch.Tensor, memory: torch.Tensor, distance: int = 0) -> t
 def _aliases(outputs: Sequence[Any], arguments: Sequence[Any]) -> dict[int, Alias]:
     """The results that lie in the memory of arguments."""
     given = {
-        a.untyped_storage()._cdata: i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)
+        a.untyped_storage()._cdata: i
+        for i, a in enumerate(arguments)
+        if isinstance(a, torch.Tensor)
     }
     found: dict[int, Alias] = {}
     for i, output in enumerate(outputs):
@@ -273,7 +273,7 @@ class CudaRecorder:
         key = (self.device, torch.cuda.current_stream(self.device).cuda_stream)
         with torch.cuda.device(self.device):
             if key not in self._pools:
-                self._pools[key] = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+                self._pools[key] = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
             pool, stream = self._pools[key]
             graph = torch.cuda.CUDAGraph()
             torch.cuda.synchronize()

@@ -85,7 +85,9 @@ def reduction_blocks(
         return Blocks(x, _warps(x * r, per_thread), r=r, persistent=True)
     if rows_are_contiguous:  # long pieces, so that few rows are in the cache between passes
         if passes == 1:
-            return Blocks(1, MOST_WARPS, r=min(r, 4096))
+            return Blocks(1, MOST_WARPS, r=min(r, 8192))
         return Blocks(1, 2 * MOST_WARPS, r=min(r, 16384))
+    if n >= 64 * PROGRAMS:
+        return Blocks(64, MOST_WARPS // 2, r=min(r, 32))
     x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
     return Blocks(min(x, next_power_of_two(n)), MOST_WARPS, r=min(r, 1024 // x))

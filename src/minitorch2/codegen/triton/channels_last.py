@@ -45,9 +45,7 @@ def convolution_backward(
     if not _pays(x, weight, arguments[-2]):
         return aten.convolution_backward.default(gradient, x, weight, sizes, *arguments)  # type: ignore[no-any-return]
     images = (tensor.clone(memory_format=_FORMAT) for tensor in (gradient, x))
-    of_x, of_weight, of_bias = aten.convolution_backward.default(
-        *images, weight, sizes, *arguments
-    )
+    of_x, of_weight, of_bias = aten.convolution_backward.default(*images, weight, sizes, *arguments)
     return _ordered_as(of_x, x), _ordered_as(of_weight, weight), of_bias
 
 

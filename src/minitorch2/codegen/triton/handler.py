@@ -170,9 +170,7 @@ class TritonHandler(OpsHandler[Value]):
         if name not in self.removed:
             self.body.after_loop(self._store_text(name, index, value))
 
-    def _store_text(
-        self, name: str, index: Expr, value: Value, mode: StoreMode = "set"
-    ) -> str:
+    def _store_text(self, name: str, index: Expr, value: Value, mode: StoreMode = "set") -> str:
         dims, address = self._node_dims, self.index.text(index)
         if not self.index.dims(index) >= dims:
             address += f" + tl.full({self.domain.shape(dims)}, 0, tl.int32)"

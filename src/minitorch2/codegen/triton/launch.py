@@ -187,6 +187,21 @@ def reduction(
     return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
 
 
+def template(
+    *,
+    pointers: str,
+    XBLOCK: int,
+    YBLOCK: int,
+    KBLOCK: int,
+    num_warps: int,
+    num_stages: int,
+    checks_indices: bool = False,
+) -> Callable[[JitFunction], Launcher]:
+    """The decorator of a matrix product with its epilogue."""
+    blocks = {"XBLOCK": XBLOCK, "YBLOCK": YBLOCK, "KBLOCK": KBLOCK}
+    return lambda f: Launcher(f, pointers, blocks, num_warps, checks_indices, num_stages)
+
+
 persistent_reduction = reduction
 """The decorator of a kernel whose block holds everything that is reduced."""
 

@@ -43,6 +43,11 @@ class ReducedDims:
             if keepdim or d in self.kept
         )
 
+    def is_across(self) -> bool:
+        """Whether neighbours in memory are reduced into different results, as in sums of columns:
+        then a result has no threads of its own, and many rows are a long way."""
+        return bool(self.kept) and self.ndim - 1 not in self.reduced
+
     def join(self, index: Index, reduction_index: Index) -> Index:
         """The full index of an element from its kept and its reduced coordinates."""
         outer = [index[d] for d in self.kept] if self.keepdim else list(index)
@@ -102,8 +107,13 @@ def _unrolled(
 
 SPLIT_BELOW_OUTPUTS = {"cpu": 32, "cuda": 256}
 SPLIT_FROM_ELEMENTS = 1 << 16
-MOST_PIECES = {"cpu": 128, "cuda": 1024}
+MOST_PIECES = {"cpu": 128, "cuda": 4096}
 MOST_PARTIAL_RESULTS = 1 << 14
+SHORTEST_PIECE = {"cpu": 64, "cuda": 4096}
+PARTIAL_COLUMNS = 1 << 15
+"""So many sums of columns at once keep a GPU busy."""
+SHORTEST_COLUMN = 64
+FEWEST_PIECES = 8
 
 
 def pieces_of(dims: ReducedDims, device: torch.device) -> int:
@@ -116,11 +126,20 @@ def pieces_of(dims: ReducedDims, device: torch.device) -> int:
     first = dims.reduction_ranges[0] if dims.reduction_ranges else 1
     if not (isinstance(outputs, int) and isinstance(count, int) and isinstance(first, int)):
         return 1
+    if device.type == "cuda" and dims.is_across():
+        most = min(PARTIAL_COLUMNS // max(outputs, 1), count // SHORTEST_COLUMN)
+        return _divisor(first, most) if most >= FEWEST_PIECES else 1
     kind = device.type if device.type in MOST_PIECES else "cpu"
     if outputs > SPLIT_BELOW_OUTPUTS[kind] or count < SPLIT_FROM_ELEMENTS:
         return 1
     most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // max(outputs, 1))
-    return max(p for p in range(1, most + 1) if first % p == 0)
+    most = min(most, count // SHORTEST_PIECE[kind])
+    return _divisor(first, most)
+
+
+def _divisor(number: int, most: int) -> int:
+    """The greatest divisor that is not more than `most`."""
+    return max((p for p in range(1, most + 1) if number % p == 0), default=1)
 
 
 def _in_two_stages(
@@ -137,17 +156,17 @@ def _in_two_stages(
     kept = compute_dtype(dtype)
 
     def partial(index: Index, reduction_index: Index) -> Value | tuple[Value, Value]:
-        head = to_expr(index[-1] * length + reduction_index[0])
-        return inner_fn(index[:-1], (head, *reduction_index[1:]))
+        head = to_expr(index[0] * length + reduction_index[0])
+        return inner_fn(index[1:], (head, *reduction_index[1:]))
 
-    ranges, rest = (*dims.ranges, pieces), (length, *others)
+    ranges, rest = (pieces, *dims.ranges), (length, *others)
     stage = TensorBox.create(Reduction(device, kept, ranges, partial, rest, kind, kept))
     count = product(dims.reduction_ranges)
     stage.storage.realize(f"{count} elements are reduced in {pieces} pieces")
     load = stage.make_loader()
 
     def combine(index: Index, reduction_index: Index) -> Value:
-        return load((*index, *reduction_index))
+        return load((*reduction_index, *index))
 
     return TensorBox.create(Reduction(device, dtype, dims.ranges, combine, (pieces,), kind, kept))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PROGRAM = """
 import torch
+from minitorch2.codegen.triton import template
 from triton.backends.compiler import GPUTarget
 from minitorch2.codegen.triton.launch import kernel_of
 from tests.unit.codegen.triton.run_lowered import Kernels, call_inputs, lower_graph, record
@@ -30,6 +31,14 @@ for name, (program, inputs, dynamic) in programs.items():
         code = launcher.compile_for(GPUTarget("cuda", 90, 32))
         wide = any(f"ld.global.v{n}.b32" in code.asm["ptx"] for n in (2, 4))
         print(name, "sm_90" in code.asm["ptx"], wide)
+
+x, w, b = (torch.randn(s).half() for s in ((512, 1024), (1024, 512), (512,)))
+made = Kernels(lower_graph(record(lambda x, w, b: torch.addmm(b, x, w).relu(), x, w, b)))
+(found,) = template.find_templates(made.schedule, {made.lowered.outputs[0].name})
+node = template.TemplateNode(*found, template.TILES[0])
+kernel = template.print_template_kernel(node, made.buffers, name="product")
+code = kernel_of("product", kernel.source.text).compile_for(GPUTarget("cuda", 90, 32))
+print("product", "sm_90" in code.asm["ptx"], "wgmma" in code.asm["ptx"])
 """
 
 
@@ -42,5 +51,6 @@ def test_kernels_compile_to_ptx() -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     lines = done.stdout.splitlines()
-    assert len(lines) == 7 and all("True" in line.split()[-2] for line in lines), done.stdout
+    assert len(lines) == 8 and all("True" in line.split()[-2] for line in lines), done.stdout
     assert lines[0] == "pointwise True True"  # four numbers in one load
+    assert lines[-1] == "product True True"  # tensor cores
