@@ -6,6 +6,8 @@ many, forward and backward.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -186,3 +188,60 @@ def test_expressions_have_the_value_of_python(expression: Any, example: dict[str
     expr = expr_of(compute(expression, scope))
     assert env.hint(expr) == wanted
     assert eval(print_expr(expr), {}, {str(s): env.hint(s) for s in env.hints}) == wanted
+
+
+# Floats -------------------------------------------------------------------------------------------
+
+FLOAT_OPERATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "max": max,
+    "min": min,
+    "greater": lambda a, b: a if a > b else -b,
+    "at most": lambda a, b: abs(a) if a <= b else b,
+}
+odd_floats = st.sampled_from(
+    [0.0, -0.0, 1.0, 0.1, -2.5, 1e308, 5e-324, math.inf, -math.inf, math.nan]
+)
+float_expressions = st.recursive(
+    st.one_of(odd_floats, st.integers(-3, 3), st.sampled_from(["k", "n"])),
+    lambda part: st.tuples(st.sampled_from(sorted(FLOAT_OPERATIONS)), part, part),
+    max_leaves=4,
+)
+
+
+def compute_float(expression: Any, scope: dict[str, Any]) -> Any:
+    if isinstance(expression, tuple):
+        name, left, right = expression
+        return FLOAT_OPERATIONS[name](compute_float(left, scope), compute_float(right, scope))
+    return scope[expression] if isinstance(expression, str) else expression
+
+
+def bits(function: Callable[..., Any], *args: Any) -> Any:
+    """The result to the bit (every NaN is one), or the class of the exception."""
+    try:
+        (number,) = function(*args).tolist()
+    except ArithmeticError as error:
+        return type(error)
+    return "nan" if math.isnan(number) else number.hex()
+
+
+@given(
+    float_expressions, st.lists(st.tuples(odd_floats, st.integers(-2, 5)), min_size=3, max_size=6)
+)
+@settings(max_examples=60, deadline=None)
+def test_floats_that_vary_are_pythons_to_the_bit(
+    expression: Any, calls: list[tuple[float, int]]
+) -> None:
+    def program(x: torch.Tensor, k: float, n: int) -> torch.Tensor:
+        return x * compute_float(expression, {"k": k, "n": n})
+
+    x = torch.ones(1, dtype=torch.float64)
+    with config.patch(suppress_errors=False, recompile_limit=100):
+        fast = minitorch2.compile(program, backend="aot_eager")
+        for k, n in calls:
+            assert bits(fast, x, k, n) == bits(program, x, k, n)

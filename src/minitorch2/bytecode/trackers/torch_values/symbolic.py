@@ -49,6 +49,13 @@ _FIXING: Final = frozenset(
 )
 """Functions without a form in symbols: they fix their operands by guards."""
 
+_DIVISIONS: Final[dict[Callable[..., Any], str]] = {
+    operator.floordiv: "floordiv",
+    operator.ifloordiv: "floordiv",
+    operator.mod: "mod",
+    operator.imod: "mod",
+}
+
 _METHODS: Final[dict[str, Any]] = {
     "__abs__": abs,
     "__floor__": math.floor,
@@ -75,12 +82,28 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
             return _of_float(function, values[0])
         if not _is_algebra(function, values):
             return fold(function, operands)
-        result = function(*values)
+        result = _apply(function, values)
     except TypeError:  # the function knows real numbers only, or Python's refusal is wanted
         return fold(function, operands)
     except (ArithmeticError, ValueError) as error:
         raise_as_observed(error)
     return from_number(result)
+
+
+def _apply(function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """The function of numbers. PyTorch takes ``a // b`` of floats for ``floor(a / b)``: it is not,
+    as ``1.0 // 0.1`` is 9.
+    """
+    name = _DIVISIONS.get(function)
+    if name is None or not any(isinstance(value, float | torch.SymFloat) for value in values):
+        return function(*values)
+    node = next(value.node for value in values if isinstance(value, Symbolic))
+    left, right = (node.make(expr_of(value), _number_type(value)) for value in values)
+    return node.shape_env.number_of(getattr(left, name)(right).expr)
+
+
+def _number_type(value: object) -> type:
+    return float if isinstance(value, float | torch.SymFloat) else int
 
 
 def _of_float(
