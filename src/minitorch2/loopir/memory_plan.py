@@ -2,7 +2,8 @@
 
 A buffer whose readers are all in the kernel that computes it never needs memory (buffer removal,
 PyTorch 2 paper, section 4.4), unless a later pass over a long row reads it back. A dying buffer of
-equal size is reused in place where each iteration reads it only at the address it then writes.
+equal size is reused in place where each iteration reads it only at the address it then writes; it
+may be one that the same kernel has written in an earlier pass.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _find_inplace(schedule: Schedule, outputs: set[str]) -> dict[str, str]:
         for body in bodies(node):
             if body.name in schedule.removed or body.name in inplace:
                 continue
-            for name in sorted(node.read_names - node.written_names - taken - outputs):
+            for name in sorted(node.read_names - {body.name} - schedule.removed - taken - outputs):
                 dies = schedule.last_use[name] == position and _is_owned(buffers.get(name))
                 if dies and _can_take_over(body, node, buffers[name]):
                     inplace[body.name] = name
