@@ -187,8 +187,7 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
             return attempt
         except UnsupportedError as error:
             if error.code == "nothing-captured":
-                error.user_line = reason.user_line
-                raise
+                break  # nor would it be before
             _LOGGER.debug("no break at step %d of %s: %s", earlier, frame.code.co_name, error)
     raise reason
 

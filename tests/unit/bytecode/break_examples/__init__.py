@@ -58,29 +58,20 @@ _DEFAULT = "what trackers answer by default; those of today's values answer for 
 
 WITHOUT_EXAMPLE = {
     **dict.fromkeys(
-        ("attribute", "attribute-write", "method", "unknown-type", "unknown-truth", "iteration",
-         "not-a-constant", "reconstruct", "mutation", "folded-value", "class-subscript"),
-        _DEFAULT,
+        ("unknown-type", "unknown-truth", "reconstruct", "mutation", "folded-value"), _DEFAULT
     ),
     **dict.fromkeys(
-        ("changed-while-iterated", "dispatch-modes", "generator-argument", "no-meta-kernel",
-         "compiled-module", "nothing-captured", "format", "late-size-guard",
-         "instance-dict", "exception-class", "attribute-delete",
-         "allowed-result", "overlap", "bytecode",
-         "no-continuation"),
+        ("late-size-guard", "bytecode", "no-continuation"),
         "a rare case for which no short program is known",
     ),
-    **dict.fromkeys(
-        ("autograd-function", "hidden-parameter", "side-effect-inside", "numpy"),
-        "`tests/unit/bytecode/torch_values` has programs that break so",
-    ),
-    "instruction": "every instruction of CPython 3.11 to 3.13 has a handler",
+    "nothing-captured": "the reason that is shown is that of the break",
+    "dispatch-modes": "takes a dispatch mode that is active while the program is captured",
     "internal-error": "a bug of minitorch2; there is none to show",
     "unsupported": "raised by layers below capture for operators that they cannot compile",
     "overlapping-inputs": "raised by the autograd layer for inputs that overlap in part",
     "too-long": "takes a million instructions",
-    "varying-value": "takes more than one call, with different numbers",
+    "varying-value": "takes more than one call, with different strings",
     "recompile-limit": "takes more than one call; `test_recompiles.py` reaches it",
     "shadowed-builtin": "takes a module that redefines a builtin; `test_odd_programs.py` does",
-}  # fmt: skip
+}
 """Reasons that no short program shows, and why."""

@@ -155,3 +155,47 @@ def numbers():
 def generator_left_inside_try(x):
     unfinished = numbers()
     return x + next(unfinished)
+
+
+@breaks("exception-class", X)
+def group_of_exceptions(x):
+    try:
+        raise ExceptionGroup("both", [ValueError(1)])
+    except ExceptionGroup as group:
+        return x + len(group.exceptions)
+
+
+@breaks("instruction", X)
+def except_star(x):
+    try:
+        raise ValueError(1)
+    except* ValueError:
+        x = x + 1
+    return x
+
+
+def object_of(x):
+    return object()
+
+
+minitorch2.allow_in_graph(object_of)
+
+
+@breaks("allowed-result", X)
+def allowed_function_gives_an_object(x):
+    return x + 1, object_of(x)
+
+
+_LINEAR = torch.nn.Linear(3, 3)
+
+
+def linear(x):
+    return _LINEAR(x)
+
+
+minitorch2.allow_in_graph(linear)
+
+
+@breaks("hidden-parameter", X)
+def allowed_function_has_a_parameter(x):
+    return linear(x + 1)

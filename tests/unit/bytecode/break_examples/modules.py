@@ -41,3 +41,17 @@ def scripted(x, model):
 @whole("script-module", X, LINEAR)
 def not_scripted(x, model):
     return model(x) + 1
+
+
+COMPILED = torch.nn.Linear(3, 3)
+COMPILED._compiled_call_impl = COMPILED._call_impl  # what COMPILED.compile() sets
+
+
+@breaks("compiled-module", X, COMPILED)
+def module_compiled_by_torch(x, module):
+    return module(x)
+
+
+@whole("compiled-module", X, torch.nn.Linear(3, 3))
+def module_as_it_was(x, module):
+    return module(x)

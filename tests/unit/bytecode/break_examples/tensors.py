@@ -149,3 +149,71 @@ def not_reentrant(x):
 @breaks("random-state", X)
 def reads_the_state(x):
     return x + 1, torch.get_rng_state()
+
+
+@breaks("generator-argument", X)
+def generator_of_ones_own(x):
+    return x + torch.rand(3, generator=torch.default_generator)
+
+
+@torch.library.custom_op("break_examples::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@breaks("no-meta-kernel", X)
+def operator_without_a_meta_kernel(x):
+    return twice(x) + 1
+
+
+@breaks("overlap", torch.arange(6.0), raises=True)
+def write_to_an_overlapping_part(x):
+    y = x.clone()
+    y[1:] += y[:-1]
+    return y
+
+
+@whole("overlap", torch.arange(6.0))
+def write_of_a_copy(x):
+    y = x.clone()
+    y[1:] += y[:-1].clone()
+    return y
+
+
+class InPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.add_(1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@breaks("autograd-function", X)
+def function_that_writes_to_its_input(x):
+    return InPlace.apply(x.clone())
+
+
+class Counter:
+    calls = 0
+
+
+@breaks("side-effect-inside", X, Counter())
+def counter_in_a_checkpoint(x, counter):
+    def block(y):
+        counter.calls += 1
+        return y.sin()
+
+    return torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+
+
+@breaks("numpy", X)
+def array_indexed_by_a_list(x):
+    return x.numpy()[[0, 1]]
+
+
+@whole("numpy", X)
+def tensor_indexed_by_a_list(x):
+    return x[[0, 1]]

@@ -133,3 +133,97 @@ def unknown_class(x, box):
         return x + isinstance(1, box.value)
     except TypeError:
         return x + 1
+
+
+@breaks("attribute", X)
+def signature_of_a_builtin_method(x):
+    return x + len([].append.__text_signature__)
+
+
+@breaks("attribute-write", X)
+def name_of_a_generator(x):
+    numbers = (i for i in range(3))
+    numbers.__name__ = "numbers"
+    return x + 1, numbers
+
+
+@breaks("attribute-delete", X, range(3), raises=True)
+def attribute_of_a_range(x, numbers):
+    del numbers.start
+    return x
+
+
+@breaks("method", X, {"a": 1})
+def protocol_of_pickle(x, settings):
+    return x + len(settings.__reduce_ex__(2))
+
+
+@whole("method", X, {"a": 1})
+def items_of_a_dict(x, settings):
+    return x + len(settings.items())
+
+
+_NUMBERS = iter([1, 2, 3])
+
+
+@breaks("iteration", X, _NUMBERS, enumerate(_NUMBERS))
+def iterator_under_an_enumerate(x, numbers, pairs):
+    return x + next(pairs)[1] + next(numbers)
+
+
+class Name(str):
+    pass
+
+
+@breaks("not-a-constant", X, Name("T"))
+def string_of_a_derived_class(x, name):
+    return getattr(x, name)
+
+
+@whole("not-a-constant", X, "T")
+def plain_string(x, name):
+    return getattr(x, name)
+
+
+class Indexed:
+    def __class_getitem__(cls, key):
+        return key
+
+
+@breaks("class-subscript", X)
+def class_with_its_own_subscript(x):
+    return x + 1, Indexed[int]
+
+
+@breaks("changed-while-iterated", X, {"a": 1, "b": 2})
+def key_replaced_while_iterating(x, table):
+    for key in table:
+        table[key.upper()] = table.pop(key)
+    return x
+
+
+@whole("changed-while-iterated", X, {"a": 1, "b": 2})
+def iteration_over_a_copy(x, table):
+    for key in list(table):
+        table[key.upper()] = table.pop(key)
+    return x + len(table)
+
+
+@breaks("format", X)
+def text_of_a_tensor(x):
+    return f"{x.sum()}"
+
+
+@whole("format", X)
+def text_of_a_shape(x):
+    return x + 1, f"{x.shape}"
+
+
+class Record:
+    pass
+
+
+@breaks("instance-dict", X, Record())
+def key_that_is_no_name(x, record):
+    vars(record)[1] = 2
+    return x + 1

@@ -216,7 +216,7 @@ def _makes_leaf(function: Any, kwargs: dict[str, VariableTracker]) -> bool:
 
 
 def _check_argument(argument: VariableTracker) -> None:
-    if argument.is_constant() and isinstance(argument.as_constant(), torch.Generator):
+    if issubclass(argument.python_type(), torch.Generator):
         unsupported("generator-argument", "a torch.Generator as an argument of an operator")
 
 
