@@ -126,3 +126,20 @@ def test_ints_may_be_zero_one_and_negative() -> None:
 
 def test_a_static_compilation_takes_floats_for_constants() -> None:
     assert counts(lambda x, k: x * k, [(X, 0.5), (X, 1.5)], dynamic=False, fullgraph=True) == [1, 2]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+def test_an_index_that_varies(backend: str) -> None:
+    def f(x: torch.Tensor, k: int) -> torch.Tensor:
+        return x[k] * 2 + x[k + 1] + x[:, k : k + 2].sum()
+
+    x = torch.randn(9, 9)
+    with stages.collect() as log:
+        fast = minitorch2.compile(f, backend=backend)
+        for k in (3, 2, 5, 0, 1, 7):
+            torch.testing.assert_close(fast(x, k), f(x, k))
+    assert log.counts["graphs"] == 2
+    for k in (-1, -9):
+        torch.testing.assert_close(fast(x, k), f(x, k))
+    with pytest.raises(IndexError):
+        fast(x, 9)

@@ -156,6 +156,10 @@ class SymbolicNumberVariable(VariableTracker):
     def is_foldable(self) -> bool:
         return True
 
+    def is_varying_int(self) -> bool:
+        """Whether it is an integer of which the example is known, so that guards can ask for it."""
+        return isinstance(self.number, torch.SymInt) and self.number.node.has_hint()
+
     def as_argument(self) -> Argument:
         if isinstance(self.number, torch.SymBool):
             return bool(self.number)  # an option of an operator

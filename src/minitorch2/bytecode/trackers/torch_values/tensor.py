@@ -23,7 +23,11 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     SizeVariable,
     TupleVariable,
 )
-from minitorch2.bytecode.trackers.torch_values.symbolic import compute, from_number
+from minitorch2.bytecode.trackers.torch_values.symbolic import (
+    SymbolicNumberVariable,
+    compute,
+    from_number,
+)
 from minitorch2.bytecode.trackers.torch_values.tensor_names import (
     BINARY,
     COMPARISONS,
@@ -318,6 +322,9 @@ class TensorVariable(VariableTracker):
 
     def _getitem(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         call = evaluator.capture.call_in_graph
+        if self.fake.dim() and isinstance(key, SymbolicNumberVariable) and key.is_varying_int():
+            # The same operator, but PyTorch's subscripts would fix the number.
+            return call(evaluator, "call_function", torch.select, [self, ConstantVariable(0), key])
         return call(evaluator, "call_function", operator.getitem, [self, key])
 
     def _setitem(
