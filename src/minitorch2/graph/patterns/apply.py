@@ -12,9 +12,11 @@ A rewrite is made only where it is safe whatever else the graph does:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.effects import is_impure, is_random, may_be_returned
@@ -161,8 +163,12 @@ def _fake_values(rule: Rule, found: Match) -> dict[Node, Any] | None:
     """What the right side's nodes are on fake tensors; None where PyTorch refuses to run them."""
     values: dict[Node, Any] = {node: _value(argument) for node, argument in found.items()}
     env = env_of(size for v in values.values() for size in getattr(v, "shape", ()))
+    # The C++ form of some composite operators asks for sizes that are plain integers.
+    dispatch: AbstractContextManager[None] = (
+        nullcontext() if env is None else enable_python_dispatcher()
+    )
     try:
-        with torch.no_grad():
+        with torch.no_grad(), dispatch:
             for node in _new_nodes(rule, found):
                 values[node] = _run(node, values, env)
     except (RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, UnsupportedError):
