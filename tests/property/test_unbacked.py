@@ -81,6 +81,19 @@ def first_rows(x: torch.Tensor) -> Any:
     return x[:n].exp().sum(0), x[n:] + 1
 
 
+def best(x: torch.Tensor) -> Any:
+    """Slices of a size that is not known: they end where the rows end."""
+    kept = x[x[:, 0] > 0]
+    head, rest = kept[:2] * 2, kept[2:].exp()
+    return head, rest.sum(0), kept[-1:] + 1, kept[1::2].sin(), kept[kept.shape[0] // 2 :] * 3
+
+
+def until_count(x: torch.Tensor) -> Any:
+    n = (x[:, 0] > 0).sum().item() * 2
+    torch._check(n >= 0)
+    return x[:n].exp(), x[n:] * 2
+
+
 def written(x: torch.Tensor) -> Any:
     mask = x > 0
     result = x * 1
@@ -119,6 +132,8 @@ PROGRAMS = [
     distinct,
     repeated,
     first_rows,
+    best,
+    until_count,
     written,
     experts,
     boxes,

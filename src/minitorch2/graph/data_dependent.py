@@ -91,6 +91,8 @@ def unique(
     return_counts: bool = False,
 ) -> tuple[Tensor, ...]:
     """``unique``: the values, the place of each element among them, how often each occurs."""
+    if x.requires_grad:
+        raise NoSymbolicForm("PyTorch has no derivative of unique")
     count = _distinct(symbols, x, x.numel())
     inverse = x.shape if return_inverse else (0,)
     counts = (count,) if return_counts else (0,)

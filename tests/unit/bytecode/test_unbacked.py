@@ -253,3 +253,12 @@ def test_every_kind_of_number(backend):
         result, expected = fast(*args), f(*args)
         assert_same(result, expected)
         assert list(map(type, result)) == list(map(type, expected))
+
+
+def test_unique_of_a_tensor_with_a_gradient_is_left_to_python():
+    def f(x):
+        return torch.unique(x), x * 2
+
+    for backend in ("aot_eager", "numba"):
+        x = X.clone().requires_grad_()
+        assert_same(minitorch2.compile(f, backend=backend)(x)[1], f(x)[1])

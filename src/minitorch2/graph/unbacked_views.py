@@ -1,0 +1,52 @@
+"""Slices of a dimension whose size only data will tell: ``kept[:100]``, ``kept[1:]``, ``kept[-1:]``.
+
+PyTorch's meta kernel asks on which side of the end a bound lies. No answer is needed: the size of
+``kept[:100]`` is ``min(u0, 100)``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minitorch2.graph.symbols.conditions import compare
+from minitorch2.graph.symbols.expression import expr_of
+from minitorch2.graph.symbols.unbacked import unbacked_in
+
+
+def slice_of_unbacked(
+    x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Tensor | None:
+    """``aten.slice`` where the size or a bound is unbacked; None for other slices, and where it is
+    open whether a bound counts from the front or from the end.
+    """
+    size: Any = x.shape[dim]
+    bounds = [bound for bound in (start, end) if bound is not None]
+    if not unbacked_in((size, *bounds)) or type(step) is not int:
+        return None
+    if any(_is_from_front(bound) is None for bound in bounds):
+        return None
+    first = _inside(0 if start is None else start, size)
+    last = size if end is None or expr_of(end) == sys.maxsize else _inside(end, size)
+    length = torch.sym_max(last - first, 0)
+    sizes, strides = list(x.shape), list(x.stride())
+    sizes[dim] = length if step == 1 else (length + step - 1) // step
+    offset = x.storage_offset() + first * strides[dim]
+    strides[dim] = strides[dim] * step
+    return x.as_strided(sizes, strides, offset)
+
+
+def _is_from_front(bound: Any) -> bool | None:
+    """Whether a bound counts from the front, not from the end; None where only data will tell."""
+    if isinstance(bound, int):
+        return bound >= 0
+    decided: bool | None = bound.node.shape_env.decide(compare(">=", expr_of(bound), 0))
+    return decided
+
+
+def _inside(bound: Any, size: Any) -> Any:
+    """A bound of a slice as a position between 0 and the size."""
+    return torch.sym_min(bound, size) if _is_from_front(bound) else torch.sym_max(size + bound, 0)
