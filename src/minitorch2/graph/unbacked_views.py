@@ -1,4 +1,4 @@
-"""Slices of a dimension whose size only data will tell: ``kept[:100]``, ``kept[1:]``, ``kept[-1:]``.
+"""Slices where only data will tell a size or a bound: ``kept[:100]``, ``kept[-1:]``, ``x[:n]``.
 
 PyTorch's meta kernel asks on which side of the end a bound lies. No answer is needed: the size of
 ``kept[:100]`` is ``min(u0, 100)``.

@@ -10,7 +10,8 @@ A size is an integer or an expression over *symbols*::
 
 Read ``expression`` and ``division`` (the algebra), ``conditions``, ``ranges`` and ``knowledge``
 (what facts decide), ``shape_env`` (hints and guards), ``sym_node`` (how PyTorch's kernels meet our
-expressions), then ``bindings`` (how compiled code gets the values of symbols) and ``report``.
+expressions), ``unbacked`` (what only data will tell), then ``bindings`` (how compiled code gets the
+values of symbols) and ``report``.
 """
 
 from minitorch2.graph.symbols.bindings import bindings, solve_for
