@@ -18,8 +18,7 @@ A pass of your own runs behind those of its place (PyTorch's ``pre_grad_custom_p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias, get_args
 
 from minitorch2 import config, stages
@@ -83,13 +82,3 @@ def register_pass(place: Place) -> Callable[[Generator], Pass]:
 
     return register
 
-
-@contextmanager
-def passes_at(place: Place, *passes: Pass) -> Iterator[None]:
-    """Exactly these passes at a place, for the length of a block."""
-    saved = PIPELINE[place]
-    PIPELINE[place] = list(passes)
-    try:
-        yield
-    finally:
-        PIPELINE[place] = saved

@@ -24,7 +24,7 @@ from minitorch2.graph.fake_tensor import FakeTensor, env_of
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node, map_nodes
-from minitorch2.graph.patterns.matcher import Match, match
+from minitorch2.graph.patterns.matcher import Match, match, pattern_operation
 from minitorch2.graph.patterns.operation import operation
 from minitorch2.graph.patterns.rule import Rule
 from minitorch2.graph.rewriting import Rewrite
@@ -38,7 +38,7 @@ def apply_rules(module: GraphModule, rules: Iterable[Rule]) -> Iterator[Rewrite]
     """
     by_name: dict[str, list[Rule]] = {}
     for rule in rules:
-        root = operation(rule.before)
+        root = pattern_operation(rule.before)
         assert root is not None, f"{rule.name}: the left side is no operator"
         by_name.setdefault(root.name, []).append(rule)
     for node in module.graph.nodes:

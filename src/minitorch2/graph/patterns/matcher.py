@@ -10,6 +10,7 @@ product may come in either order::
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -58,10 +59,16 @@ def _match_node(pattern: Node, subject: Argument, found: Match) -> Iterator[Matc
         if _is_of_kind(value, pattern.meta["kind"]):
             yield {**found, pattern: value}
     elif isinstance(subject, Node):
-        wanted, given = operation(pattern), operation(subject)
+        wanted, given = pattern_operation(pattern), operation(subject)
         if wanted and given and wanted.name == given.name:
             for pairs in _pairs(wanted, given):
                 yield from _match_all(pairs, {**found, pattern: subject})
+
+
+@cache
+def pattern_operation(pattern: Node) -> Operation | None:
+    """What a pattern's node computes; patterns stay as they are, and are tried at many nodes."""
+    return operation(pattern)
 
 
 def _pairs(wanted: Operation, given: Operation) -> Iterator[list[tuple[Argument, Argument]]]:
