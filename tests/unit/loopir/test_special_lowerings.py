@@ -76,3 +76,23 @@ def test_positions_among_boundaries(right, count):
 
 def test_large_sets_are_sorted_by_the_library():
     check(lambda x, y: torch.isin(x, y), X, torch.randn(100), fallbacks=1)
+
+
+IMAGES = torch.randn(2, 3, 4, 6)
+
+
+@pytest.mark.parametrize("scale", [1, 2, 4, (2.0, 8.0)])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_whole_factors_enlarge_by_views(scale, channels_last):
+    form = torch.channels_last if channels_last else torch.contiguous_format
+    x = IMAGES.contiguous(memory_format=form)
+    checked = check(lambda x: F.interpolate(x, scale_factor=scale).relu(), x)
+    assert not checked.externs
+    assert not check(lambda x: F.interpolate(x, size=(8, 12)), x).externs
+
+
+def test_other_factors_are_the_librarys():
+    assert check(lambda x: F.interpolate(x, scale_factor=3), IMAGES).externs
+    assert check(lambda x: F.interpolate(x, size=(5, 7)), IMAGES).externs
+    assert not check(lambda x: F.interpolate(x, scale_factor=2), IMAGES[0]).externs
+    assert not check(lambda x: F.interpolate(x, scale_factor=2), IMAGES[None, 0]).externs

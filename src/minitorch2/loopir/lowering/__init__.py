@@ -3,7 +3,7 @@
 registry.py       the table and its decorators    pointwise.py      arithmetic, comparison, logic
 mathematics.py    functions of floats             special.py        special functions
 activation.py     activations, their backward     search.py         membership, boundaries
-scan.py           running sums and extremes
+scan.py           running sums and extremes       interpolation.py  enlarged images
 linear.py         outer products, distances, losses
 conversion.py     copies and dtypes               view.py           views
 creation.py       tensors from nothing            reduction.py      sums, maxima, variances
@@ -20,6 +20,7 @@ from minitorch2.loopir.lowering import (
     conversion,
     creation,
     indexing,
+    interpolation,
     linear,
     mathematics,
     matmul,
@@ -35,7 +36,7 @@ from minitorch2.loopir.lowering import (
 from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
 __all__ = [
-    "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "linear",
-    "lowering", "mathematics", "matmul", "normalization", "pointwise", "reduction", "scan",
-    "scatter", "search", "special", "view",
+    "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "interpolation",
+    "linear", "lowering", "mathematics", "matmul", "normalization", "pointwise", "reduction",
+    "scan", "scatter", "search", "special", "view",
 ]  # fmt: skip
