@@ -81,4 +81,3 @@ def register_pass(place: Place) -> Callable[[Generator], Pass]:
         return added
 
     return register
-

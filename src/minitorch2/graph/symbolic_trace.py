@@ -37,7 +37,7 @@ def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
 
     >>> symbolic_trace(lambda x, y: torch.relu(x) + y).graph.print_tabular()
     opcode         name    target        args
-    -------------------------------------------------
+    ----------------------------------------------
     placeholder    x       x             ()
     placeholder    y       y             ()
     call_function  relu    torch.relu    (x,)
