@@ -28,7 +28,14 @@ def test_one_compilation_serves_all_floats() -> None:
 def test_floats_reach_kernels_exactly(backend: str) -> None:
     def f(x: torch.Tensor, k: float) -> Any:
         scaled = k * 3 - 0.1
-        return x * k, x * (k // 0.1 - k % 0.1), x.double() + scaled / 7, 1 / (k * k + 1) * x, x.int() * k, k // 0.3 + x
+        return (
+            x * k,
+            x * (k // 0.1 - k % 0.1),
+            x.double() + scaled / 7,
+            1 / (k * k + 1) * x,
+            x.int() * k,
+            k // 0.3 + x,
+        )
 
     fast = minitorch2.compile(f, backend=backend)
     with stages.collect() as log:
