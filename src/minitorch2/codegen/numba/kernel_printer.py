@@ -1,6 +1,6 @@
-"""What the three shapes of kernels share: arguments, nesting, values of the kernel's own buffers.
+"""What the four shapes of kernels share: arguments, nesting, values of the kernel's own buffers.
 
-Subclasses say how loops nest and where accumulators are: `pointwise`, `rows`, `columns`.
+Subclasses say how loops nest and where accumulators are: `pointwise`, `rows`, `columns`, `scatter`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NumbaKernel:
 
 
 class KernelPrinter:
-    """What the three shapes share. Subclasses say how loops nest and where accumulators are."""
+    """What the four shapes share. Subclasses say how loops nest and where accumulators are."""
 
     def __init__(
         self, node: KernelNode, schedule: Schedule, dtypes: Mapping[str, torch.dtype]
