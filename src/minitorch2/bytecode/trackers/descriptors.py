@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute_of
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
 if TYPE_CHECKING:
@@ -208,5 +208,5 @@ class BuiltinMethodVariable(VariableTracker):
 
     def reconstruct(self, residual: Residual) -> str:
         if self.owner is not None:
-            return f"({residual.name_for(self.owner)}).{self.name}"
+            return attribute_of(residual, self.owner, self.name)
         return f"{residual.name_for(self.cls)}.{self.name}"

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.sources import Source
 
 
+def attribute_of(residual: Residual, owner: VariableTracker, name: str) -> str:
+    """The expression ``owner.name``; ``1.real`` would be no Python."""
+    place = residual.name_for(owner)
+    return f"{place}.{name}" if place.isidentifier() else f"({place}).{name}"
+
+
 class GetAttrVariable(VariableTracker):
     """The built-in method `name` bound to `owner`."""
 
@@ -53,7 +59,7 @@ class GetAttrVariable(VariableTracker):
         return self.owner.call_method(evaluator, self.name, args, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:
-        return f"({residual.name_for(self.owner)}).{self.name}"
+        return attribute_of(residual, self.owner, self.name)
 
 
 class BoundMethodVariable(VariableTracker):
