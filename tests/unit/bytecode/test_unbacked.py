@@ -237,6 +237,16 @@ def test_shapes_tells_the_line_that_made_a_number_and_what_was_stated_of_it():
     assert "u0 <= 7, stated by Python" in text and "torch._check(n <= 7)" in text
 
 
+def test_what_raises_for_some_floats_is_left_to_python():
+    def f(x):
+        try:
+            return int(x.sum().item()), x + 1
+        except (ValueError, OverflowError) as error:
+            return str(error)
+
+    compiled_and_eager(f, [(X * value,) for value in (1.0, float("nan"), float("inf"))])
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
 def test_every_kind_of_number(backend):
     def f(i, x, b):

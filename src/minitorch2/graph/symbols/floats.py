@@ -184,6 +184,9 @@ FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
 }
 """The operation of each binary method of a symbolic number, when an operand is a float."""
 
+TOTAL: Final = (FloatSum, FloatDifference, FloatProduct, TrueDivision, AbsoluteValue, ToFloat, Sign)
+"""Operations that raise for no float (a divisor is known not to be 0)."""
+
 PYTHON_OPERATIONS: Final[dict[type, Callable[..., Any]]] = {
     TrueDivision: lambda a, b: a / b,
     ToFloat: float,

@@ -161,7 +161,6 @@ METHODS = [
     "x.isclose(x)",
     "x.sum_to_size(1, 4), x.var_mean() if hasattr(x, 'var_mean') else torch.var_mean(x)",
     "x.sum().item() + 1, x + 1",
-    "t = x + 1\nint(t.sum()), t * 2",
     "t = x + 1\nfloat(t.sum()), t * 2",
     "t = x + 1\nt.tolist(), t * 2",
     "t = x + 1\nt.nonzero(), t * 2",
@@ -173,6 +172,7 @@ METHODS = [
 ]
 
 BREAKS = [
+    ("t = x + 1\nint(t.sum()), t * 2", "scalar-read"),
     ("t = x + 1\nbool(t.sum()), t * 2", "data-dependent-branch"),
     ("t = x + 1\ncomplex(t.sum()), t * 2", "not-a-constant"),
     ("t = x + 1\nif t.sum() > 0:\n    t = t * 2\nt", "data-dependent-branch"),

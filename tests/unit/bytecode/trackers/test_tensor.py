@@ -103,6 +103,7 @@ def test_methods_return_tuples() -> None:
     ("program", "graphs"),
     [
         (lambda x: x * 2 if x.sum() > 0 else x, 2),
+        (lambda x: x + int(x.sum()), 2),
         (lambda x: x * 2 if x.sum().item() > 0 else x, 2),
         (lambda x: x * [1, 2][x.argmax() * 0], 2),
     ],
@@ -117,7 +118,7 @@ def test_data_dependent_reads_break(program: Callable[..., Any], graphs: int) ->
         lambda x: x + x.sum().item(),
         lambda x: (x * 2).tolist(),
         lambda x: x + float(x.sum()),
-        lambda x: x + int(x.sum()),
+        lambda x: x + int(x.sum().long()),
         lambda x: x.nonzero() + 1,
     ],
 )

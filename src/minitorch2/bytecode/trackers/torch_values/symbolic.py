@@ -26,7 +26,12 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 )
 from minitorch2.graph.symbols import expr_of, free_symbols, print_condition, print_expr
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
-from minitorch2.graph.symbols.floats import MATH_FUNCTIONS, FloatSymbol
+from minitorch2.graph.symbols.floats import (
+    MATH_FUNCTIONS,
+    TOTAL,
+    FloatOperation,
+    FloatSymbol,
+)
 from minitorch2.graph.symbols.unbacked import unbacked_in
 
 if TYPE_CHECKING:
@@ -87,6 +92,7 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
         return fold(function, operands)
     except (ArithmeticError, ValueError) as error:
         raise_as_observed(error)
+    _refuse_partial(result)
     return from_number(result)
 
 
@@ -113,6 +119,14 @@ def _of_float(
     env, expr = number.node.shape_env, MATH_FUNCTIONS[function](expr_of(number))
     env.hint(expr)
     return from_number(env.number_of(expr))
+
+
+def _refuse_partial(result: object) -> None:
+    """Leave to Python what raises for some floats that only data will tell: ``int(x.item())``."""
+    if isinstance(result, Symbolic) and unbacked_in(result):
+        parts = getattr(result.node.expr, "atoms", lambda _: ())(FloatOperation)
+        if any(not isinstance(part, TOTAL) for part in parts):
+            unsupported("scalar-read", f"{result} may raise for some data")
 
 
 def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
@@ -202,7 +216,9 @@ class SymbolicNumberVariable(VariableTracker):
     ) -> VariableTracker:
         function = _METHODS.get(name)
         if function is not None and not args:
-            return from_number(function(self.number))
+            result = function(self.number)
+            _refuse_partial(result)
+            return from_number(result)
         if name in OPERATORS and not all(arg.is_foldable() for arg in args):
             return NOT_IMPLEMENTED
         return fold(getattr(self.as_constant(), name), args, kwargs)
