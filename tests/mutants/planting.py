@@ -6,6 +6,7 @@ runs the bug, and taking it out again leaves nothing behind.
 
 import ast
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -71,15 +72,20 @@ class Swap:
 
 
 def edited(function: FunctionType, old: str, new: str) -> CodeType:
-    """The code of the function whose text says `new` where this one's says `old`."""
+    """The code of the function whose text says `new` where this one's says `old`.
+
+    `inspect` finds the changed text: kernels are compiled from it.
+    """
     text = textwrap.dedent(inspect.getsource(function))
     assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in:\n{text}"
-    tree = ast.parse(text.replace(old, new))
+    changed, filename = text.replace(old, new), f"<planted {function.__name__} {new}>"
+    linecache.cache[filename] = (len(changed), None, changed.splitlines(keepends=True), filename)
+    tree = ast.parse(changed)
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list = []
     definition.returns = None
-    compiled = compile(tree, function.__code__.co_filename, "exec")
+    compiled = compile(tree, filename, "exec")
     named = (c for c in compiled.co_consts if isinstance(c, CodeType))
     return next(code for code in named if code.co_name == function.__name__)
 

@@ -41,8 +41,8 @@ def own_kernels(mutant: Mutant) -> Iterator[None]:
     name = f"{machine_code.toolchain()} with the bug {mutant.name}"
     linking._bitcode.cache_clear()
     with (
-        mock.patch.object(machine_code, "toolchain", lambda: name),
-        mock.patch.object(linking, "toolchain", lambda: name),
+        mock.patch.object(machine_code, "toolchain", lambda: {"compilers": name}),
+        mock.patch.object(linking, "toolchain", lambda: {"compilers": name}),
     ):
         yield
     linking._bitcode.cache_clear()
