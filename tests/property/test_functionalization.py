@@ -12,7 +12,7 @@ from torch import Tensor
 
 from minitorch2.errors import UnsupportedError
 from tests.property.random_programs import ALONE, VIEWS, WINDOWS, RandomProgram, programs
-from tests.unit.autograd.programs import compiled, relations, same
+from tests.unit.autograd.programs import compiled, relations, same, written
 
 
 def own() -> list[Tensor]:
@@ -52,6 +52,7 @@ def test_values_and_memory_are_eagers(
     for a, b in zip([*ours, *got], [*theirs, *expected], strict=True):
         same(a, b, 0.0)
     assert relations(ours, got) == relations(theirs, expected)
+    assert written(ours) == written(theirs)
 
 
 REFUSALS = (

@@ -16,7 +16,9 @@ from minitorch2.graph.symbols import expr_of
 
 aten = torch.ops.aten
 
-_CREATIONS: Final = frozenset({aten.full.default, aten.arange.start_step, aten._to_copy.default})
+_CREATIONS: Final = frozenset(
+    {aten.full.default, aten.arange.start_step, aten.empty_like.default, aten._to_copy.default}
+)
 
 
 def is_recomputable(node: Node) -> bool:

@@ -24,6 +24,7 @@ from minitorch2.autograd.functionalize import (
     ViewStep,
     replay,
 )
+from minitorch2.autograd.layouts import all_laid_out_like, laid_out_like, own_results
 from minitorch2.autograd.schemas import (
     alias_facts,
     bind_arguments,
@@ -41,7 +42,7 @@ from minitorch2.graph.runtime_checks import add_check
 from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import ShapeEnv, expr_of, same_sizes
 from minitorch2.graph.symbols.shape_env import RuntimeCheck
-from minitorch2.graph.symbols.unbacked import is_dense, unbacked_in
+from minitorch2.graph.symbols.unbacked import unbacked_in
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -185,7 +186,12 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._decomposing.append(func)
         try:
             with self:
-                return rule(*args, **kwargs)
+                results = rule(*args, **kwargs)
+            if len(self._decomposing) > 1 or results is NotImplemented:
+                return results
+            expected = own_results(func, args, kwargs)
+            with self:
+                return all_laid_out_like(results, expected)
         except UnsupportedError as error:
             if error.code != "unbacked-size" or is_composite(func):
                 raise
@@ -216,7 +222,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _view(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FakeTensor:
         base, *rest = args
         if not isinstance(base, torch.Tensor):  # the conjugate of a Python number
-            return func(torch.tensor(base), *rest, **kwargs).resolve_conj()
+            constant: FakeTensor = func(torch.tensor(base), *rest, **kwargs).resolve_conj()
+            return constant
         computed = COMPUTED_VIEWS.get(func, func)
         result: FakeTensor = run_fake(computed, (_as_fake(base), *rest), kwargs)
         if not isinstance(result, FakeTensor):
@@ -239,7 +246,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, state: TensorState, base: torch.Tensor, arguments: list[Any], result: FakeTensor
     ) -> FakeTensor:
         """``as_strided`` of a view: a view of the storage's own tensor."""
-        steps = window_steps(state, base.storage_offset(), *arguments)
+        steps = window_steps(state, int(base.storage_offset()), *arguments)
         node = replay(self, state.storage.value, steps)[-1]
         self.set_state(result, TensorState(state.storage, node, steps, state.storage.version))
         self._alive.append(result)
@@ -296,8 +303,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 value = aten.expand.default(value, list(target.shape))
             if value.dtype != target.dtype or value.device != target.device:
                 value = aten._to_copy.default(value, dtype=target.dtype, device=target.device)
-            if not same_sizes(value.stride(), target.stride()) and is_dense(target):
-                value = aten.clone.default(value, memory_format=torch.contiguous_format)
+            if isinstance(value, FakeTensor):
+                value = laid_out_like(value, target)
         return _as_fake(value) if isinstance(value, FakeTensor) else value
 
     def _change_metadata(

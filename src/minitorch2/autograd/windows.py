@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
+from minitorch2.autograd.layouts import memory_order
 from minitorch2.errors import UnsupportedError
 
 aten = torch.ops.aten
@@ -43,8 +44,8 @@ def window_steps(
 
 def _flat(storage: Storage, base: torch.Tensor) -> Iterator[ViewStep]:
     """The base's elements in the order of memory, as one dimension."""
-    order = sorted(range(base.dim()), key=lambda d: -base.stride(d))
-    if not base.permute(order).is_contiguous():
+    order = memory_order(base)
+    if order is None:
         raise UnsupportedError("as_strided of a tensor with gaps in its memory")
     if order != list(range(base.dim())):
         yield ViewStep(aten.permute.default, (order,), {})

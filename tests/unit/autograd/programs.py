@@ -102,6 +102,7 @@ def check(program: Program, inputs: Sequence[Any], tolerance: float = 1e-5, **op
     for a, b in zip(ours, theirs, strict=True):
         same(a, b, tolerance)
     assert relations(ours, got) == relations(theirs, expected)
+    assert written(theirs) <= written(ours)
     compare_gradients(ours, got, theirs, expected, tolerance)
 
 
@@ -116,18 +117,19 @@ def same(a: Any, b: Any, tolerance: float) -> None:
 
 
 def relations(inputs: Sequence[Any], results: Sequence[Any]) -> dict[Any, Any]:
-    """Which pairs of tensors live in one memory and how far apart, and which inputs were written
-    to.
-    """
+    """Which pairs of tensors live in one memory, and how far apart."""
     values = [*inputs, *results]
     tensors = [(i, t) for i, t in enumerate(values) if isinstance(t, torch.Tensor) and t.numel()]
-    distances = {
+    return {
         (i, j): b.data_ptr() - a.data_ptr()
         for (i, a), (j, b) in itertools.combinations(tensors, 2)
         if a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
     }
-    written = {i: x._version > 0 for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)}
-    return distances | written
+
+
+def written(inputs: Sequence[Any]) -> set[int]:
+    """The inputs that autograd knows to have been written to."""
+    return {i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and x._version > 0}
 
 
 def compare_gradients(

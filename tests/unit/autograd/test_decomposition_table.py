@@ -19,7 +19,7 @@ def uses() -> networkx.DiGraph:
     plain = Tracer._decompose
 
     def noting(self: Tracer, func: Any, args: Any, kwargs: Any) -> Any:
-        if self._decomposing:
+        if self._decomposing and self._decomposing[-1] is not func:  # it may end in itself
             found.add_edge(self._decomposing[-1], func)
         return plain(self, func, args, kwargs)
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from minitorch2.autograd import DECOMPOSITIONS, register_decomposition
+from minitorch2.autograd.decompositions.public import PUBLIC
 from minitorch2.errors import LoweringError
 from tests.unit.autograd.programs import check, compiled, joint_of, operators
 
@@ -227,4 +228,47 @@ def test_the_papers_example() -> None:
 
 def test_the_table_is_documented() -> None:
     assert len(DECOMPOSITIONS) >= 100
-    assert all(function.__doc__ for function in DECOMPOSITIONS.values())
+    ours = {operator: rule for operator, rule in DECOMPOSITIONS.items() if operator not in PUBLIC}
+    assert all(function.__doc__ for function in ours.values())
+
+
+ROWS_LAST = {
+    "softmax": lambda x: x.permute(0, 2, 1).softmax(-1).view(-1),
+    "log_softmax": lambda x: x.permute(0, 2, 1).log_softmax(-1).view(-1),
+    "layer_norm": lambda x: F.layer_norm(x.permute(0, 2, 1), (4,)).view(-1),
+    "sigmoid": lambda x: torch.sigmoid(x.permute(0, 2, 1)).permute(0, 2, 1).view(-1),
+    "group_norm": lambda x: F.group_norm(x.unsqueeze(3), 2).view(-1),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_LAST)
+def test_results_are_laid_out_as_eagers(name: str) -> None:
+    """A view of them must be possible where it is in eager."""
+    check(lambda x: (ROWS_LAST[name](x),), [leaf(3, 4, 5)])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("weights", [torch.float32, None], ids=str)
+def test_statistics_have_eagers_dtype(dtype: torch.dtype, weights: torch.dtype | None) -> None:
+    w = torch.ones(6, dtype=weights or dtype)
+    x = torch.randn(4, 6, 6, dtype=dtype)
+    running = [torch.zeros(6, dtype=w.dtype), torch.ones(6, dtype=w.dtype)]
+    norms = {
+        "layer": lambda x: torch.native_layer_norm(x, (6,), w, w, 1e-5),
+        "group": lambda x: torch.native_group_norm(x, w, w, 4, 6, 6, 3, 1e-5),
+        "batch": lambda x: torch.native_batch_norm(x, w, w, None, None, True, 0.1, 1e-5),
+        "running": lambda x: torch.native_batch_norm(x, w, w, *running, False, 0.1, 1e-5),
+    }
+    for norm in norms.values():
+        got, expected = compiled(norm, [x])(x), norm(x)
+        assert [t.dtype for t in got] == [t.dtype for t in expected]
+        for a, b in zip(got, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=0.02, atol=0.02)
+
+
+def test_channels_last_is_kept() -> None:
+    layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.GroupNorm(2, 4), torch.nn.BatchNorm2d(4)]
+    model = torch.nn.Sequential(*layers, torch.nn.SiLU(), torch.nn.MaxPool2d(2)).eval()
+    model.requires_grad_(False)
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    check(lambda x: (model(x),), [x])

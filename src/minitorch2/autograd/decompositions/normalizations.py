@@ -1,7 +1,8 @@
 """Normalizations and softmax, as reductions and pointwise operators.
 
 Each keeps its statistics as results of the operator, so that the derivative reads a few numbers a
-row instead of recomputing a reduction. Statistics are float32 for half-precision inputs.
+row instead of recomputing a reduction. They are computed in float32 for half-precision inputs, and
+have eager's dtype as results.
 """
 
 from __future__ import annotations
@@ -35,6 +36,19 @@ def _mean_gradient(grad: Tensor, x_hat: Tensor, rstd: Tensor, dims: Sequence[int
     return rstd * (grad - (total + x_hat * projection) / count)
 
 
+def _as_statistics(
+    x: Tensor, parameter: Tensor | None, mean: Tensor, rstd: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Statistics of ``x`` in the dtype that eager's operators give them.
+
+    On a CPU that is the dtype of the parameters, or of ``x`` where there are none.
+    """
+    if x.device.type != "cpu":
+        return mean, rstd
+    dtype = x.dtype if parameter is None else parameter.dtype
+    return mean.to(dtype), rstd.to(dtype)
+
+
 @register_decomposition(aten.native_layer_norm.default)
 def native_layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
@@ -46,7 +60,7 @@ def native_layer_norm(
     out = (wide - mean) * rstd
     out = out if weight is None else out * weight
     out = out if bias is None else out + bias
-    return out.to(x.dtype), mean, rstd
+    return out.to(x.dtype), *_as_statistics(x, weight, mean, rstd)
 
 
 @register_decomposition(aten.native_layer_norm_backward.default)
@@ -58,7 +72,7 @@ def native_layer_norm_backward(
     grad_wide, wide = widen(grad), widen(x)
     outer = list(range(x.dim() - len(shape)))
     inner = list(range(len(outer), x.dim()))
-    x_hat = (wide - mean) * rstd
+    x_hat = (wide - widen(mean)) * widen(rstd)
     scaled = grad_wide if weight is None else grad_wide * weight
     grad_x = _mean_gradient(scaled, x_hat, rstd, inner).to(x.dtype) if mask[0] else None
     grad_weight = grad_bias = None
@@ -79,13 +93,14 @@ def native_group_norm(
     eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalize each group of channels; mean and rstd have the shape [n, groups]."""
-    wide = widen(x).reshape(n, groups, (c // groups) * hw)
-    mean, _, rstd = _moments(wide, [2], eps)
-    out = ((wide - mean) * rstd).reshape(x.shape)
+    grouped: Tensor = torch.unflatten(widen(x), 1, (groups, c // groups))
+    mean, _, rstd = _moments(grouped, range(2, grouped.dim()), eps)
+    out = ((grouped - mean) * rstd).flatten(1, 2)
     per_channel = [1, c] + [1] * (x.dim() - 2)
     out = out if weight is None else out * weight.reshape(per_channel)
     out = out if bias is None else out + bias.reshape(per_channel)
-    return out.to(x.dtype), mean.squeeze(2), rstd.squeeze(2)
+    statistics = _as_statistics(x, weight, mean.reshape(n, groups), rstd.reshape(n, groups))
+    return out.to(x.dtype), *statistics
 
 
 @register_decomposition(aten.native_group_norm_backward.default)
@@ -95,6 +110,7 @@ def native_group_norm_backward(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
     """Gradients of x, weight and bias."""
     channels = c // groups
+    mean, rstd = widen(mean), widen(rstd)
     g = widen(grad).reshape(n, groups, channels, hw)
     x_hat = (widen(x).reshape(n, groups, channels, hw) - mean[:, :, None, None]) * rstd[
         :, :, None, None
@@ -129,7 +145,8 @@ def native_batch_norm(
     if not training:
         assert running_mean is not None and running_var is not None
         rstd = torch.rsqrt(widen(running_var) + eps)
-        return _batch_norm(x, weight, bias, running_mean, rstd), x.new_empty(0), x.new_empty(0)
+        empty = running_mean.new_empty(0)
+        return _batch_norm(x, weight, bias, running_mean, rstd), empty, empty.clone()
     dims = [d for d in range(x.dim()) if d != 1]
     mean, variance, rstd = (t.reshape(-1) for t in _moments(widen(x), dims, eps))
     count = math.prod(x.shape[d] for d in dims)
@@ -138,7 +155,8 @@ def native_batch_norm(
     if running_var is not None:
         unbiased = variance * (count / (count - 1)) if count != 1 else variance * math.nan
         running_var.copy_(running_var * (1.0 - momentum) + unbiased * momentum)
-    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd
+    out = _batch_norm(x, weight, bias, mean, rstd)
+    return out, *_as_statistics(x, running_mean if weight is None else weight, mean, rstd)
 
 
 @register_decomposition(aten._native_batch_norm_legit_no_training.default)
@@ -181,8 +199,8 @@ def native_batch_norm_backward(
     rstd = save_rstd if training else torch.rsqrt(widen(_given(running_var)) + eps)
     shape = [1, x.shape[1]] + [1] * (x.dim() - 2)
     dims = [d for d in range(x.dim()) if d != 1]
-    wide, scale = widen(grad), _given(rstd).reshape(shape)
-    x_hat = (widen(x) - _given(mean).reshape(shape)) * scale
+    wide, scale = widen(grad), widen(_given(rstd)).reshape(shape)
+    x_hat = (widen(x) - widen(_given(mean)).reshape(shape)) * scale
     scaled = wide if weight is None else wide * weight.reshape(shape)
     grad_x = _mean_gradient(scaled, x_hat, scale, dims) if training else scaled * scale
     dtype = x.dtype if weight is None else weight.dtype

@@ -1,0 +1,89 @@
+"""Values laid out in memory as eager's are.
+
+Whether a tensor can be viewed with another shape depends on its strides, so a program that runs in
+eager relies on those that operators give their results. Decompositions do not care for strides:
+what they give is laid out anew where that is not as the operator itself would have it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from minitorch2.autograd.schemas import alias_facts
+from minitorch2.graph.fake_tensor import FakeTensor, env_of, run_fake
+from minitorch2.graph.symbols import same_sizes
+from minitorch2.graph.symbols.unbacked import is_dense
+
+aten = torch.ops.aten
+Operator = torch._ops.OpOverload
+
+
+def own_results(func: Operator, args: Any, kwargs: Any) -> Any:
+    """What a decomposed operator itself would give, if its layout has to be looked at.
+
+    None where it need not: contiguous arguments have contiguous results in both.
+    """
+    facts = alias_facts(func)
+    arguments = [x for x in tree_leaves((args, kwargs)) if isinstance(x, FakeTensor)]
+    if facts.is_view or facts.written or all(map(is_dense, arguments)):
+        return None
+    try:
+        return run_fake(func, args, kwargs)
+    except (RuntimeError, NotImplementedError):  # it has no kernel for fake tensors
+        return None
+
+
+def all_laid_out_like(results: Any, expected: Any) -> Any:
+    """The results of a decomposition with the strides of the operator's own results.
+
+    To be called while operators are recorded.
+    """
+    models = iter(tree_leaves(expected))
+
+    def lay_out(value: Any) -> Any:
+        like = next(models, None)
+        if isinstance(value, FakeTensor) and isinstance(like, FakeTensor):
+            return laid_out_like(value, like)
+        return value
+
+    return tree_map(lay_out, results)
+
+
+def laid_out_like(value: FakeTensor, like: torch.Tensor) -> FakeTensor:
+    """A copy with the strides of a dense tensor of the same shape; the value if it has them.
+
+    Symbolic strides other than contiguous ones are not compared: the value is as good.
+    """
+    if not same_sizes(value.shape, like.shape) or same_sizes(value.stride(), like.stride()):
+        return value
+    order = memory_order(like)
+    if order is None:
+        return value
+    dense = aten.clone.default(
+        aten.permute.default(value, order), memory_format=torch.contiguous_format
+    )
+    inverse = sorted(range(like.dim()), key=order.__getitem__)
+    return aten.permute.default(dense, inverse)  # type: ignore[no-any-return]
+
+
+def memory_order(tensor: torch.Tensor) -> list[int] | None:
+    """The dimensions from the longest step to the shortest; None if memory has gaps or overlaps.
+
+    Symbolic strides have an order only where they are contiguous.
+    """
+    order = list(range(tensor.dim()))
+    if is_dense(tensor):
+        return order
+    if env_of(tensor.stride()) is not None:
+        return None
+    steps = [int(step) for step in tensor.stride()]
+    order.sort(key=lambda d: -steps[d])
+    expected = 1
+    for dimension in reversed(order):
+        if tensor.shape[dimension] != 1 and steps[dimension] != expected:
+            return None
+        expected *= int(tensor.shape[dimension])
+    return order
