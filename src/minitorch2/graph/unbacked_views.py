@@ -31,7 +31,7 @@ def slice_of_unbacked(
         return None
     first = _inside(0 if start is None else start, size)
     last = size if end is None or expr_of(end) == sys.maxsize else _inside(end, size)
-    length = torch.sym_max(last - first, 0)
+    length: Any = torch.sym_max(last - first, 0)  # type: ignore[no-untyped-call]
     sizes, strides = list(x.shape), list(x.stride())
     sizes[dim] = length if step == 1 else (length + step - 1) // step
     offset = x.storage_offset() + first * strides[dim]
@@ -49,4 +49,6 @@ def _is_from_front(bound: Any) -> bool | None:
 
 def _inside(bound: Any, size: Any) -> Any:
     """A bound of a slice as a position between 0 and the size."""
-    return torch.sym_min(bound, size) if _is_from_front(bound) else torch.sym_max(size + bound, 0)
+    if _is_from_front(bound):
+        return torch.sym_min(bound, size)  # type: ignore[no-untyped-call]
+    return torch.sym_max(size + bound, 0)  # type: ignore[no-untyped-call]
