@@ -17,6 +17,7 @@ import sympy
 import torch
 
 from minitorch2.codegen.common import print_expr
+from minitorch2.graph.symbols.floats import value_of
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import Expr
 
@@ -57,7 +58,7 @@ def _random(
 
 def _number(expr: Expr) -> str:
     if isinstance(expr, sympy.Basic):
-        expr = expr.subs(dict.fromkeys(expr.free_symbols, SIZE))
+        expr = value_of(expr, dict.fromkeys(expr.free_symbols, SIZE))
     return print_expr(expr)
 
 
