@@ -1,4 +1,4 @@
-"""Code captured with different objects is not run with one and the same, nor the other way round."""
+"""Code captured with different objects is not run with one, nor the other way round."""
 
 import operator
 
