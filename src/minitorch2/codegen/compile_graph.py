@@ -14,8 +14,8 @@ from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource
 from minitorch2.codegen.replay import replayed
-from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
 from minitorch2.codegen.standalone import main_text
+from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.triton.template import TemplateNode, print_template_kernel
