@@ -1,7 +1,8 @@
 """Elementwise arithmetic, comparison, logic and bits.
 
 A body sees values of the compute dtype, already promoted and broadcast; see `registry.pointwise`.
-Integer and bool semantics are eager's; integer division by zero, which eager refuses, is undefined.
+Integer and bool semantics are eager's. An integer divided by zero is an error on the CPU, an index
+out of range as far as the kernel is concerned; on a GPU the result is undefined, as in eager.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import torch
 from minitorch2 import config
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.lowering.registry import (
+    NoLoopForm,
+    PointwiseBody,
     lowering,
     make_pointwise,
     map_elements,
@@ -21,7 +24,7 @@ from minitorch2.loopir.lowering.registry import (
     pointwise,
 )
 from minitorch2.loopir.ops import Number, Value, compute_dtype, ops
-from minitorch2.loopir.promotion import Operand, Promotion, result_type
+from minitorch2.loopir.promotion import Operand, Promotion, computation_type, result_type
 
 aten = torch.ops.aten
 FLOAT = Promotion.INT_TO_FLOAT
@@ -93,7 +96,24 @@ def div(x: Operand, y: Operand, *, rounding_mode: str | None = None) -> TensorBo
     """Division: exact (of integers too, in floats), or rounded to an integer of the same dtype."""
     if rounding_mode is None:
         return make_pointwise(true_divide, (x, y), FLOAT)
-    return make_pointwise(floor_divide if rounding_mode == "floor" else trunc_divide, (x, y))
+    return _divide(_floor_divide if rounding_mode == "floor" else trunc_divide, x, y)
+
+
+def _divide(body: PointwiseBody, x: Operand, y: Operand) -> TensorBox:
+    """A quotient or remainder that is rounded to an integer."""
+    if computation_type((x, y), Promotion.DEFAULT).is_floating_point:
+        return make_pointwise(body, (x, y))
+    if not isinstance(y, TensorBox) and y == 0:
+        raise NoLoopForm("an integer divided by zero")
+    if not isinstance(y, TensorBox) or y.device.type != "cpu":
+        return make_pointwise(body, (x, y))
+
+    def checked(dtype: torch.dtype, x: Value, y: Value) -> Value:
+        is_zero = ops.to_dtype(ops.eq(y, number_value(0, dtype)), torch.int64)
+        ops.indirect_indexing(is_zero, sympy.Integer(1), wrap=False)
+        return body(dtype, x, y)
+
+    return make_pointwise(checked, (x, y))
 
 
 def trunc_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
@@ -101,8 +121,13 @@ def trunc_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
     return ops.trunc(ops.truediv(x, y)) if dtype.is_floating_point else ops.truncdiv(x, y)
 
 
-@pointwise(aten.floor_divide)
-def floor_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
+@lowering(aten.floor_divide)
+def floor_divide(x: Operand, y: Operand) -> TensorBox:
+    """`x / y` rounded towards minus infinity."""
+    return _divide(_floor_divide, x, y)
+
+
+def _floor_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """`x / y` rounded towards minus infinity, consistent with `remainder` as in Python."""
     return _floor_divide_floats(dtype, x, y) if dtype.is_floating_point else ops.floordiv(x, y)
 
@@ -125,14 +150,24 @@ def remainder_of_floats(dtype: torch.dtype, x: Value, y: Value) -> Value:
     return ops.where(moved, ops.add(rest, y), rest)
 
 
-@pointwise(aten.remainder)
-def remainder(dtype: torch.dtype, x: Value, y: Value) -> Value:
+@lowering(aten.remainder)
+def remainder(x: Operand, y: Operand) -> TensorBox:
+    """The remainder with the sign of the divisor."""
+    return _divide(_remainder, x, y)
+
+
+def _remainder(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """The remainder with the sign of the divisor."""
     return remainder_of_floats(dtype, x, y) if dtype.is_floating_point else ops.mod(x, y)
 
 
-@pointwise(aten.fmod)
-def fmod(dtype: torch.dtype, x: Value, y: Value) -> Value:
+@lowering(aten.fmod)
+def fmod(x: Operand, y: Operand) -> TensorBox:
+    """The remainder with the sign of the dividend."""
+    return _divide(_fmod, x, y)
+
+
+def _fmod(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """The remainder with the sign of the dividend."""
     return ops.fmod(x, y)
 
