@@ -97,7 +97,9 @@ class Config:
     ] = False
     # Kernels
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
-    max_autotune: Annotated[bool, "on a GPU, measure which products are fastest as templates"] = False
+    max_autotune: Annotated[
+        bool, "on a GPU, measure which products are fastest as templates"
+    ] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
     jit: Annotated[
         bool, "CPU kernels are compiled; False: they run as Python, for a debugger"

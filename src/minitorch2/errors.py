@@ -66,6 +66,12 @@ class UnsupportedError(MinitorchError):
     user_stack: tuple[object, ...] = ()
 
 
+class TraceError(MinitorchError):
+    """A function cannot be written down on proxies: it asks for what they do not know."""
+
+    default_code = "not-symbolic"
+
+
 class DynamicSizeError(MinitorchError):
     """A size that the user marked as dynamic was specialised; the cause tells the chain."""
 

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_unflatten
 
 from minitorch2 import config, stages
 from minitorch2.autograd.decompositions import DECOMPOSITIONS, REQUIRED_DECOMPOSITIONS
+from minitorch2.autograd.drawing import draw_cut
 from minitorch2.autograd.frozen import FrozenProgram
 from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
@@ -174,6 +175,8 @@ def _training(
     run_passes("post_grad", parts.backward)
     _record("forward graph", parts.forward)
     _record("backward graph", parts.backward)
+    if stages.wanted("cut.dot"):
+        stages.record("cut.dot", draw_cut(parts))
     forward = without_autocast(forward_compiler(parts.forward, _example_values(parts.forward)))
     backward = LazilyCompiled(backward_compiler, parts.backward)
     return training_runner(_plan(program, parts, again), forward, backward, program.epilogue)

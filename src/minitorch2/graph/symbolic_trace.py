@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 import torch
 
-from minitorch2.errors import UnsupportedError
+from minitorch2.errors import TraceError
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node
@@ -33,7 +33,7 @@ _VALUES: Final = frozenset(["item", "tolist", "numpy", "data", "__array__"])
 def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
     """The graph of ``function``, one placeholder a parameter.
 
-    Raises UnsupportedError where the function reads a size or a value, or branches on a tensor.
+    Raises TraceError where the function reads a size or a value, or branches on a tensor.
 
     >>> symbolic_trace(lambda x, y: torch.relu(x) + y).graph.print_tabular()
     opcode         name    target        args
@@ -104,9 +104,8 @@ class Proxy:
 
 
 def _refuse(node: Node, what: str, why: str) -> NoReturn:
-    raise UnsupportedError(
+    raise TraceError(
         f"the traced function {what} (at {node.name}): {why}",
-        code="not-symbolic",
         fix="take what varies as a parameter, or capture the function with minitorch2.compile",
     )
 

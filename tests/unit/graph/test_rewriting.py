@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.errors import ConfigError, UnsupportedError, VerificationError
+from minitorch2.errors import ConfigError, TraceError, VerificationError
 from minitorch2.graph import Graph, GraphModule, to_fake
 from minitorch2.graph.bisect import first_wrong_rewrite
 from minitorch2.graph.passes import eliminate_dead_code, fuse_attention
@@ -252,7 +252,7 @@ def test_a_rule_that_depends_on_values_is_refused():
     def sides(x: Tensor) -> tuple[Any, Any]:
         return (x if x.sum() > 0 else -x), x
 
-    with pytest.raises(UnsupportedError, match="branches"):
+    with pytest.raises(TraceError, match="branches"):
         make_rule(sides)
 
 
@@ -275,7 +275,7 @@ def test_a_rule_that_depends_on_values_is_refused():
     ],
 )
 def test_a_trace_refuses_what_a_proxy_cannot_know(function, message):
-    with pytest.raises(UnsupportedError, match=message):
+    with pytest.raises(TraceError, match=message):
         symbolic_trace(function)
 
 
