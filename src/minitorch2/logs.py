@@ -65,8 +65,10 @@ ARTIFACTS = (
     ),
     Artifact("rewrites", ("rewrites.txt",), "what passes rewrite, by which law, of which line"),
     Artifact("joint_graph", ("joint graph.py",), "forward and backward in one graph"),
+    Artifact("cut", ("cut.dot",), "the joint graph and its cut, a drawing for Graphviz"),
     Artifact("ir", ("loopir.py",), "loop nests before fusion"),
     Artifact("schedule", ("schedule.txt",), "what was fused, and why the rest was not"),
+    Artifact("decisions", ("decisions.txt",), "what was inlined, ordered, removed, and why"),
     Artifact("kernel_code", ("kernel.py",), "generated kernels"),
     Artifact("output_code", ("wrapper.py",), "the generated module with kernels and their calls"),
 )

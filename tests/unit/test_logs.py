@@ -73,7 +73,7 @@ def test_stages_are_wanted_by_artifact(clean_loggers):
 
 def test_every_stage_of_a_compilation_belongs_to_an_artifact():
     def f(x, flag):
-        y = x.sin()
+        y = x.sin() * 1
         if y.sum() > 0:
             y = y + 1
         return y

@@ -71,10 +71,10 @@ _PATCHED_MODULES: Final = ("torch.optim.",)
 def is_captured_as_written(function: types.FunctionType) -> bool:
     """Whether a function stands for another only as far as `torch.compile` is concerned: it made
     the function, or it disabled one of PyTorch's own."""
-    marks = function.__dict__
+    marks, module = function.__dict__, function.__module__ or ""
     if marks.get("_torchdynamo_wrapper_id") != id(function):
         return False
-    if _is_disabled_by_torch(function) and not function.__module__.startswith(_PATCHED_MODULES):
+    if _is_disabled_by_torch(function) and not module.startswith(_PATCHED_MODULES):
         return False
     return isinstance(marks.get(ORIGINAL_BY_TORCH), types.FunctionType)
 
