@@ -191,6 +191,7 @@ def _plan(program: TracedProgram, parts: Partition, again: EagerGradients) -> Fu
         parts.saved,
         program.tangent_outputs,
         layouts,
+        program.tangents_read(),
         again,
     )
 

@@ -91,6 +91,17 @@ class TracedProgram:
         """Whether there is anything to differentiate."""
         return bool(self.tangent_outputs)
 
+    def tangents_read(self) -> tuple[frozenset[int], ...]:
+        """For each input, on which tangents its gradient depends: positions among them."""
+        graph = self.module.graph
+        tangents = graph.placeholders[self.inputs :]
+        read: dict[Node, frozenset[int]] = {t: frozenset([k]) for k, t in enumerate(tangents)}
+        for node in graph.nodes:
+            sources = [read[each] for each in node.all_input_nodes if read[each]]
+            read.setdefault(node, frozenset().union(*sources))
+        gradients = graph.output_node.args[0][self.forward_outputs :]
+        return tuple(read[g] if isinstance(g, Node) else frozenset() for g in gradients)
+
 
 def trace_program(
     module: GraphModule,

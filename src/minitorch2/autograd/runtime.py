@@ -39,7 +39,8 @@ class FunctionPlan:
     ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
     saved.
     ``saved`` says where each value for backward comes from; ``tangents`` which outputs have
-    gradients; ``again`` gives gradients that can be differentiated.
+    gradients; ``reads`` on which of these each input's gradient depends; ``again`` gives gradients
+    that can be differentiated.
     """
 
     inputs: int
@@ -47,6 +48,7 @@ class FunctionPlan:
     saved: tuple[SavedInput | SavedOutput, ...]
     tangents: tuple[int, ...]
     tangent_layouts: tuple[Layout, ...]
+    reads: tuple[frozenset[int], ...]
     again: EagerGradients
 
 
@@ -104,6 +106,7 @@ def make_function(
     """The autograd function of one compiled graph."""
     number = plan.outputs
     without_gradient = [i for i in range(number) if i not in plan.tangents]
+    some_may_be_unused = len(plan.tangents) > 1
 
     class CompiledFunction(torch.autograd.Function):
         """Forward and backward are compiled graphs."""
@@ -121,6 +124,9 @@ def make_function(
                 values[i] = None
             ctx.save_for_backward(*values)
             results = tuple(outputs[:number])
+            if some_may_be_unused:
+                ctx.set_materialize_grads(False)
+                ctx.shapes = [(results[i].shape, results[i].device) for i in plan.tangents]
             if without_gradient:
                 ctx.mark_non_differentiable(
                     *[results[i] for i in without_gradient if isinstance(results[i], torch.Tensor)]
@@ -128,31 +134,60 @@ def make_function(
             return results
 
         @staticmethod
-        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
+            given = [gradients[i] for i in plan.tangents]
+            unused = {k for k, gradient in enumerate(given) if gradient is None}
+            del gradients
+            return _without_unread(CompiledFunction.gradients(ctx, given), plan.reads, unused)
+
+        @staticmethod
+        def gradients(ctx: Any, given: list[Any]) -> tuple[torch.Tensor | None, ...]:
+            """The gradient of each input; takes the tangents out of the list."""
             needs_graph = torch.is_grad_enabled()
             if needs_graph:
-                given = [gradients[i] for i in plan.tangents]
                 found = plan.again.gradients(ctx.call, given)
                 if found is not None:
                     return found
             saved = list(ctx.saved_tensors)
             for i, number in ctx.numbers:
                 saved[i] = number
-            tangents = [
-                _laid_out(gradients[i], layout)
-                for i, layout in zip(plan.tangents, plan.tangent_layouts, strict=True)
-            ]
+            if some_may_be_unused:
+                given[:] = _with_zeros(given, ctx.shapes, plan.tangent_layouts)
+            tangents = list(map(_laid_out, given, plan.tangent_layouts))
             sources = [
                 t for t in (*saved, *tangents) if needs_graph and isinstance(t, torch.Tensor)
             ]
             ctx.maybe_clear_saved_tensors()
             arguments = [*saved, *tangents]
-            del saved, tangents, gradients
+            given.clear()
+            del saved, tangents
             if not needs_graph:
                 return tuple(backward(arguments))
             return _differentiable_once(tuple(without_grad(backward)(arguments)), sources)
 
     return CompiledFunction
+
+
+def _with_zeros(
+    given: Sequence[torch.Tensor | None], shapes: Sequence[Any], layouts: Sequence[Layout]
+) -> list[torch.Tensor]:
+    """Zeros where an output was not used."""
+    return [
+        torch.zeros(shape, dtype=layout.dtype, device=device) if tangent is None else tangent
+        for tangent, (shape, device), layout in zip(given, shapes, layouts, strict=True)
+    ]
+
+
+def _without_unread(
+    found: tuple[torch.Tensor | None, ...], reads: Sequence[frozenset[int]], unused: set[int]
+) -> tuple[torch.Tensor | None, ...]:
+    """As in eager PyTorch, what only unused outputs depend on has no gradient: not even zeros."""
+    if not unused:
+        return found
+    return tuple(
+        None if read and read <= unused else gradient
+        for gradient, read in zip(found, reads, strict=True)
+    )
 
 
 def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:

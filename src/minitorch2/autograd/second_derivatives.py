@@ -75,11 +75,11 @@ class EagerGradients:
         return Call(refs, [*map(_version, inputs)], _random_states(inputs) if self.draws else {})
 
     def gradients(
-        self, call: Call, tangents: Sequence[torch.Tensor]
+        self, call: Call, tangents: Sequence[torch.Tensor | None]
     ) -> tuple[torch.Tensor | None, ...] | None:
         """The gradient of each input, given those of the differentiable forward outputs.
 
-        None if the call cannot be repeated.
+        An output that was not used has None. The result is None if the call cannot be repeated.
         """
         inputs = call.given(self.unread)
         if inputs is None:
@@ -90,10 +90,18 @@ class EagerGradients:
         values = [own[id(x)] for x in inputs]
         with self._state(call.random_states):
             results = tree_leaves(self.module(*values))
-            heads = [self._head(place, values, results) for place in self.places]
+            places = [
+                place for place, t in zip(self.places, tangents, strict=True) if t is not None
+            ]
+            heads = [self._head(place, values, results) for place in places]
+            tangents = [t for t in tangents if t is not None]
             wanted = {id(v): v for v in values if isinstance(v, torch.Tensor) and v.requires_grad}
             found = torch.autograd.grad(
-                heads, [*wanted.values()], tangents, create_graph=True, allow_unused=True
+                heads,
+                [*wanted.values()],
+                [t for _, t in used],
+                create_graph=True,
+                allow_unused=True,
             )
         gradients = dict(zip(wanted, found, strict=True))
         return tuple(gradients.pop(id(value), None) for value in values)

@@ -266,3 +266,24 @@ def test_a_tensor_that_outlived_its_functorch_transform() -> None:
         result = program(leaked[0], weight)
         torch.testing.assert_close(result, weight.sin() * weight)
         result.sum().backward()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+def test_what_only_unused_outputs_depend_on_has_no_gradient(backend):
+    """An optimizer leaves such parameters alone; zeros would decay them."""
+
+    def two(x, used, unused):
+        shared = x * used
+        return shared.sin(), (shared * unused).cos()
+
+    gradients = []
+    for run in (two, minitorch2.compile(two, backend=backend)):
+        leaves = [torch.full((3,), 0.5, requires_grad=True) for _ in range(3)]
+        run(*leaves)[0].sum().backward()
+        gradients.append([leaf.grad for leaf in leaves])
+        second = [torch.full((3,), 0.5, requires_grad=True) for _ in range(3)]
+        (gradient,) = torch.autograd.grad(run(*second)[0].sum(), second[0], create_graph=True)
+        gradient.sum().backward()
+        gradients[-1] += [leaf.grad for leaf in second]
+    assert gradients[1][2] is None
+    torch.testing.assert_close(*gradients)
