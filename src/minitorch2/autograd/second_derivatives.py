@@ -90,18 +90,12 @@ class EagerGradients:
         values = [own[id(x)] for x in inputs]
         with self._state(call.random_states):
             results = tree_leaves(self.module(*values))
-            places = [
-                place for place, t in zip(self.places, tangents, strict=True) if t is not None
-            ]
-            heads = [self._head(place, values, results) for place in places]
-            tangents = [t for t in tangents if t is not None]
+            used = [(p, t) for p, t in zip(self.places, tangents, strict=True) if t is not None]
+            heads = [self._head(place, values, results) for place, _ in used]
             wanted = {id(v): v for v in values if isinstance(v, torch.Tensor) and v.requires_grad}
+            given = [tangent for _, tangent in used]
             found = torch.autograd.grad(
-                heads,
-                [*wanted.values()],
-                [t for _, t in used],
-                create_graph=True,
-                allow_unused=True,
+                heads, [*wanted.values()], given, create_graph=True, allow_unused=True
             )
         gradients = dict(zip(wanted, found, strict=True))
         return tuple(gradients.pop(id(value), None) for value in values)
