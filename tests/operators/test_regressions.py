@@ -49,8 +49,11 @@ def test_an_operator_without_a_meta_kernel_runs_in_python():
     assert_equal(minitorch2.compile(loss, backend=interpreted)(x, target), loss(x, target))
 
 
-def test_conjugates_of_complex_intermediates_are_values():
-    check(torch.fft.hfft, torch.randn(5, 6, requires_grad=True), backward=True)
+def test_parts_of_conjugates_are_left_to_python():
+    """A write to them would have to find its way through the conjugate."""
+    x = torch.randn(5, 6, requires_grad=True)
+    fast = minitorch2.compile(lambda x: torch.fft.hfft(x), backend=interpreted)
+    assert_equal(fast(x), torch.fft.hfft(x))
 
 
 def test_an_expanded_complex_tensor_is_an_argument_of_an_operator():

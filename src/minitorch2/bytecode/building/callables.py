@@ -15,6 +15,7 @@ from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
+    ClosureSource,
     LocalSource,
     Source,
 )
@@ -70,6 +71,10 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
     if control_rules.is_captured_as_written(value):
         name = control_rules.ORIGINAL_BY_TORCH
         return capture.wrap(value.__dict__[name], AttributeSource(source, name))
+    cell = control_rules.patched_by_torch(value)
+    if cell is not None:
+        assert value.__closure__ is not None
+        return capture.wrap(value.__closure__[cell].cell_contents, ClosureSource(source, cell))
     request = value if value in BUILTINS or value in PURE else control_rules.request_of(value)
     if request is not None:
         return BuiltinVariable(

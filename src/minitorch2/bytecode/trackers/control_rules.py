@@ -68,6 +68,17 @@ _PATCHED_MODULES: Final = ("torch.optim.",)
 """Parts of PyTorch that the first call of `torch.compile` disables, for its own purposes."""
 
 
+def patched_by_torch(function: types.FunctionType) -> int | None:
+    """Which cell of a function holds the one that `torch.compile` has put it in the place of.
+
+    Its first call patches `nn.Module.__init__` and `__setstate__`, to number modules.
+    """
+    if function.__module__ != "torch._dynamo.mutation_guard":
+        return None
+    names = function.__code__.co_freevars
+    return next((names.index(name) for name in ("init", "setstate") if name in names), None)
+
+
 def is_captured_as_written(function: types.FunctionType) -> bool:
     """Whether a function stands for another only as far as `torch.compile` is concerned: it made
     the function, or it disabled one of PyTorch's own."""

@@ -160,7 +160,6 @@ ACROSS_BREAKS = [
     (
         "for n_ in range(3):\n    with torch.no_grad():\n        w = w * 2\n        if w.sum() > 5:\n            w = w - 1\nw",
         "data-dependent-branch",
-        "builtin-method",
         "data-dependent-branch",
         "data-dependent-branch",
     ),

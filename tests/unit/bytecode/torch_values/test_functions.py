@@ -143,7 +143,7 @@ RANDOM = [
         "g = torch.Generator().manual_seed(3)\ntorch.rand(3, generator=g)",
         "construction",
         "builtin-method",
-        "not-a-graph-argument",
+        "generator-argument",
     ),
     ("torch.initial_seed() and x + 1", "random-state"),
     (

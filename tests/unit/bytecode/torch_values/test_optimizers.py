@@ -63,10 +63,3 @@ def test_a_training_step_breaks_only_at_backward(cls, options):
     assert all("[autograd-engine]" in text for text in log.texts("graph_break"))
     for left, right in zip(given, expected, strict=True):
         torch.testing.assert_close(left, right)
-
-
-def test_what_torch_compile_disables_for_itself_is_captured():
-    """Its first call puts `disable` on methods of all optimizers."""
-    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
-    assert torch.optim.SGD._init_group.__dict__
-    test_a_compiled_step_has_no_break(torch.optim.SGD, {"lr": 0.1})
