@@ -100,8 +100,8 @@ class FrameCompiler(Protocol):
 def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     """Capture a frame and compile what was captured.
 
-    If the backend must know what only data will tell, for a gradient for instance, the graph breaks
-    where the data are read.
+    If the backend must know what only data will tell, for a gradient for instance, or an inlined
+    function branches on it, the graph breaks where the data are read.
 
     Raises:
         UnsupportedError: no residual code can be made: the frame runs in Python as it is.
@@ -178,8 +178,11 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         if reason.code in USER_ERRORS:
             raise UserProgramError(reason)
         raise graph_break_error(reason, asked)
-    if reason.code == "skip-frame" and attempt.capture.evaluator is attempt.evaluator:
+    is_inlined = attempt.capture.evaluator is not attempt.evaluator
+    if reason.code == "skip-frame" and not is_inlined:
         raise reason
+    if reason.code == "unbacked-size" and is_inlined and config.current().capture_data_dependent:
+        raise reason  # a break at the data is one; a break at each branch may be many
     for earlier in (*range(step, max(step - EARLIER_TRIES, 0), -1), *starts[:EARLIER_TRIES]):
         attempt = Attempt(frame, compiler, {earlier: reason})
         try:

@@ -1,4 +1,4 @@
-"""The first call of `torch.compile` patches PyTorch for its own purposes; programs stay the same."""
+"""What the first call of `torch.compile` patches in PyTorch changes no captured program."""
 
 import subprocess
 import sys
