@@ -150,3 +150,14 @@ def test_an_index_that_varies(backend: str) -> None:
         torch.testing.assert_close(fast(x, k), f(x, k))
     with pytest.raises(IndexError):
         fast(x, 9)
+
+
+def test_a_float_of_a_number_that_turns_out_to_be_fixed():
+    """Its text is asked for behind the place where it was made a float."""
+
+    def filled(x, n):
+        return x + torch.full((3,), float(n)), len(f"c{n}") * x
+
+    compiled = minitorch2.compile(filled, backend="numba")
+    for n in range(4):
+        torch.testing.assert_close(compiled(torch.ones(3), n), filled(torch.ones(3), n))

@@ -443,5 +443,14 @@ def numbers_of(argument: Any, env: ShapeEnv) -> Any:
 
 
 def simplified(argument: Any, env: ShapeEnv) -> Any:
-    """An argument structure with each expression as it is after all that was learned."""
-    return map_expressions(argument, env.simplify)
+    """An argument structure with each expression as it is after all that was learned.
+
+    A float in which nothing may vary any more is a number.
+    """
+
+    def simple(expr: Any) -> Any:
+        found = env.simplify(expr)
+        is_fixed = isinstance(found, sympy.Basic) and not found.free_symbols
+        return value_of(found, {}) if is_fixed and is_float_expression(found) else found
+
+    return map_expressions(argument, simple)
