@@ -1,5 +1,7 @@
 """What happens where a graph ends before its function does."""
 
+import sys
+
 import numpy
 import pytest
 import torch
@@ -107,7 +109,7 @@ def test_while_on_data():
             steps += 1
         return x, steps
 
-    check(f, X, breaks=3)
+    check(f, X, breaks=3 if sys.version_info < (3, 12) else 4)
 
 
 def test_loop_that_breaks_a_thousand_times_neither_nests_nor_compiles_anew():
