@@ -3,8 +3,10 @@
 Takes a captured ``GraphModule``; gives a function of the same inputs whose forward and backward are
 compiled graphs (PyTorch 2 paper, section 3.9; PyTorch calls this AOTAutograd). Read in this order:
 ``schemas`` (aliasing as operators declare it), ``functionalize`` (writes told without writes),
-``trace`` (recording), ``decompositions/``, ``epilogue`` and ``joint`` (the joint graph),
-``partition`` (what is saved for backward), ``runtime`` and ``aot`` (running it).
+``windows`` and ``layouts`` (memory as eager's), ``trace`` (recording), ``decompositions/``,
+``epilogue`` and ``joint`` (the joint graph), ``masks``; ``partition`` with ``min_cut``,
+``recompute`` and ``drawing`` (what is saved for backward); ``runtime``, ``second_derivatives``,
+``lift``, ``frozen`` and ``aot`` (running it).
 ``python -m minitorch2.autograd`` prints a small example.
 """
 

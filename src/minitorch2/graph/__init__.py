@@ -1,9 +1,15 @@
 """The ground floor: the language that all layers share.
 
 Takes nothing from other layers; gives graphs (``Graph``, ``Node``, ``GraphModule``), their printer,
-verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this order: ``node``,
-``graph``, ``names``, ``printer``, ``graph_module``, ``verify``, ``interpreter``, ``symbols``,
-``fake_tensor``, then ``passes/``. ``python -m minitorch2.graph`` prints a small example.
+verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this order:
+
+    node, graph, names, printer, tabular, graph_module, verify, interpreter    the language
+    symbols/, fake_tensor, fake_kernels, fake_pointwise, known_scalars         values without data
+    data_dependent, symbol_nodes, runtime_checks, unbacked_views               what data will tell
+    effects, rewriting, passes/, pipeline, bisect                              passes, one a file
+    symbolic_trace, patterns/                                                  rules, as functions
+
+``python -m minitorch2.graph`` prints a small example.
 """
 
 from minitorch2.graph.fake_tensor import (

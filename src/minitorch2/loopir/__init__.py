@@ -4,6 +4,8 @@ A loop body is a Python function of SymPy indices that calls `ops.*`; handlers i
 Reading order: `expressions` (index arithmetic), `ops` (the primitives), `layout`, `loops`,
 `buffers`, `boxes` (the IR; `ir` has its grammar in one place), `views`, `promotion`, `lowering/`
 (one function per operator), `lower_graph`, `handlers/` (the interpreters of bodies), `interpret`
-(a whole graph, with NumPy), `verify`; then `dependencies`, `schedule`, `fusion`, `scheduler`.
+(a whole graph, with NumPy), `verify`; then `dependencies`, `schedule`, `fusion`, `loop_order`,
+`order` and `memory_plan` (of kernels), `scheduler`. `coverage` counts lowerings; a new operator
+goes into the file of its family in `lowering/`.
 `python -m minitorch2.loopir` prints a demo.
 """

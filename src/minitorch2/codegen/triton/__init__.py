@@ -15,6 +15,10 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     library.py     device functions that kernels call (the only files here that import triton:
     launch.py      load a kernel's file, compile it, launch it with little overhead  these two,
     libdevice_on_cpu.py  and the stand-in for CUDA's math library in the interpreter)
+    driver.py      a built-in function per kernel, which calls it without Triton's launcher
+    template.py    matrix products with what is done to them, from a text in Jinja2
+    autotune.py    which products become kernels of their own: measured, and remembered
+    channels_last.py convolutions with the channels of a pixel beside each other
     availability.py  can kernels run here? if not, one sentence that says why
 
 Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU tensors, in Python.
