@@ -84,6 +84,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.env: ShapeEnv | None = None
         self.unbacked: set[sympy.Symbol] = set()
         self._decomposing: list[Operator] = []
+        self._ends_in: Operator | None = None
         self._alive: list[FakeTensor] = []  # states hang on fakes; ids must stay valid
 
     # Tensors and their states
@@ -175,7 +176,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _decompose(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rule = self.decompositions.get(func)
         if rule is not None and self._decomposing[-1:] == [func]:
-            return NotImplemented  # a rule may end in its own operator, with other arguments
+            self._ends_in = func  # a rule may end in its own operator, with other arguments
+            return NotImplemented
         if rule is None:
             if not is_composite(func):
                 return NotImplemented
@@ -183,12 +185,16 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif func in self._decomposing:
             chain = " -> ".join(str(f) for f in [*self._decomposing, func])
             raise LoweringError(f"decompositions form a cycle: {chain}", code="decomposition-cycle")
+        if not self._decomposing:
+            self._ends_in = None
         self._decomposing.append(func)
         try:
             with self:
                 results = rule(*args, **kwargs)
             if len(self._decomposing) > 1 or results is NotImplemented:
                 return results
+            if self._ends_in is func:
+                return results  # such a rule chooses the layout: that is what it is for
             expected = own_results(func, args, kwargs)
             with self:
                 return all_laid_out_like(results, expected)

@@ -67,3 +67,4 @@ def test_gradients() -> None:
     texts = [log.texts(f"{part} graph.py")[0] for part in ("forward", "backward")]
     turned = [text.count("memory_format=torch.channels_last") for text in texts]
     assert turned == [1, 1]  # the input, and the gradient of the result
+    assert "permute" not in texts[1], "what the rule has laid out is not laid out again"
