@@ -34,6 +34,7 @@ test: $(READY)  ## all tests, the documentation's code blocks included (ARGS="-k
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	$(RUN) ruff check .
+	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
 

@@ -97,13 +97,9 @@ class Config:
     ] = False
     # Kernels
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
-    max_autotune: Annotated[
-        bool, "on a GPU, measure which products are fastest as templates"
-    ] = False
+    max_autotune: Annotated[bool, "on a GPU, measure which products are templates"] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
-    jit: Annotated[
-        bool, "CPU kernels are compiled; False: they run as Python, for a debugger"
-    ] = True
+    jit: Annotated[bool, "compile CPU kernels; False: run them as Python, to debug"] = True
     cache: Annotated[bool, "keep compiled kernels on disk"] = True
     cache_megabytes: Annotated[int, "the cache folder is kept below this size"] = 1024
     cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""

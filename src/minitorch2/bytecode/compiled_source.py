@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from types import CodeType
 
+from minitorch2 import syntax_tree
+
 NO_COLUMN = -1  # CPython then prints the line of a traceback without marks under it
 
 
@@ -23,14 +25,14 @@ def compile_function(
         the function's code object; its ``co_freevars`` are among `free`.
     """
     text = "\n".join([f"def __scope({', '.join(free)}):", *(" " + line for line, _ in lines)])
-    module = ast.parse(text)
+    module = syntax_tree.parse(text)
     _function(_function(module)).name = "__function"  # so that its own name is still the global
     for node in ast.walk(module):
         if hasattr(node, "lineno"):
             line = lines[max(node.lineno - 2, 0)][1]
             node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
             node.col_offset = node.end_col_offset = NO_COLUMN  # type: ignore[attr-defined]
-    scope = _inner_code(compile(module, stands_for.co_filename, "exec"))
+    scope = _inner_code(syntax_tree.compile_module(module, stands_for.co_filename))
     return _inner_code(scope).replace(
         co_name=stands_for.co_name,
         co_qualname=stands_for.co_qualname,

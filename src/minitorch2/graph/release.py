@@ -13,17 +13,18 @@ from __future__ import annotations
 import ast
 from types import CodeType
 
+from minitorch2 import syntax_tree
+
 
 def compile_releasing(text: str, file: str) -> CodeType:
     """A code object of the module `text` whose functions, straight-line ones, delete their
     variables after the last use. Lines are those of the text.
     """
-    module = ast.parse(text, file)
+    module = syntax_tree.parse(text, file)
     for statement in module.body:
         if isinstance(statement, ast.FunctionDef):
             statement.body = _with_deletions(statement.body)
-    code: CodeType = compile(module, file, "exec")
-    return code
+    return syntax_tree.compile_module(module, file)
 
 
 def _with_deletions(body: list[ast.stmt]) -> list[ast.stmt]:

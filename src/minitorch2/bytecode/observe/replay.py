@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from minitorch2 import syntax_tree
 from minitorch2.errors import MinitorchError
 
 _CONSTANTS = (bool, int, float, str, type(None))
@@ -99,7 +100,7 @@ class _Writer:
             self.constants[name] = self.value(value)
 
     def _text(self, name: str, function: FunctionType) -> None:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+        (definition,) = syntax_tree.parse(textwrap.dedent(inspect.getsource(function))).body
         if not isinstance(definition, ast.FunctionDef):
             raise ReplayError(f"{name} has no text of its own", fix="write it with def")
         definition.decorator_list = []

@@ -28,6 +28,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.typing import Signature
 
+from minitorch2 import syntax_tree
 from minitorch2.codegen.numba import arithmetic
 from minitorch2.codegen.numba.arithmetic import Typed, cast, kind_of, literal
 
@@ -49,7 +50,7 @@ def lower(
     Raises:
         TypeError: its source is outside of the language, or types do not fit.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tree = syntax_tree.parse(textwrap.dedent(inspect.getsource(function)))
     lower_tree(tree, function.__globals__, signature, module, symbol)
 
 

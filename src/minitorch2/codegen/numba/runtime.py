@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from numba import types
 from numba.core.typing import Signature
 
-from minitorch2 import config, stages
+from minitorch2 import config, stages, syntax_tree
 from minitorch2.codegen import cache as disk
 from minitorch2.codegen.numba import (
     arithmetic,
@@ -156,7 +155,7 @@ def compile_module(source: KernelSource, symbol: str) -> Any:
         BackendError: the front end or LLVM refuse the kernel: a bug of the code generator.
     """
     try:
-        tree = ast.parse(source.text)
+        tree = syntax_tree.parse(source.text)
         return linking.compile_kernel(tree, vocabulary.VOCABULARY, source.signature(), symbol)
     except (SyntaxError, TypeError, RuntimeError) as error:  # llvmlite raises RuntimeError
         raise _refused(source, symbol, error) from error
