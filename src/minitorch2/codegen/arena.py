@@ -1,12 +1,13 @@
-"""One allocation for all intermediates that only kernels see.
+"""One allocation for intermediates that only kernels see.
 
-Kernels take addresses, so such a buffer needs no tensor: it is a range of bytes in an arena that is
-allocated once per call. Ranges of buffers that are never alive together overlap.
+Kernels take addresses, so such a buffer needs no tensor: it is a range of bytes in an arena. Ranges
+of buffers that are never alive together overlap. An arena lives as long as its buffers: where none
+of them is alive it is given back, and later ones have another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 64
@@ -24,11 +25,27 @@ class Interval:
 
 @dataclass(frozen=True)
 class ArenaPlan:
-    """The place of each buffer, the size of the arena, and what it would be without sharing."""
+    """The place of each buffer, the size of the arena, what it would be without sharing, and the
+    kernels from `start` to `end` that need it.
+    """
 
     offsets: Mapping[str, int]
     bytes: int
     bytes_without_reuse: int
+    start: int
+    end: int
+
+
+def plan_arenas(intervals: Sequence[Interval]) -> Iterator[ArenaPlan]:
+    """One arena for each chain of lives that overlap in time."""
+    chain: list[Interval] = []
+    for interval in sorted(intervals, key=lambda i: i.start):
+        if chain and interval.start > max(other.end for other in chain):
+            yield plan_arena(chain)
+            chain = []
+        chain.append(interval)
+    if chain:
+        yield plan_arena(chain)
 
 
 def plan_arena(intervals: Sequence[Interval]) -> ArenaPlan:
@@ -48,7 +65,13 @@ def plan_arena(intervals: Sequence[Interval]) -> ArenaPlan:
         placed.append((interval, place))
     offsets = {interval.name: place for interval, place in placed}
     total = max((place + interval.bytes for interval, place in placed), default=0)
-    return ArenaPlan(offsets, _aligned(total), sum(_aligned(i.bytes) for i in intervals))
+    return ArenaPlan(
+        offsets,
+        _aligned(total),
+        sum(_aligned(i.bytes) for i in intervals),
+        min(i.start for i in intervals),
+        max(i.end for i in intervals),
+    )
 
 
 def _aligned(offset: int) -> int:

@@ -7,13 +7,13 @@
         fused_relu_0(512, buf0.data_ptr())               # a kernel, in place
         return [buf0]
 
-Buffers that only kernels see are places in one arena; the others are tensors. `call` takes one
+Buffers that only kernels see are places in an arena; the others are tensors. `call` takes one
 list, which it empties, and returns a list (PyTorch 2 paper, section 4.7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ import sympy
 import torch
 
 from minitorch2 import config
-from minitorch2.codegen.arena import ArenaPlan, Interval, plan_arena
+from minitorch2.codegen.arena import Interval, plan_arenas
 from minitorch2.codegen.common import INDENT, print_expr
 from minitorch2.codegen.extern import ExternPrinter
 from minitorch2.graph.symbols import bindings, print_condition
@@ -59,7 +59,6 @@ class WrapperModule:
 
     text: str
     namespace: dict[str, Any]
-    arena: ArenaPlan
     inputs: Sequence[Any] = ()
 
 
@@ -88,7 +87,8 @@ class WrapperPrinter:
         self.extern = ExternPrinter(self.namespace, self.view)
         self.body = _Lines()
         self.outputs = [o for o in lowered.outputs if isinstance(o, BufferView)]
-        self.arena = self._plan_arena()
+        self.arenas = list(plan_arenas([*self._hidden()]))
+        self.offsets = {k: v for arena in self.arenas for k, v in arena.offsets.items()}
         self.pointers: dict[str, str] = {}
         self.held: dict[str, FixedLayout] = {}
         self.born: set[str] = set()
@@ -111,15 +111,14 @@ class WrapperPrinter:
             if self._root(name) == root
         )
 
-    def _plan_arena(self) -> ArenaPlan:
-        """Places for the static buffers that no library call, no caller and no check sees."""
+    def _hidden(self) -> Iterator[Interval]:
+        """The static buffers that no library call, no caller and no check sees."""
         if config.current().assert_no_nan:
-            return plan_arena([])
+            return
         visible = {self._root(view.name) for view in self.outputs}
         for node in self.schedule.nodes:
             if isinstance(node, ExternKernelSchedulerNode):
                 visible |= {self._root(name) for name in (*node.read_names, node.name)}
-        intervals = []
         for position, node in enumerate(self.schedule.nodes):
             for name in sorted(node.written_names):
                 buffer = self.buffers[name]
@@ -129,17 +128,26 @@ class WrapperPrinter:
                     size = buffer.fixed_layout().storage_size()
                     if isinstance(size, int):
                         nbytes = size * buffer.dtype.itemsize
-                        intervals.append(Interval(name, nbytes, position, self._last_use(name)))
-        return plan_arena(intervals)
+                        yield Interval(name, nbytes, position, self._last_use(name))
+
+    def _begin_arena(self, position: int) -> None:
+        """Allocate the arena of the kernels from here on, maybe of no bytes: empty buffers have
+        addresses, too.
+        """
+        for arena in self.arenas:
+            if arena.start == position:
+                device = _device_argument(self._device())
+                self.body.add(f"arena = empty({arena.bytes}, dtype=torch.uint8{device})")
+                self.body.add("base = arena.data_ptr()")
 
     def _allocate(self, name: str) -> None:
         """Make the memory of a computed buffer, unless it has some already."""
-        if name in self.schedule.removed or name in self.born or name in self.arena.offsets:
+        if name in self.schedule.removed or name in self.born or name in self.offsets:
             return
         root = self.schedule.inplace.get(name)
         self.born.add(name)
         if root is not None:
-            if root not in self.arena.offsets:
+            if root not in self.offsets:
                 self._take_over(name, root)
             return
         self.body.add(f"{name} = {self._empty(self.buffers[name].fixed_layout())}")
@@ -159,7 +167,7 @@ class WrapperPrinter:
         return self.held.get(name) or self.buffers[name].fixed_layout()
 
     def _is_arena(self, name: str) -> bool:
-        return self._root(name) in self.arena.offsets
+        return self._root(name) in self.offsets
 
     def _empty(self, layout: FixedLayout) -> str:
         size, stride = _tuple(layout.size), _tuple(layout.stride)
@@ -193,11 +201,8 @@ class WrapperPrinter:
         self._unpack()
         if any(call.takes_stream for call in self.kernels.values()):
             self.body.add(f"stream = {_stream(self._device())}")
-        if self.arena.offsets:  # maybe of no bytes: empty buffers have addresses, too
-            device = _device_argument(self._device())
-            self.body.add(f"arena = empty({self.arena.bytes}, dtype=torch.uint8{device})")
-            self.body.add("base = arena.data_ptr()")
         for position, node in enumerate(self.schedule.nodes):
+            self._begin_arena(position)
             if isinstance(node, ExternKernelSchedulerNode):
                 self.body.lines += [INDENT + line for line in self.extern.call(node.kernel)]
                 if not isinstance(node.kernel, HostCall):
@@ -210,8 +215,10 @@ class WrapperPrinter:
             else:
                 self._launch(node)  # type: ignore[arg-type]
             self._free(position)
+            if any(arena.end == position for arena in self.arenas):
+                self.body.add("del arena")
         self.body.add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
-        return WrapperModule(self._assemble(), self.namespace, self.arena, self.lowered.inputs)
+        return WrapperModule(self._assemble(), self.namespace, self.lowered.inputs)
 
     def _is_wanted(self, name: str, position: int) -> bool:
         """Whether anyone reads a result of a library call."""
@@ -269,8 +276,8 @@ class WrapperPrinter:
 
     def _address(self, root: str, node: KernelNode) -> str:
         """The address of a buffer's memory, asked from the tensor that has it now."""
-        if root in self.arena.offsets:
-            offset = self.arena.offsets[root]
+        if root in self.offsets:
+            offset = self.offsets[root]
             return f"base + {offset}" if offset else "base"
         names = (*sorted(node.written_names), *sorted(node.read_names))
         holders = (name for name in names if name in self.born and self._root(name) == root)
