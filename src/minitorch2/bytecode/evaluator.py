@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.arguments import bind_arguments
 from minitorch2.bytecode.callee import Callee
+from minitorch2.bytecode.left_to_python import cause_of
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.per_code import once_per_code
@@ -145,7 +146,7 @@ class Evaluator:
         """Do what an instruction does, on trackers."""
         handler = HANDLERS.get(instruction.opname)
         if handler is None:
-            unsupported("instruction", f"the instruction {instruction.opname} is not supported")
+            unsupported("instruction", cause_of(instruction.opname))
         handler(self, instruction)
 
     def catch(self, error: ObservedError, instruction: Instruction) -> None:

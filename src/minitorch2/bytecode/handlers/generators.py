@@ -5,6 +5,7 @@ from __future__ import annotations
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.handlers.exceptions import raise_exception
+from minitorch2.bytecode.left_to_python import cause_of
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -77,6 +78,6 @@ def cleanup_throw(evaluator: Evaluator, instruction: Instruction) -> None:
 def call_intrinsic(evaluator: Evaluator, instruction: Instruction) -> None:
     """A StopIteration that leaves a generator becomes a RuntimeError (3.12 and later)."""
     if instruction.argval != "INTRINSIC_STOPITERATION_ERROR":
-        unsupported("instruction", f"the instruction {instruction.argval} is not supported")
+        unsupported("instruction", cause_of(instruction.opname))
     if issubclass(evaluator.stack[-1].python_type(), StopIteration):
         raise_observed(RuntimeError, "generator raised StopIteration")

@@ -1,0 +1,36 @@
+"""Instructions that have no handler, and what in a program is made of them.
+
+A frame that comes to one ends its graph there and runs on in Python; so do frames whose code is not
+a function's. Handlers and this table together are all instructions of all supported versions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LEFT_TO_PYTHON: Final[dict[str, str]] = {
+    **dict.fromkeys(("CHECK_EG_MATCH", "PREP_RERAISE_STAR"), "an `except*` clause"),
+    **dict.fromkeys(
+        ("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH"),
+        "asynchronous code",
+    ),
+    "ASYNC_GEN_WRAP": "asynchronous code",
+    **dict.fromkeys(
+        ("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "LOAD_LOCALS"),
+        "the body of a class or a module",
+    ),
+    **dict.fromkeys(
+        ("LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "SETUP_ANNOTATIONS"),
+        "the body of a class or a module",
+    ),
+    "IMPORT_STAR": "`from ... import *`",
+    "PRINT_EXPR": "a line of an interactive session",
+    **dict.fromkeys(("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"), "type parameters"),
+}
+"""What a program contains that has such an instruction, by the instruction's canonical name."""
+
+
+def cause_of(opname: str) -> str:
+    """Why an instruction is left to Python, in the user's terms."""
+    what = LEFT_TO_PYTHON.get(opname, "an instruction that is not known")
+    return f"{what} is left to Python ({opname})"
