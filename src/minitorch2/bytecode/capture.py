@@ -37,7 +37,13 @@ from minitorch2.bytecode.names import identifier
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
-from minitorch2.bytecode.sources import AttributeSource, LocalSource, ReferenceSource, Source
+from minitorch2.bytecode.sources import (
+    AttributeSource,
+    CellSource,
+    LocalSource,
+    ReferenceSource,
+    Source,
+)
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
@@ -139,7 +145,6 @@ class Capture:
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
     _inputs_by_id: dict[int, GraphInput] = field(default_factory=dict)
-    _cells: dict[int, CellVariable] = field(default_factory=dict)
     _alive: list[object] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -242,17 +247,23 @@ class Capture:
     ) -> CellVariable:
         """The tracker of a cell made outside the captured region.
 
+        Closures that share it share one tracker. A function that was passed is known by its code
+        only, so the next one may have another cell: that it is this one is guarded.
+
         Args:
             name: the variable's name.
-            cell: the cell object; closures that share it share one tracker.
+            cell: the cell object.
             place: loads the cell object.
             contents: loads what it contains.
         """
-        known = self._cells.get(id(cell))
+        known = self._by_identity.get(id(cell))
         if known is None:
-            known = self._cells[id(cell)] = CellVariable(
-                name, place, lambda: self._cell_contents(cell, contents)
-            )
+            known = CellVariable(name, place, lambda: self._cell_contents(cell, contents))
+            self._by_identity[id(cell)] = known
+            self._alive.append(cell)
+        assert isinstance(known, CellVariable) and known.source is not None
+        if known.source != place and isinstance(place.root(), LocalSource | CellSource):
+            self.add_guard(SameObject(place, known.source))
         return known
 
     def _cell_contents(self, cell: CellType, contents: Source) -> VariableTracker | None:

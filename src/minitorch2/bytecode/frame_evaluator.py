@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import CellType
 
 from minitorch2.bytecode.capture import Capture
@@ -11,20 +10,10 @@ from minitorch2.bytecode.evaluator import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.names import identifier
 from minitorch2.bytecode.observed import ObservedError
-from minitorch2.bytecode.sources import CellSource, LocalSource, Source
+from minitorch2.bytecode.sources import CellObjectSource, CellSource, LocalSource
 from minitorch2.bytecode.trackers.base import unsupported
 from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.errors import UnsupportedError
-
-
-@dataclass(frozen=True)
-class CellObjectSource(Source):
-    """The cell of a free variable of the captured frame."""
-
-    name: str
-
-    def expression(self) -> str:
-        return f"(lambda: {self.name}).__closure__[0]"
 
 
 MOST_STEPS = 1_000_000

@@ -3,6 +3,7 @@
 Grammar::
 
     source ::= Local(name) | Global(name) | Cell(name)          roots of the captured frame
+             | CellObject(name)                                 the cell itself, not what it holds
              | Reference(name)                                  an object held by compiled code
              | Attribute(source, name) | Item(source, key)      one step further
              | TypeOf(source) | Stride(source, dim) | Call(source) | Closure(source, index)
@@ -98,6 +99,14 @@ class GlobalSource(RootSource):
 @dataclass(frozen=True, eq=False)
 class CellSource(RootSource):
     """A free variable of the captured frame: a cell made outside (closure case 1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellObjectSource(RootSource):
+    """The cell of a free variable of the captured frame."""
+
+    def expression(self) -> str:
+        return f"(lambda: {self.name}).__closure__[0]"
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType, FunctionType, GetSetDescriptorType
+from types import CellType, CodeType, FunctionType, GetSetDescriptorType
 from typing import Any, cast
 
 from minitorch2.bytecode.generated import GUARDS
@@ -27,6 +27,7 @@ from minitorch2.bytecode.guards.values import Held, TypeMatch
 from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
 from minitorch2.bytecode.sources import (
     AttributeSource,
+    CellObjectSource,
     CellSource,
     ClosureSource,
     GlobalSource,
@@ -46,12 +47,12 @@ class GuardProgram:
     Attributes:
         program: its words.
         kept: what it holds by address.
-        cells: the free variables it reads, in order.
+        cells: the free variables it reads, or their cells, in order.
     """
 
     program: bytes
     kept: tuple[object, ...]
-    cells: tuple[str, ...]
+    cells: tuple[CellSource | CellObjectSource, ...]
 
     def bind(self, function: FunctionType) -> Callable[..., bool] | None:
         """The check with a function object's globals and cells; None if they are unusual."""
@@ -60,7 +61,12 @@ class GuardProgram:
             return None
         names = function.__code__.co_freevars
         cells = dict(zip(names, function.__closure__ or (), strict=True))
-        used = [cells[name] for name in self.cells]
+        used = [
+            CellType(cells[source.name])
+            if isinstance(source, CellObjectSource)
+            else cells[source.name]
+            for source in self.cells
+        ]
         return make_guard(self.program, self.kept, namespace, builtins, used)
 
 
@@ -95,7 +101,7 @@ class _Writer:
     _tensors: set[Source] = field(default_factory=set)
     _plain: set[Source] = field(default_factory=set)
     _values: dict[Source, int] = field(default_factory=dict)
-    _cells: dict[str, int] = field(default_factory=dict)
+    _cells: dict[CellSource | CellObjectSource, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = parameters_of(self.code)
@@ -161,8 +167,8 @@ class _Writer:
         match source:
             case GlobalSource(name):
                 return load(Op.GLOBAL, 0, keep(name))
-            case CellSource(name):
-                return load(Op.CELL, 0, self._cells.setdefault(name, len(self._cells)))
+            case CellSource() | CellObjectSource():
+                return load(Op.CELL, 0, self._cells.setdefault(source, len(self._cells)))
             case ReferenceSource(name):
                 return load(Op.CONSTANT, 0, self._object(self.references[name].operand))
             case StepSource(base):

@@ -86,6 +86,51 @@ def test_closures_from_outside_are_changed() -> None:
     assert torch.equal(compiled(X), (X + 3) * (X + 4)) and read() == 4
 
 
+def bump_and_read(x: Any, step: Any, read: Any) -> Any:
+    step(x)
+    return x * read()
+
+
+def test_closures_that_shared_a_cell_may_come_with_cells_of_their_own() -> None:
+    """Functions that are passed are known by their code; so cells are compared, too."""
+    import minitorch2
+
+    compiled = minitorch2.compile(bump_and_read, backend="eager")
+    (step, read), (other_step, other_read) = make_counter(), make_counter()
+    assert torch.equal(compiled(X, step, read), X)
+    assert torch.equal(compiled(X, step, other_read), X * 0) and read() == 2
+    assert torch.equal(compiled(X, other_step, other_read), X)
+
+
+def test_closures_over_different_cells_may_come_with_one_cell() -> None:
+    import minitorch2
+
+    compiled = minitorch2.compile(bump_and_read, backend="eager")
+    (step, _), (same_step, same_read), (_, other_read) = (make_counter() for _ in range(3))
+    assert torch.equal(compiled(X, step, other_read), X * 0)
+    assert torch.equal(compiled(X, same_step, same_read), X)
+
+
+def test_a_closure_that_is_passed_may_share_the_functions_own_cell() -> None:
+    import minitorch2
+
+    def make() -> Any:
+        count = 0
+
+        def program(x: Any, read: Any) -> Any:
+            nonlocal count
+            count += 1
+            return x * read()
+
+        return program, lambda: count
+
+    (program, read), (_, other_read) = make(), make()
+    compiled = minitorch2.compile(program, backend="eager")
+    assert torch.equal(compiled(X, read), X)
+    assert torch.equal(compiled(X, other_read), X * 0)
+    assert torch.equal(compiled(X, read), X * 3)
+
+
 def test_closures_made_inside() -> None:
     def program(x: torch.Tensor) -> Any:
         step, read = make_counter()
