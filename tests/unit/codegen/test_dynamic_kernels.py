@@ -55,6 +55,20 @@ def test_sizes_that_are_rounded_floats_are_kernel_arguments() -> None:
         assert_same_values_and_gradients(fast, program, torch.randn(2, 3, side, side))
 
 
+@pytest.mark.parametrize("shape", [(5, 40000), (40000, 5), (3, 200, 300), (2, 17000, 3)])
+@pytest.mark.parametrize("dim", [-1, 0, (0, 1), None])
+def test_long_sums_are_made_of_pieces(shape: tuple[int, ...], dim: Any) -> None:
+    """Fast as sums of float32, exact as those of float64: the error of the last rounding."""
+    program = lambda x: x.sum(dim) if dim is not None else x.sum()  # noqa: E731
+    fast = minitorch2.compile(program, backend="numba", dynamic=True)
+    x = torch.rand(shape)
+    with stages.collect() as log:
+        for y in (x, x[:, :2].contiguous(), x[:, :0].contiguous()):
+            exact = program(y.double())
+            torch.testing.assert_close(fast(y).double(), exact, rtol=2e-6, atol=0)
+    assert all("float32(0.0)" in text for text in log.texts("wrapper.py"))
+
+
 def assert_same_values_and_gradients(
     fast: Callable[..., Any], program: Callable[..., Any], x: torch.Tensor
 ) -> None:

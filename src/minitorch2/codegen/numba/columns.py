@@ -17,7 +17,7 @@ from minitorch2.loopir.ops import ReductionKind
 COLUMN_BLOCK = 512
 """Where the width is not known when the kernel is printed."""
 WIDEST_BLOCK = 1024
-# Longer sums of float32 are accumulated in float64.
+# Longer sums of float32 are made of pieces.
 LONG_COLUMN_SUM = 1024
 
 
@@ -34,12 +34,14 @@ def _better(kind: str, candidate: TextValue, position: TextValue, best: str, pla
 class ColumnPrinter(ReductionPrinter):
     """Reductions across rows: a block of neighbouring outputs has an array of accumulators."""
 
+    longest_sum = LONG_COLUMN_SUM
+
     def write_loops(self) -> Expr:
         *outer, width = self.node.ranges
         self.width = width
         self.length = SCRATCH_COLUMNS if self.needs_scratch() else _column_block(width)
         if isinstance(width, int):
-            self.length = min(self.length, width)
+            self.length = max(1, min(self.length, width))
         blocks = floor_div(width + self.length - 1, self.length)
         self.limits = "start, stop"
         if blocks == 1:
@@ -67,9 +69,9 @@ class ColumnPrinter(ReductionPrinter):
         block.lines.append(f"column = {symbol}" + (" - start" if "start" in self.limits else ""))
         return block
 
-    def enter_reduction(self) -> list[Block]:
+    def enter_reduction(self, *, in_pieces: bool = False) -> list[Block]:
         self.outside = self.handler.block
-        return [*self.reduction_loops(), self.enter_columns()]
+        return [*self.reduction_loops(in_pieces=in_pieces), self.enter_columns()]
 
     def _position(self) -> str:
         return f"({super()._position()}) * {self.length} + column"
@@ -77,15 +79,18 @@ class ColumnPrinter(ReductionPrinter):
     def scratch_length(self) -> Expr:
         return product((*self.node.reduction_ranges, self.length))
 
-    def _accumulator(self, prefix: str, dtype: torch.dtype, start: bool | int | float) -> str:
-        """An array of accumulators, set to their start before the pass."""
+    def _accumulator(
+        self, prefix: str, dtype: torch.dtype, start: bool | int | float, block: Block | None = None
+    ) -> str:
+        """An element of an array of accumulators, set to their start before the pass (or block)."""
         name = self.local_array(prefix, self.length, dtype)
         value = operators.store(dtype, operators.constant(start, dtype))
-        self.outside.lines += [
-            f"for column in range({'stop - start' if 'start' in self.limits else self.limits}):",
-            f"    {name}[column] = {value}",
-        ]
-        return name
+        (block or self.outside).lines += self._for_columns(f"{name}[column] = {value}")
+        return f"{name}[column]"
+
+    def _for_columns(self, line: str) -> list[str]:
+        width = "stop - start" if "start" in self.limits else self.limits
+        return [f"for column in range({width}):", f"    {line}"]
 
     def _reduce(
         self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
@@ -93,18 +98,21 @@ class ColumnPrinter(ReductionPrinter):
         source = values[0].dtype
         if kind in ("argmax", "argmin"):
             return self._reduce_position(kind, values)
-        held = self.accumulator_dtype(kind, source, LONG_COLUMN_SUM)
-        place = f"{self._accumulator('acc', held, operators.neutral(kind, held))}[column]"
-        value = operators.convert(values[0].text, source, held)
-        step = operators.combine(kind, operators.load(held, place), value, held)
-        self.handler.block.lines.append(f"{place} = {operators.store(held, step)}")
+        held = self.accumulator_dtype(kind, source)
+        place = self._accumulator("acc", held, operators.neutral(kind, held))
+        if self.piece is None or held == source:
+            self.handler.block.lines.append(_step(kind, place, values[0].text, source, held))
+        else:
+            part = self._accumulator("part", source, operators.neutral(kind, source), self.piece)
+            self.handler.block.lines.append(_step(kind, part, values[0].text, source, source))
+            self.piece_ends += self._for_columns(_step(kind, place, part, source, held))
         return TextValue(operators.convert(operators.load(held, place), held, dtype), dtype, 0)
 
     def _reduce_position(self, kind: ReductionKind, values: list[TextValue]) -> TextValue:
         candidate, position = values
         neutral = operators.neutral(kind, candidate.dtype)
-        best = f"{self._accumulator('best', candidate.dtype, neutral)}[column]"
-        place = f"{self._accumulator('place', torch.int64, 2**63 - 1)}[column]"
+        best = self._accumulator("best", candidate.dtype, neutral)
+        place = self._accumulator("place", torch.int64, 2**63 - 1)
         choice = self.handler.namer.fresh("better")
         held = operators.load(candidate.dtype, best)
         chosen = operators.store(candidate.dtype, f"where({choice}, {candidate}, {held})")
@@ -147,6 +155,13 @@ class ColumnPrinter(ReductionPrinter):
             place = f"{self.local_array('value', self.length, value.dtype)}[column]"
             self.handler.block.lines.append(f"{place} = {operators.store(value.dtype, value.text)}")
             self._shared[name] = (place, value.dtype)
+
+
+def _step(kind: str, place: str, value: str, source: torch.dtype, held: torch.dtype) -> str:
+    """The line that adds a value to an accumulator in memory."""
+    value = operators.convert(value, source, held)
+    step = operators.combine(kind, operators.load(held, place), value, held)
+    return f"{place} = {operators.store(held, step)}"
 
 
 def _column_block(width: Expr) -> int:

@@ -203,13 +203,6 @@ class KernelPrinter:
         """Whether every partial result is stored: eager keeps float32 in float64 between them."""
         return any(body.is_scan for body in self.bodies)
 
-    def accumulator_dtype(self, kind: str, dtype: torch.dtype, limit: int) -> torch.dtype:
-        """float64 for sums of float32 longer than `limit`, else the values' own dtype."""
-        length = product(self.node.reduction_ranges)
-        is_long = not isinstance(length, int) or length > limit or self.node_scans()
-        is_sum = kind in ("sum", "prod") and dtype == torch.float32
-        return torch.float64 if is_sum and is_long else dtype
-
 
 def _root(name: str, schedule: Schedule) -> str:
     """The buffer whose memory a buffer uses."""

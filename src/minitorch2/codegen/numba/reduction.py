@@ -1,17 +1,38 @@
-"""Kernels with reductions: passes over the reduction loops, and the bodies between them."""
+"""Kernels with reductions: passes over the reduction loops, and the bodies between them.
+
+A long sum of float32, or one of a length that is not known, is made of *pieces*, so that it is as
+fast as a short one and as exact as one in float64:
+
+    acc0 = float64(0.0)
+    for piece in range((size0 + 16383) // 16384):
+        part0 = float32(0.0)
+        for r0 in range(piece * 16384, min(piece * 16384 + 16384, size0)):
+            part0 = add_any_order(part0, in_ptr0[r0])
+        acc0 = acc0 + float64(part0)
+"""
 
 from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
 
 from minitorch2.codegen.common import Block, TextValue, print_expr
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter
 from minitorch2.loopir.expressions import Expr, product
+from minitorch2.loopir.loops import Reduction
 from minitorch2.loopir.ops import compute_dtype
 from minitorch2.loopir.schedule import SchedulerNode
 
 
 class ReductionPrinter(KernelPrinter):
     """Passes over the reduction loops, and the bodies between them."""
+
+    longest_sum: ClassVar[int]
+    """So many float32 are added up in float32."""
+    piece: Block | None = None
+    """The loop over pieces around the current pass, if there is one."""
 
     def write_passes(self) -> None:
         """All passes inside the current iteration."""
@@ -49,11 +70,15 @@ class ReductionPrinter(KernelPrinter):
         """One run over the reduction loops."""
         if not members:
             return
-        loops = self.enter_reduction()
+        loops = self.enter_reduction(in_pieces=any(map(self._is_long_sum, members)))
+        self.piece_ends: list[str] = []
         for body in members:
             self.run(body)
         for loop in reversed(loops):
             self.leave(loop)
+            if loop.parent is self.piece:
+                self.handler.block.lines += self.piece_ends
+        self.piece = None
         for body in members:
             if not body.is_reduction:
                 self._after_pass(body)
@@ -69,7 +94,24 @@ class ReductionPrinter(KernelPrinter):
                 self.handler.block.depth,
             )
 
-    def enter_reduction(self) -> list[Block]:
+    def _is_long_sum(self, body: SchedulerNode) -> bool:
+        loops = body.buffer.loops
+        if not isinstance(loops, Reduction):
+            return False
+        dtype = compute_dtype(loops.src_dtype)
+        return self.accumulator_dtype(loops.kind, dtype) != dtype and not self.node_scans()
+
+    def accumulator_dtype(self, kind: str, dtype: torch.dtype) -> torch.dtype:
+        """float64 for long sums of float32, else the values' own dtype.
+
+        It is float64 where every partial result is stored, too, as in eager PyTorch.
+        """
+        length = product(self.node.reduction_ranges)
+        is_long = not isinstance(length, int) or length > self.longest_sum or self.node_scans()
+        is_sum = kind in ("sum", "prod") and dtype == torch.float32
+        return torch.float64 if is_sum and is_long else dtype
+
+    def enter_reduction(self, *, in_pieces: bool = False) -> list[Block]:
         """Open the loops of a pass."""
         raise NotImplementedError
 
@@ -77,12 +119,29 @@ class ReductionPrinter(KernelPrinter):
         """Store the results of a pass, and run the bodies that are not in the reduction loops."""
         raise NotImplementedError
 
-    def reduction_loops(self) -> list[Block]:
-        """Open one loop per reduction range."""
-        return [
-            self.enter(f"for {symbol} in range({self.text(size)}):", str(symbol))
-            for symbol, size in zip(self.reduced, self.node.reduction_ranges)
-        ]
+    def reduction_loops(self, *, in_pieces: bool) -> list[Block]:
+        """Open one loop per reduction range, and maybe one over pieces."""
+        sizes = self.node.reduction_ranges
+        cut, step = self._pieces() if in_pieces else (None, 0)
+        loops = []
+        for position, (symbol, size) in enumerate(zip(self.reduced, sizes, strict=True)):
+            limits = text = self.text(size)
+            if position == cut:
+                self.piece = self.enter(f"for piece in range(({text} + {step - 1}) // {step}):")
+                loops.append(self.piece)
+                limits = f"piece * {step}, min(piece * {step} + {step}, {text})"
+            loops.append(self.enter(f"for {symbol} in range({limits}):", str(symbol)))
+        return loops
+
+    def _pieces(self) -> tuple[int, int]:
+        """The loop that is cut, so that a piece is not too long, and its turns in a piece."""
+        sizes, length = self.node.reduction_ranges, 1
+        for position in reversed(range(len(sizes))):
+            size = sizes[position]
+            if not isinstance(size, int) or length * size > self.longest_sum:
+                break
+            length *= size
+        return position, max(1, self.longest_sum // max(1, length))
 
     def _position(self) -> str:
         """The number of the current element of the row."""

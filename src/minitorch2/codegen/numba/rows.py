@@ -13,7 +13,7 @@ from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.ops import ReductionKind
 from minitorch2.loopir.schedule import SchedulerNode
 
-# Longer sums of float32 are accumulated in float64. A row's sum is many sums side by side, one per
+# Longer sums of float32 are made of pieces. A row's sum is many sums side by side, one per
 # vector lane, so it may be longer than a column's.
 LONG_ROW_SUM = 16384
 
@@ -21,6 +21,7 @@ LONG_ROW_SUM = 16384
 class RowPrinter(ReductionPrinter):
     """Reductions along contiguous memory: accumulators are variables."""
 
+    longest_sum = LONG_ROW_SUM
     searches: list[tuple[SchedulerNode, str, str]]
 
     def write_loops(self) -> Expr:
@@ -31,9 +32,9 @@ class RowPrinter(ReductionPrinter):
         self.leave(row)
         return product(ranges)
 
-    def enter_reduction(self) -> list[Block]:
+    def enter_reduction(self, *, in_pieces: bool = False) -> list[Block]:
         self.row = self.handler.block
-        return self.reduction_loops()
+        return self.reduction_loops(in_pieces=in_pieces)
 
     def _reduce(
         self, kind: ReductionKind, dtype: torch.dtype, values: list[TextValue]
@@ -43,16 +44,21 @@ class RowPrinter(ReductionPrinter):
             return self._reduce_position(kind, values)
         if kind in ("max", "min") and source.is_floating_point:
             return self._reduce_rank(kind, values[0])
-        held = self.accumulator_dtype(kind, source, LONG_ROW_SUM)
-        accumulator = self.handler.namer.fresh("acc")
-        self.row.lines.append(
-            f"{accumulator} = {operators.constant(operators.neutral(kind, held), held)}"
-        )
-        value = operators.convert(values[0].text, source, held)
-        self.handler.block.lines.append(
-            f"{accumulator} = {operators.combine(kind, accumulator, value, held)}"
-        )
+        held = self.accumulator_dtype(kind, source)
+        accumulator = self._accumulator("acc", self.row, kind, held)
+        if self.piece is None or held == source:
+            self.handler.block.lines.append(_step(kind, accumulator, values[0].text, source, held))
+        else:
+            part = self._accumulator("part", self.piece, kind, source)
+            self.handler.block.lines.append(_step(kind, part, values[0].text, source, source))
+            self.piece_ends.append(_step(kind, accumulator, part, source, held))
         return TextValue(operators.convert(accumulator, held, dtype), dtype, self.row.depth)
+
+    def _accumulator(self, prefix: str, block: Block, kind: str, dtype: torch.dtype) -> str:
+        """A variable, set to its start in a block."""
+        name = self.handler.namer.fresh(prefix)
+        block.lines.append(f"{name} = {operators.constant(operators.neutral(kind, dtype), dtype)}")
+        return name
 
     def _reduce_rank(self, kind: ReductionKind, value: TextValue) -> TextValue:
         """The extreme of integers in the order of numbers: one instruction a step, NaN or not."""
@@ -114,3 +120,9 @@ class RowPrinter(ReductionPrinter):
 
     def inner_sizes(self) -> Sequence[Expr]:
         return self.node.reduction_ranges
+
+
+def _step(kind: str, accumulator: str, value: str, source: torch.dtype, held: torch.dtype) -> str:
+    """The line that adds a value to an accumulator."""
+    value = operators.convert(value, source, held)
+    return f"{accumulator} = {operators.combine(kind, accumulator, value, held)}"
