@@ -13,6 +13,7 @@ from minitorch2.bytecode.compile_frame import Backend, UserProgramError, graph_b
 from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak, canonical
 from minitorch2.bytecode.dispatch import stance, suspended, tracebacks
 from minitorch2.bytecode.dispatch.code_cache import first_line
+from minitorch2.bytecode.dispatch.definition import Definition
 from minitorch2.bytecode.dispatch.isolation import isolated
 from minitorch2.bytecode.dispatch.stance import shown_entries
 from minitorch2.bytecode.guards import ConstantMatch
@@ -64,13 +65,35 @@ class Dispatcher:
     def __init__(self, region: Region, function: FunctionType) -> None:
         self.region = region
         self.function = function
-        self.cache = region.cache_of(function.__code__)
         self.entries: list[Entry] = []
         self._changes = 0
         with COMPILING:
-            self._bound = {id(entry): entry.bind(function) for entry in self.cache.compiled}
-            self.show_entries()
-            self.cache.dispatchers.add(self)
+            self._take_code()
+
+    def _take_code(self) -> None:
+        """Serve calls by the entries of the code that the function has now."""
+        self.definition = Definition.of(self.function)
+        self.cache = self.region.cache_of(self.function.__code__)
+        self._bound = {id(entry): entry.bind(self.function) for entry in self.cache.compiled}
+        self.show_entries()
+        self.cache.dispatchers.add(self)
+
+    def follow(self, scope: dict[str, object]) -> None:
+        """Serve calls by the code that the function was given since the last call.
+
+        Args:
+            scope: the globals of the compiled function.
+
+        Raises:
+            RecompileError: the call is bound to parameters or defaults that are gone.
+        """
+        found = Definition.of(self.function)
+        if not self.definition.binds_like(found):
+            raise self._replaced_error()
+        with COMPILING:
+            self.cache.dispatchers.discard(self)
+            self._take_code()
+        scope.update(found.names())
 
     def add(self, compiled: CompiledFrame) -> None:
         """Try one more entry."""
@@ -146,8 +169,6 @@ class Dispatcher:
 
     def find_or_compile(self, values: tuple[object, ...]) -> Run | None:
         """An entry for these arguments, compiled if need be; None if the frame runs as it is."""
-        if self.function.__code__ is not self.cache.code:
-            raise self._replaced_error()
         if self.cache.as_is is not None or not is_worth_capturing(self.function, values):
             return None
         if isinstance(mark_of(self.function), Disabled):
@@ -195,7 +216,7 @@ class Dispatcher:
 
     def _replaced_error(self) -> RecompileError:
         return RecompileError(
-            f"the code of {self.name} was replaced after it was compiled",
+            f"the parameters of {self.name} were replaced after it was compiled",
             fix="compile the function again",
             user_line=first_line(self.function.__code__),
         )
@@ -303,7 +324,14 @@ class Dispatcher:
         signature = signature_of(self.cache.code)
         values = "".join(f"{name}, " for name in signature.names)
         names = ", ".join(signature.names)
-        text = text.format(header=signature.header, values=values, names=names, call=signature.call)
+        changed = self.definition.changed("_minitorch2_function")
+        text = text.format(
+            header=signature.header,
+            values=values,
+            names=names,
+            call=signature.call,
+            changed=changed,
+        )
         scope = {
             "_minitorch2_entries": self.entries,
             "_minitorch2_resolve": self.resolve,
@@ -311,7 +339,9 @@ class Dispatcher:
             "_minitorch2_capturing": self.region.capturing,
             "_minitorch2_steps": suspended.steps(self.region.capturing),
             "_minitorch2_hide": tracebacks.hide_frames,
+            "_minitorch2_follow": self.follow,
             _DISPATCHER: self,
+            **self.definition.names(),
         }
         return generate_function(text, scope)
 
@@ -345,6 +375,8 @@ def call({names}):
 _DISPATCH = """\
 def dispatch({header}):
     try:
+        if {changed}:
+            _minitorch2_follow(globals())
         for _minitorch2_check, _minitorch2_run in _minitorch2_entries:
             if _minitorch2_check({values}):
                 return _minitorch2_run({values})

@@ -112,7 +112,7 @@ def _encode(value: object) -> Plain:
 def _encode_fields(value: Any) -> dict[str, Plain]:
     if isinstance(value, ConstantMatch):
         return {"source": _encode(value.source), "value": _encode(value.value)}
-    return {field.name: _encode(getattr(value, field.name)) for field in fields(value)}
+    return {f.name: _encode(getattr(value, f.name)) for f in fields(value) if f.init}
 
 
 _VALUES: dict[type, tuple[Callable[[Any], Plain], Callable[[Any], object]]] = {

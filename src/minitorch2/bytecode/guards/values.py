@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 import torch
@@ -73,9 +73,20 @@ def hold(value: object) -> Held:
 
 @dataclass(frozen=True)
 class IdMatch(SourceGuard):
-    """The very same object (slides: FUNCTION_MATCH for functions and modules)."""
+    """The very same object (slides: FUNCTION_MATCH for functions and modules).
+
+    Attributes:
+        code: that of a Python function, which may be given another one (a notebook that reloads
+            what was edited does so).
+    """
 
     held: Held
+    code: CodeType | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        value = self.held.get()
+        if isinstance(value, FunctionType):
+            object.__setattr__(self, "code", value.__code__)
 
     @property
     def kind(self) -> str:
@@ -87,9 +98,13 @@ class IdMatch(SourceGuard):
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         shown = _short(self.held.get())
         yield Check("identity", self.held.condition(path, name), path, shown)
+        if self.code is not None:
+            code = f"{path}.__code__"
+            yield Check("code", f"{code} is {name(self.code)}", code, _short(self.code))
 
     def tests(self) -> Sequence[Test]:
-        return (Test(Op.IS, self.held.operand),)
+        code = () if self.code is None else (Test(Op.RUNS, self.code),)
+        return Test(Op.IS, self.held.operand), *code
 
     def watched(self) -> object | None:
         return self.held.get() if self.held.is_weak else None

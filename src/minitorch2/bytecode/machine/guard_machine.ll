@@ -122,6 +122,10 @@ push:
 op_is:
   %is = icmp eq ptr %x, %bo
   br i1 %is, label %next, label %fail
+op_runs:
+  %code_of_x = call ptr @code_of(ptr %x)
+  %runs = icmp eq ptr %code_of_x, %bo
+  br i1 %runs, label %next, label %fail
 op_same:
   %y_p = getelementptr ptr, ptr %values, i64 %b
   %y = load ptr, ptr %y_p

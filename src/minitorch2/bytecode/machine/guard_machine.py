@@ -11,7 +11,7 @@ Grammar::
     load  ::= CONSTANT b | GLOBAL b | CELL b | ATTRIBUTE a b | DICT a | ITEM a b | TYPE a | CALL a b
     check ::= IS a b | SAME a b | CLASS a b | EQUAL a b | LENGTH a b | KEYS a b | CONTAINS a b c
             | TRUTH a b | EMPTY a b | STATE b c | WORDS a b | DISTINCT b c | PYTHON b c | HOLDS
-            | CONTIGUOUS a b | AGREE a b
+            | CONTIGUOUS a b | AGREE a b | RUNS a b
     number ::= SIZE a b c | INT a c | FLOAT a c | NUMBER b c
             | ADD a b c | MUL a b c | DIV a b c | MOD a b c | MAX a b c
             | LESS a b c | ALIKE a b c | FLOAT_LESS a b c | FLOAT_ALIKE a b c
@@ -96,6 +96,7 @@ class Op(IntEnum):
     FLOAT_LESS = 34
     FLOAT_ALIKE = 35
     AGREE = 36  # number a is b
+    RUNS = 37  # the Python function x runs code b
 
 
 _OPERATIONS = (
@@ -128,6 +129,7 @@ _FUNCTIONS = {
     "as_int": ("i64", "PyLong_AsLongLongAndOverflow"),
     "as_float": ("double", "PyFloat_AsDouble"),
     "truth": ("i32", "PyObject_IsTrue"),
+    "code_of": ("ptr", "PyFunction_GetCode"),
     "error": ("ptr", "PyErr_Occurred"),
     "error_is": ("i32", "PyErr_ExceptionMatches"),
     "error_clear": ("void", "PyErr_Clear"),

@@ -123,6 +123,17 @@ def test_globals_builtins_cells_and_constants():
     assert not guard()
 
 
+def test_the_code_that_a_function_runs():
+    def function(x):
+        return x
+
+    code, other = function.__code__, (lambda x: -x).__code__
+    guard = guard_of(lambda w: w.check(Op.RUNS, 0, w.keep(code)))
+    assert guard(function)
+    function.__code__ = other
+    assert not guard(function)
+
+
 def test_own_attributes():
     guard = guard_of(lambda w: w.check(Op.CONTAINS, w.load(Op.DICT, 0), w.keep("x"), 1))
     assert guard(SimpleNamespace(x=1)) and not guard(SimpleNamespace()) and not guard(3)

@@ -1,0 +1,61 @@
+"""What calls of a compiled function are bound by: the code and the defaults of the user's function.
+
+They may be replaced later; a notebook that reloads what was edited does so. New code with the same
+parameters serves the next call. Where the parameters differ, or their defaults, it is too late: the
+arguments of the call are bound already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+
+from minitorch2.bytecode.signature import signature_of
+
+_PLAIN = (int, float, complex, bool, str, bytes)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The parts of a function that can be assigned."""
+
+    code: CodeType
+    defaults: tuple[object, ...] | None
+    kwdefaults: Mapping[str, object] | None
+
+    @classmethod
+    def of(cls, function: FunctionType) -> Definition:
+        """What they are now."""
+        return cls(function.__code__, function.__defaults__, function.__kwdefaults__)
+
+    def binds_like(self, other: Definition) -> bool:
+        """Whether all calls give the same values to the same parameters."""
+        named, others = self.kwdefaults or {}, other.kwdefaults or {}
+        return (
+            signature_of(self.code).header == signature_of(other.code).header
+            and _alike(self.defaults or (), other.defaults or ())
+            and _alike(named, others)
+            and _alike(named.values(), map(others.get, named))
+        )
+
+    def names(self) -> dict[str, object]:
+        """What `changed` reads."""
+        return {f"_minitorch2_{name}": value for name, value in vars(self).items()}
+
+    def changed(self, function: str) -> str:
+        """A Python condition: whether the function of this name is defined otherwise."""
+        parts = [name for name, value in vars(self).items() if value is not None]
+        return " or ".join(f"{function}.__{p}__ is not _minitorch2_{p}" for p in parts)
+
+
+def _alike(left: Iterable[object], right: Iterable[object]) -> bool:
+    left, right = list(left), list(right)
+    return len(left) == len(right) and all(map(_is_alike, left, right))
+
+
+def _is_alike(left: object, right: object) -> bool:
+    """Whether nobody can tell two defaults apart."""
+    return left is right or (
+        type(left) is type(right) and type(left) in _PLAIN and repr(left) == repr(right)
+    )
