@@ -38,6 +38,10 @@ TOLERANCES = {
 }
 """Relative and absolute; dtypes that are not here must agree exactly."""
 
+FACTOR, ULPS = 2.0, 4.0
+"""What is not within the tolerances may be so many times as far from the result in float64 as eager
+is, or so many units in the last place of a tensor's largest element."""
+
 UNDEFINED = frozenset({
     "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
 })  # fmt: skip
@@ -216,14 +220,51 @@ def check_sample(
     fast = minitorch2.compile(operator, backend=BACKENDS[backend])
     has_values = op.name not in UNDEFINED
     with stages.collect() as log, config.patch(suppress_errors=False):
-        _assert_same(observe(fast, inputs, process, backward), wanted, has_values)
+        given = observe(fast, inputs, process, backward)
     counts.update(log.counts)
+    try:
+        _assert_same(given, wanted, has_values)
+    except OtherStrides:
+        raise
+    except Difference:
+        doubled = tree_map_only(torch.Tensor, _doubled, inputs)
+        if not is_as_near(given, wanted, observe(operator, doubled, process, backward)):
+            raise
     return True
 
 
 def _assert_same(given: Any, wanted: Any, has_values: bool) -> None:
     for part, left, right in zip(("result", "gradient", "argument"), given, wanted, strict=True):
         assert_equal(left, right, part, has_values)
+
+
+def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+    """A float as float64; anything else as it is."""
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.detach().double().requires_grad_(tensor.requires_grad)
+
+
+def is_as_near(given: Any, wanted: Any, exact: Any) -> bool:
+    """Whether eager and we differ in how results are rounded, and eager is not the better one.
+
+    Of each tensor, the error is eager's at most, up to `FACTOR`, or a few units in the last place.
+    """
+    triples = zip(*(tree_leaves(tree) for tree in (given, wanted, exact)), strict=True)
+    return all(_is_leaf_as_near(*triple) for triple in triples)
+
+
+def _is_leaf_as_near(given: Any, wanted: Any, exact: Any) -> bool:
+    if not isinstance(wanted, torch.Tensor) or not wanted.is_floating_point():
+        return not isinstance(wanted, torch.Tensor) or torch.equal(given, wanted)
+    if given.dtype != wanted.dtype or not torch.equal(given.isnan(), wanted.isnan()):
+        return False
+    differs = given.ne(wanted) & ~given.isnan()
+    if not differs.any():
+        return True
+    ours, theirs = ((t - exact).abs()[differs].detach() for t in (given, wanted))
+    unit = torch.finfo(wanted.dtype).eps * exact[exact.isfinite()].abs().max()
+    return bool(ours.max() <= max(FACTOR * theirs.max(), ULPS * unit))
 
 
 def observe(function: Call, inputs: Any, process: Call, backward: bool) -> tuple[Any, Any, Any]:

@@ -97,3 +97,13 @@ def test_weights_of_a_half_precision_norm_have_gradients_of_their_dtype():
     x = torch.randn(4, 3, 5, dtype=torch.float16, requires_grad=True)
     weight = torch.randn(3, dtype=torch.float32, requires_grad=True)
     check(lambda x, w: torch.nn.functional.group_norm(x, 3, w, w), x, weight, backward=True)
+
+
+def test_running_statistics_of_16_bits():
+    """PyTorch's meta kernel says float32 for them, and kernels read them so."""
+
+    def train(x, weight, mean, variance):
+        return torch.ops.aten._batch_norm_with_update(x, weight, weight, mean, variance, 0.5, 0.6)
+
+    inputs = [torch.ones(3, dtype=torch.bfloat16) for _ in range(3)]
+    check(train, torch.randn(2, 3, 4, dtype=torch.bfloat16), *inputs)

@@ -175,6 +175,16 @@ def cudnn_batch_norm(x: Tensor, *args: Any) -> tuple[Tensor, ...]:
     return (*native_batch_norm(x, *args), x.new_empty(0, dtype=torch.uint8))
 
 
+@register_decomposition(aten._batch_norm_with_update.default)
+def batch_norm_with_update(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var:
+    Tensor,
+    momentum: float, eps: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Batch normalization in training. PyTorch's meta kernel mistakes 16-bit statistics' dtype."""
+    return cudnn_batch_norm(x, weight, bias, running_mean, running_var, True, momentum, eps)
+
+
 @register_decomposition(aten._native_batch_norm_legit.no_stats)
 def native_batch_norm_no_stats(
     x: Tensor,
