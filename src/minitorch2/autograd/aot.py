@@ -189,6 +189,7 @@ def _plan(program: TracedProgram, parts: Partition, again: EagerGradients) -> Fu
         program.inputs,
         program.forward_outputs,
         parts.saved,
+        parts.donated,
         program.tangent_outputs,
         layouts,
         program.tangents_read(),

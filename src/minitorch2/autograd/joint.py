@@ -352,7 +352,7 @@ class _ProgramTracer:
                 nodes.append(expr_of(head))
                 continue
             node = self.tracer.read(head)
-            root = _memory_root(node)
+            root = memory_root(node)
             if root.op in ("placeholder", "get_attr") or root in owners:
                 node = root = self._clone(node)
             owners.add(root)
@@ -416,7 +416,7 @@ def _dense_like(head: FakeTensor) -> FakeTensor:
     )
 
 
-def _memory_root(node: Node) -> Node:
+def memory_root(node: Node) -> Node:
     """The node whose memory ``node`` is a view of."""
     while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
         if not alias_facts(node.target).is_view:

@@ -10,6 +10,7 @@ its outputs, or extra *saved* values (the slides: "No single way to do this"). T
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,7 +19,8 @@ import sympy
 import torch
 
 from minitorch2 import config
-from minitorch2.autograd.joint import TracedProgram
+from minitorch2.autograd.joint import TracedProgram, memory_root
+from minitorch2.autograd.layouts import memory_order
 from minitorch2.autograd.min_cut import Roles, saved_within
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
@@ -50,12 +52,15 @@ class Partition:
 
     ``forward(inputs...) -> (program outputs..., extra saved values...)``;
     ``backward(saved..., tangents...) -> gradients...``, ``saved`` says where each value comes from.
+    Those in ``donated`` (positions in ``saved``) have memory that nobody else sees: backward may
+    write to it. The placeholders are marked in the same way: ``meta["donated"]``.
     """
 
     forward: GraphModule
     backward: GraphModule
     saved: tuple[SavedInput | SavedOutput, ...]
     saved_nodes: tuple[Node, ...]
+    donated: tuple[int, ...]
 
     @property
     def saved_tensors(self) -> int:
@@ -108,7 +113,22 @@ def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition
     places, extra = _places([*saved, *symbols], inputs, outputs)
     forward = _extract(program, inputs, _forward_order(program, roles, extra), (*outputs, *extra))
     backward = _extract(program, [*saved, *symbols, *tangents], order, gradients)
-    return Partition(forward, backward, tuple(places), tuple(saved))
+    donated = _donated(saved, {*nodes_in(outputs)}, {*nodes_in(extra)})
+    for position in donated:
+        backward.graph.placeholders[position].meta["donated"] = True
+    return Partition(forward, backward, tuple(places), tuple(saved), donated)
+
+
+def _donated(saved: list[Node], outputs: set[Node], extra: set[Node]) -> tuple[int, ...]:
+    """The saved values that fill a memory in which nothing else lies that forward returns."""
+    roots = Counter(map(memory_root, outputs | extra))
+
+    def is_alone(node: Node) -> bool:
+        root = memory_root(node)
+        is_computed = root.op == "call_function" and node in extra
+        return is_computed and roots[root] == 1 and memory_order(node.meta["val"]) is not None
+
+    return tuple(position for position, node in enumerate(saved) if is_alone(node))
 
 
 def _places(

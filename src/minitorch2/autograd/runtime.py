@@ -6,6 +6,7 @@ the callee may empty, so that a tensor is freed as soon as its last reader has r
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.errors import BackendError
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
+_REFERENCES = 3
+"""What refers to an element of a list, as `sys.getrefcount` counts in a function that got it."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,15 @@ class FunctionPlan:
 
     ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
     saved.
-    ``saved`` says where each value for backward comes from; ``tangents`` which outputs have
-    gradients; ``reads`` on which of these each input's gradient depends; ``again`` gives gradients
-    that can be differentiated.
+    ``saved`` says where each value for backward comes from, and ``donated`` which of these it may
+    write to; ``tangents`` which outputs have gradients; ``reads`` on which of these each input's
+    gradient depends; ``again`` gives gradients that can be differentiated.
     """
 
     inputs: int
     outputs: int
     saved: tuple[SavedInput | SavedOutput, ...]
+    donated: tuple[int, ...]
     tangents: tuple[int, ...]
     tangent_layouts: tuple[Layout, ...]
     reads: tuple[frozenset[int], ...]
@@ -158,6 +162,9 @@ def make_function(
                 t for t in (*saved, *tangents) if needs_graph and isinstance(t, torch.Tensor)
             ]
             ctx.maybe_clear_saved_tensors()
+            for i in plan.donated:
+                if _is_seen_elsewhere(saved[i]):
+                    saved[i] = saved[i].clone()
             arguments = [*saved, *tangents]
             given.clear()
             del saved, tangents
@@ -166,6 +173,16 @@ def make_function(
             return _differentiable_once(tuple(without_grad(backward)(arguments)), sources)
 
     return CompiledFunction
+
+
+def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:
+    """Whether more than the caller's list refers to a tensor or to its memory: a graph that is kept
+    (``retain_graph``), a hook on saved tensors, or someone who has asked for them.
+    """
+    if sys.getrefcount(tensor) > _REFERENCES or tensor._use_count() > 1:  # type: ignore[attr-defined]
+        return True
+    owners = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+    return bool(owners > 2 + (tensor._base is not None))
 
 
 def _with_zeros(

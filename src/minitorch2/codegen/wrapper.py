@@ -164,7 +164,7 @@ class WrapperPrinter:
 
     def _held(self, name: str) -> FixedLayout:
         """The layout of the tensor that a name stands for: its own or an earlier owner's."""
-        return self.held.get(name) or self.buffers[name].fixed_layout()
+        return self.held.get(name) or (self.buffers | self.inputs)[name].fixed_layout()
 
     def _is_arena(self, name: str) -> bool:
         return self._root(name) in self.offsets

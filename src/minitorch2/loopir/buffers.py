@@ -74,7 +74,12 @@ class Buffer:
 
 @dataclass(eq=False)
 class InputBuffer(Buffer):
-    """An argument of the graph. Its offset is 0: kernels get the address of the first element."""
+    """An argument of the graph. Its offset is 0: kernels get the address of the first element.
+
+    ``donated``: nobody else will read the memory; it may be written after its last use.
+    """
+
+    donated: bool = False
 
 
 @dataclass(eq=False)

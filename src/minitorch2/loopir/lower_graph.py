@@ -103,7 +103,9 @@ class _GraphLowering:
         if not isinstance(value, torch.Tensor):
             self.result.inputs.append(expr_of(value))
             return expr_of(value)
-        buffer = InputBuffer(node.name, layout_of(value), origins=(node,))
+        # On a GPU, launches that are recorded run more than once on the same arguments.
+        donated = node.meta.get("donated", False) and value.device.type == "cpu"
+        buffer = InputBuffer(node.name, layout_of(value), donated, origins=(node,))
         self.result.inputs.append(buffer)
         return TensorBox.create(buffer)
 

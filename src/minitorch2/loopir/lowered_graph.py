@@ -34,6 +34,16 @@ class LoweredGraph:
     constants: dict[str, ConstantBuffer] = field(default_factory=dict)
     decisions: list[RealizeDecision] = field(default_factory=list)
 
+    @property
+    def output_names(self) -> frozenset[str]:
+        """The buffers that the caller gets."""
+        return frozenset(o.name for o in self.outputs if isinstance(o, BufferView))
+
+    @property
+    def donated(self) -> dict[str, Buffer]:
+        """The arguments whose memory the graph may use for itself."""
+        return {b.name: b for b in self.inputs if isinstance(b, InputBuffer) and b.donated}
+
     def print(self) -> str:
         """The graph as text whose loop bodies are Python."""
         return print_graph(self.inputs, self.buffers, self.outputs)

@@ -8,13 +8,12 @@ may be one that the same kernel has written in an earlier pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel
+from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, InputBuffer
 from minitorch2.loopir.expressions import Expr, equal, product
 from minitorch2.loopir.iteration import Access
 from minitorch2.loopir.loop_order import reduces_across
 from minitorch2.loopir.loops import Reduction
+from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.schedule import (
     Capabilities,
     FusedSchedulerNode,
@@ -29,19 +28,20 @@ SCRATCH_COLUMNS = 64
 """How many neighbouring outputs a kernel works on at a time if it keeps all their elements."""
 
 
-def plan_memory(schedule: Schedule, outputs: Iterable[str], capabilities: Capabilities) -> Schedule:
+def plan_memory(schedule: Schedule, lowered: LoweredGraph, capabilities: Capabilities) -> Schedule:
     """Fill `removed`, `last_use` and `inplace` of a schedule whose nodes are in order."""
-    kept = set(outputs)
-    schedule.removed = _find_removed(schedule, kept, capabilities)
+    schedule.removed = _find_removed(schedule, lowered.output_names, capabilities)
     schedule.last_use = _find_last_uses(schedule)
-    schedule.inplace = _find_inplace(schedule, kept)
+    schedule.inplace = _find_inplace(schedule, lowered)
     return schedule
 
 
 # -- removal ---------------------------------------------------------------------------------------
 
 
-def _find_removed(schedule: Schedule, outputs: set[str], capabilities: Capabilities) -> set[str]:
+def _find_removed(
+    schedule: Schedule, outputs: frozenset[str], capabilities: Capabilities
+) -> set[str]:
     readers: dict[str, set[int]] = {}
     for position, node in enumerate(schedule.nodes):
         for name in node.read_names:
@@ -113,9 +113,10 @@ def _find_last_uses(schedule: Schedule) -> dict[str, int]:
     return last
 
 
-def _find_inplace(schedule: Schedule, outputs: set[str]) -> dict[str, str]:
+def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     """For each new buffer, one that dies in the same kernel and has as much memory."""
-    buffers = buffers_of(schedule.nodes)
+    buffers = {**buffers_of(schedule.nodes), **lowered.donated}
+    outputs = lowered.output_names
     inplace = _shared_memory(schedule)
     taken = set(inplace.values())
     for position, node in enumerate(schedule.nodes):
@@ -134,10 +135,10 @@ def _find_inplace(schedule: Schedule, outputs: set[str]) -> dict[str, str]:
 
 
 def _is_owned(buffer: Buffer | None) -> bool:
-    """Whether the graph allocates the memory itself: inputs belong to the caller."""
+    """Whether the graph may write to the memory: inputs belong to the caller, unless donated."""
     if isinstance(buffer, ExternKernel):
         return not (buffer.outputs or buffer.is_fallback or buffer.copies_result)
-    return isinstance(buffer, ComputedBuffer)
+    return isinstance(buffer, (ComputedBuffer, InputBuffer))
 
 
 def _can_take_over(body: SchedulerNode, node: KernelNode, dying: Buffer) -> bool:

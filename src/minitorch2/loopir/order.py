@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from minitorch2.loopir.buffers import Buffer, ExternKernel
 from minitorch2.loopir.expressions import product
+from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.schedule import BaseSchedulerNode, buffers_of
 
 UNKNOWN_ELEMENTS = 4096
@@ -34,17 +35,17 @@ class OrderDecision:
 
 
 class Memory:
-    """What is held while nodes run: buffers that other nodes read later."""
+    """What is held while nodes run: buffers that other nodes read later, and donated arguments."""
 
-    def __init__(self, nodes: Sequence[BaseSchedulerNode], outputs: frozenset[str]) -> None:
-        buffers = buffers_of(nodes)
-        self.outputs = outputs
+    def __init__(self, nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> None:
+        buffers = {**buffers_of(nodes), **lowered.donated}
+        self.outputs = outputs = lowered.output_names
         self.readers = Counter(
             name for node in nodes for name in node.read_names - node.written_names
         )
         seen = {n for n in buffers if n in outputs or self.readers[n]}
         self.bytes = {name: size_of(buffers[name]) for name in seen}
-        self.held = self.peak = 0
+        self.held = self.peak = sum(self.bytes.get(name, 0) for name in lowered.donated)
 
     def growth(self, node: BaseSchedulerNode) -> int:
         """By how much a node changes what is held, once it is done."""
@@ -76,11 +77,11 @@ def size_of(buffer: Buffer) -> int:
 def order_nodes(
     nodes: Sequence[BaseSchedulerNode],
     needs: Mapping[BaseSchedulerNode, set[BaseSchedulerNode]],
-    outputs: frozenset[str],
+    lowered: LoweredGraph,
 ) -> tuple[list[BaseSchedulerNode], OrderDecision]:
     """The nodes in the order to run them; `nodes` are in an order that respects `needs`."""
-    greedy = _greedy(nodes, needs, Memory(nodes, outputs))
-    before, after = _peak(nodes, outputs), _peak(greedy, outputs)
+    greedy = _greedy(nodes, needs, Memory(nodes, lowered))
+    before, after = _peak(nodes, lowered), _peak(greedy, lowered)
     decision = OrderDecision(before, after, after < WORTH * before)
     return (greedy if decision.reordered else list(nodes)), decision
 
@@ -110,8 +111,8 @@ def _greedy(
     return order
 
 
-def _peak(nodes: Sequence[BaseSchedulerNode], outputs: frozenset[str]) -> int:
-    memory = Memory(nodes, outputs)
+def _peak(nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> int:
+    memory = Memory(nodes, lowered)
     for node in nodes:
         memory.run(node)
     return memory.peak

@@ -21,7 +21,6 @@ from minitorch2 import config, stages
 from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import (
     Buffer,
-    BufferView,
     ComputedBuffer,
     ExternKernel,
     MultiOutput,
@@ -106,13 +105,12 @@ class Scheduler:
         stages.count("kernels_before_fusion", before)
         while self._fuse_round():
             pass
-        outputs = frozenset(o.name for o in self.lowered.outputs if isinstance(o, BufferView))
-        nodes, ordered = order_nodes(*self._in_order(), outputs)
+        nodes, ordered = order_nodes(*self._in_order(), self.lowered)
         decisions: list[object] = [ordered]
         for node in nodes:
             if isinstance(node, (SchedulerNode, FusedSchedulerNode)):
                 decisions += settle_loops(node, reorders=self.capabilities.reorders_loops)
-        result = plan_memory(Schedule(nodes, log=self.log), outputs, self.capabilities)
+        result = plan_memory(Schedule(nodes, log=self.log), self.lowered, self.capabilities)
         self._record([*self.lowered.decisions, *self.log, *decisions, *result.memory_decisions()])
         kernels = len(result.kernels())
         stages.count("kernels", kernels)

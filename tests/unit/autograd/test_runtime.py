@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import minitorch2
 from minitorch2 import stages
@@ -287,3 +288,69 @@ def test_what_only_unused_outputs_depend_on_has_no_gradient(backend):
         gradients[-1] += [leaf.grad for leaf in second]
     assert gradients[1][2] is None
     torch.testing.assert_close(*gradients)
+
+
+def heights(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (x @ w).exp().sin()  # the product is kept, and backward is of its size
+
+
+KEPT: dict[str, tuple[Any, Any]] = {
+    "identity": (lambda t: t, lambda t: t),
+    "alias": (lambda t: t.detach(), lambda t: t),
+    "packed": (lambda t: t.numpy().copy(), torch.from_numpy),
+}
+
+
+def test_backward_writes_to_what_was_kept_for_it_alone() -> None:
+    x, w = leaf(8, 8), leaf(8, 8)
+    with stages.collect() as log:
+        minitorch2.compile(heights)(x, w).sum().backward()
+    backward = log.texts("wrapper.py")[-1]
+    assert "= mm; del mm  # in place" in backward
+    expected = torch.autograd.grad(heights(x, w).sum(), [x, w])
+    torch.testing.assert_close([x.grad, w.grad], [*expected])
+
+
+def test_a_kept_graph_runs_backward_again() -> None:
+    x, w = leaf(8, 8), leaf(8, 8)
+    result = minitorch2.compile(heights)(x, w).sum()
+    gradients = [torch.autograd.grad(result, [x, w], retain_graph=True) for _ in range(3)]
+    for each in gradients:
+        torch.testing.assert_close(each, torch.autograd.grad(heights(x, w).sum(), [x, w]))
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_hooks_on_saved_tensors_hold_stays(name: str) -> None:
+    pack, unpack = KEPT[name]
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def noting(tensor: torch.Tensor) -> Any:
+        seen.append((tensor.detach(), tensor.detach().clone()))
+        return pack(seen[-1][0])
+
+    x, w = leaf(8, 8), leaf(8, 8)
+    fast = minitorch2.compile(heights)
+    with torch.autograd.graph.saved_tensors_hooks(noting, unpack):
+        result = fast(x, w)
+    given = torch.autograd.grad(result.sum(), [x, w])
+    torch.testing.assert_close(given, torch.autograd.grad(heights(x, w).sum(), [x, w]))
+    assert seen
+    assert all(torch.equal(tensor, copy) for tensor, copy in seen)
+
+
+def test_saved_tensors_that_someone_asked_for_stay() -> None:
+    x, w = leaf(8, 8), leaf(8, 8)
+    result = minitorch2.compile(heights)(x, w)
+    saved = [t for t in result.grad_fn.saved_tensors if t is not None]
+    before = [t.clone() for t in saved]
+    result.sum().backward()
+    assert all(map(torch.equal, saved, before))
+
+
+def test_a_compiled_function_inside_of_a_checkpoint() -> None:
+    x, w = leaf(8, 8), leaf(8, 8)
+    fast = minitorch2.compile(heights)
+    for _ in range(2):
+        result = checkpoint(fast, x, w, use_reentrant=False)
+        given = torch.autograd.grad(result.sum(), [x, w])
+        torch.testing.assert_close(given, torch.autograd.grad(heights(x, w).sum(), [x, w]))

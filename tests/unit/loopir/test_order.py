@@ -41,10 +41,9 @@ def test_the_reported_peak_is_that_of_the_order():
     nodes = [create_node(buffer, order) for order, buffer in enumerate(lowered.buffers)]
     by_name = {node.name: node for node in nodes}
     needs = {node: {by_name[n] for n in node.read_names if n in by_name} for node in nodes}
-    outputs = frozenset(output.name for output in lowered.outputs)
-    ordered, decision = order_nodes(nodes, needs, outputs)
+    ordered, decision = order_nodes(nodes, needs, lowered)
     for order, peak in ((nodes, decision.program), (ordered, decision.greedy)):
-        memory = Memory(order, outputs)
+        memory = Memory(order, lowered)
         for node in order:
             memory.run(node)
         assert memory.peak == peak

@@ -3,16 +3,21 @@
 Ctrl-C may arrive at any instruction, also where a context manager is being entered or left. So what
 a compilation changes for its thread is put back by whoever asked for it: the state of PyTorch by
 comparing with what was before, context variables (options, logs) by working in a copy.
+
+Nor does the user's state reach in: hooks on saved tensors (``torch.utils.checkpoint`` counts with
+them) are for the tensors of a run, not for the fake ones of a compilation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
+from torch._C import _autograd
 
 R = TypeVar("R")
 
@@ -54,7 +59,21 @@ def isolated(work: Callable[[], R]) -> R:
     """What `work` returns; if it raises, the thread's state is what it was."""
     before = ThreadState.now()
     try:
-        return copy_context().run(work)
+        with _without_saved_tensors_hooks():
+            return copy_context().run(work)
     except BaseException:
         before.restore()
         raise
+
+
+@contextmanager
+def _without_saved_tensors_hooks() -> Iterator[None]:
+    hooks = []
+    while (innermost := _autograd._top_saved_tensors_default_hooks(True)) is not None:
+        hooks.append(innermost)
+        _autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            _autograd._push_saved_tensors_default_hooks(pack, unpack)

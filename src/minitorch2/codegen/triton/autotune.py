@@ -59,10 +59,9 @@ def with_templates(
 ) -> Schedule:
     """The schedule with products as templates where `choose` says so (default: by measuring)."""
     buffers = buffers_by_name(lowered)
-    outputs = {o.name for o in lowered.outputs if isinstance(o, BufferView)}
     choose = choose or choose_by_measuring
     nodes, products = list(plan.nodes), []
-    for product, epilogue in find_templates(plan, outputs):
+    for product, epilogue in find_templates(plan, lowered.output_names):
         tile = choose(product, epilogue, buffers)
         if tile is not None:
             nodes[nodes.index(epilogue)] = TemplateNode(product, epilogue, tile)
@@ -70,7 +69,7 @@ def with_templates(
             products.append(product.name)
     if not products:
         return plan
-    result = plan_memory(Schedule(nodes, log=plan.log), outputs, capabilities)
+    result = plan_memory(Schedule(nodes, log=plan.log), lowered, capabilities)
     result.removed |= set(products)
     own = {b.name for n in nodes if isinstance(n, TemplateNode) for b in n.nodes}
     result.inplace = {new: old for new, old in result.inplace.items() if new not in own}
