@@ -40,6 +40,7 @@ from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
+    DrawnSource,
     LocalSource,
     ReferenceSource,
     Source,
@@ -58,6 +59,7 @@ from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
 from minitorch2.graph.symbol_nodes import SYMBOL_NAME, bind_symbols
 from minitorch2.graph.symbols import free_symbols, numbers_of
+from minitorch2.graph.symbols.ranges import ANY, Range
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class Capture:
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each symbol that only data will tell.
+        draws: Python's random numbers, drawn in front of the graph: name, generator, call.
     """
 
     frame: Frame
@@ -141,6 +144,7 @@ class Capture:
     source_lines: dict[tuple[int, int], SourceLine] = field(default_factory=dict)
     sizes: Sizes = field(init=False)
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
+    draws: list[tuple[str, Source, str]] = field(default_factory=list)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -427,10 +431,27 @@ class Capture:
             with self.graph.inserting_before(first):
                 node = self.graph.placeholder(str(symbol))
             number = node.meta["val"] = self.sizes.env.number_of(symbol)
-            tracker = from_number(number)
-            self.inputs.insert(0, GraphInput(node, self.sizes.env.hint(symbol), source, tracker))
+            tracker, hint = from_number(number), self.sizes.env.symbols[symbol].hint
+            self.inputs.insert(0, GraphInput(node, hint, source, tracker))
         positions = {node: i for i, node in enumerate(self.root.placeholders)}
         self.inputs.sort(key=lambda entry: positions.get(entry.node, -1))
+
+    def draw(self, generator: Source, call: str, example: float, limits: Range) -> Any:
+        """A number that residual code draws in front of the graph: a symbol without a hint.
+
+        Args:
+            generator: loads the one whose method is called.
+            call: the method's name with its arguments.
+            example: a number like those that will be drawn.
+            limits: between which they lie.
+        """
+        name, env = f"__drawn_{len(self.draws)}", self.sizes.env
+        self.draws.append((name, generator, call))
+        symbol = env.unbacked_symbol(type(example), limits)
+        record = env.symbols[symbol]
+        record.sources.append(DrawnSource(name))
+        record.hint, record.limits = example, ANY  # no guard can ask for it
+        return env.number_of(symbol)
 
     def _outcome(
         self, node: Node, value: object, inputs: Iterable[VariableTracker]

@@ -251,6 +251,8 @@ class Attempt:
             self.frame.code, parameters, self.frame.globals, self.capture.references, changed
         )
         residual.line = self.evaluator.line
+        for draw in self.capture.draws:
+            residual.draw(*draw)
         return residual
 
     def _write_break(self, reason: UnsupportedError) -> None:

@@ -4,6 +4,7 @@ The residual of a frame is Python source, one statement a line, each with the us
 for::
 
     residual ::= def name(parameters):          the captured frame's parameters, in slot order
+                     __drawn_0 = generator.random()      random numbers
                      outputs = __compiled_fn_0(inputs) | guarded call
                      temporary = expression      values that live on, loaded or rebuilt
                      place = value               side effects
@@ -70,8 +71,9 @@ class Residual:
         references: objects with private names; shared with the guards of the same capture.
         volatile: globals and free variables that side effects change.
 
-    Statements go to three sections, printed in this order: `loads` of values, side `effects`, and
-    the `tail`, which returns or goes on. A value that is named late is still loaded early.
+    Statements go to four sections, printed in this order: `draws` of random numbers, `loads` of
+    values, side `effects`, and the `tail`, which returns or goes on. A value that is named late is
+    still loaded early.
     """
 
     code: CodeType
@@ -80,6 +82,7 @@ class Residual:
     references: References
     volatile: Set[str] = frozenset()
     line: int = 0
+    draws: list[Statement] = field(default_factory=list)
     loads: list[Statement] = field(default_factory=list)
     effects: list[Statement] = field(default_factory=list)
     tail: list[Statement] = field(default_factory=list)
@@ -92,6 +95,7 @@ class Residual:
     _used: set[str] = field(default_factory=set)
     _indent: int = 1
     _graph_call: int = 0
+    _generators: dict[Source, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._section = self.tail
@@ -255,10 +259,25 @@ class Residual:
             f"except Exception as caught_{error}:",
             f"{INDENT}{error} = caught_{error}",
             f"if {error} is not None:",
+            *(f"{INDENT}{statement}" for statement in self._undo_draws()),
             f"{INDENT}return {RERUN}({', '.join([error, *self.parameters])})",
         ]
         place = slice(self._graph_call, self._graph_call + 1)
         self.loads[place] = [Statement(INDENT + each, call.line) for each in text]
+
+    def draw(self, name: str, generator: Source, call: str) -> None:
+        """Draw a random number before the graph is called."""
+        text = f"{INDENT}{name} = {generator.expression()}.{call}"
+        self.draws.append(Statement(text, self.line))
+        self._generators.setdefault(generator)
+
+    def _undo_draws(self) -> Iterator[str]:
+        """Statements that give generators back the states that they had when the frame began."""
+        for generator in self._generators:
+            state = self.new_name("state")
+            path = generator.expression()
+            self.draws.insert(0, Statement(f"{INDENT}{state} = {path}.getstate()", self.line))
+            yield f"{path}.setstate({state})"
 
     def source(self) -> str:
         """The residual function as Python text."""
@@ -270,7 +289,7 @@ class Residual:
         lines = [(f"def {name}({', '.join(self.parameters)}):", first)]
         if self._globals_written:
             lines.append((f"{INDENT}global {', '.join(sorted(self._globals_written))}", first))
-        statements = [*self.loads, *self.effects, *self.tail]
+        statements = [*self.draws, *self.loads, *self.effects, *self.tail]
         return lines + [(s.text, s.line or first) for s in statements]
 
     def _bind_shadowed_builtins(self) -> None:

@@ -5,6 +5,7 @@ Grammar::
     source ::= Local(name) | Global(name) | Cell(name)          roots of the captured frame
              | CellObject(name)                                 the cell itself, not what it holds
              | Reference(name)                                  an object held by compiled code
+             | Drawn(name)                                      a random number of this very call
              | Attribute(source, name) | Item(source, key)      one step further
              | TypeOf(source) | Stride(source, dim) | Call(source) | Closure(source, index)
              | DictKey(source, index) | DictValue(source, index)
@@ -119,6 +120,12 @@ class ReferenceSource(RootSource):
     @property
     def is_fixed(self) -> bool:
         return True
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSource(RootSource):
+    """A random number that residual code has drawn before: guards, which run earlier, cannot ask
+    for it."""
 
 
 @dataclass(frozen=True, eq=False)

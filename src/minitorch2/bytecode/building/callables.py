@@ -35,6 +35,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import (
     DictVariable,
 )
 from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
+from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
@@ -162,7 +163,7 @@ def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> Va
     guards = guarded(capture, *type_guards(capture, value, source))
     function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
     owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
-    if isinstance(owner, OutsideContextVariable):
+    if isinstance(owner, OutsideContextVariable | RandomVariable):
         return GetAttrVariable(owner, value.__name__)
     method = BoundMethodVariable(function, owner, source)
     method.guards |= guards

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import types
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import (
     DictVariable,
 )
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     TupleVariable,
@@ -59,7 +61,8 @@ def wrap_object(capture: Capture, value: object, source: Source) -> VariableTrac
         contents, place = _contents(value, kind.CLS, source)
         guards |= guarded(capture, LengthMatch(place, len(contents), user_line=capture.line))
         container = kind(elements_of(capture, contents, place))
-    return ObjectVariable(cls, value, container, capture, source=source, guards=guards)
+    made = RandomVariable if cls is random.Random else ObjectVariable
+    return made(cls, value, container, capture, source=source, guards=guards)
 
 
 def wrap_autocast(capture: Capture, value: torch.autocast, source: Source) -> VariableTracker:

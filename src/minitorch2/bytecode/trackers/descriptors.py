@@ -34,7 +34,7 @@ DATA_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 TRUSTED_MODULES: Final = words(
     "torch builtins math operator itertools functools collections enum abc typing types dataclasses"
-    " copy contextlib numbers inspect sys os warnings numpy re string random"
+    " copy contextlib numbers inspect sys os warnings numpy re string"
 )
 """Top-level packages whose modules and classes nobody changes: their attributes need no guards."""
 

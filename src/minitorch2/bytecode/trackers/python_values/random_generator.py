@@ -1,0 +1,85 @@
+"""Python's generators of random numbers, those behind `random.random` and its like among them.
+
+    k = random.randint(1, 4)            __drawn_0 = random.randint.__self__.randint(1, 4)
+    return x + k                   -->  add, = __compiled_fn_0(__drawn_0, x)
+
+A number is drawn in front of the graph, by the generator itself: so the stream is CPython's, and
+the number is a symbol that no guard knows, like one out of a tensor's data. What changes a
+generator in another way (`seed`, `shuffle`) is left to Python, and so is a call that may fail.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from minitorch2 import config
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
+from minitorch2.graph.symbols.ranges import ANY, Range
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+_FLOATS: Final = words(
+    "random uniform triangular betavariate expovariate gammavariate gauss lognormvariate"
+    " normalvariate vonmisesvariate paretovariate weibullvariate"
+)
+_LIMITS: Final[dict[str, Callable[..., tuple[int, int]]]] = {
+    "randint": lambda a, b: (a, b),
+    "randrange": lambda *bounds: (min(found := range(*bounds)), max(found)),
+    "getrandbits": lambda k: (0, 2**k - 1),
+}
+"""Between which numbers an integer lies, for the arguments of the call."""
+
+_WORD: Final = 2**62
+
+
+class RandomVariable(ObjectVariable):
+    """A `random.Random` from outside."""
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in _FLOATS or name in _LIMITS:
+            self._guard_not_shadowed(evaluator, name)
+            return GetAttrVariable(self, name)
+        return super().get_attribute(evaluator, name)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name not in _FLOATS and name not in _LIMITS:
+            return super().call_method(evaluator, name, args, kwargs)
+        capture = evaluator.capture
+        if capture.graph is not capture.root or not config.current().capture_data_dependent:
+            unsupported("random-state", f"random.{name} where the number cannot be a symbol")
+        values = [arg.as_constant() for arg in args]
+        named = {key: value.as_constant() for key, value in kwargs.items()}
+        example, limits = _probed(name, values, named)
+        parts = [*map(repr, values), *(f"{key}={value!r}" for key, value in named.items())]
+        assert self.source is not None
+        number = capture.draw(self.source, f"{name}({', '.join(parts)})", example, limits)
+        return from_number(number)
+
+
+def _probed(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[float, Range]:
+    """What such a call may give: an example of another stream, and the range of an integer."""
+    try:
+        if not all(type(value) in (int, float) for value in (*args, *kwargs.values())):
+            raise TypeError("an argument that is no number")
+        example = getattr(random.Random(0), name)(*args, **kwargs)
+        low, high = _LIMITS[name](*args, **kwargs) if name in _LIMITS else (-1, 1)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        unsupported("random-state", f"random.{name}: {error}")
+    if max(-low, high) >= _WORD:
+        unsupported("random-state", f"random.{name}: integers of more than 64 bits")
+    if type(example) is float:
+        return example, ANY
+    return example, Range(low, high)
