@@ -245,17 +245,30 @@ class WrapperPrinter:
         if names:
             self.body.add(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
         self.body.add("args.clear()")
+        known = {*names, *self._unpack_shapes(names)}
         sizes += [
             (size, f"{buffer.name}.size({dim})")
             for buffer in self.inputs.values()
             for dim, size in enumerate(buffer.size)
         ]
         for symbol, text in bindings(sizes):
-            if str(symbol) not in names:
+            if str(symbol) not in known:
                 self.body.add(f"{symbol} = {text}")
         for buffer in self.inputs.values() if config.current().assert_layouts else ():
             layout = f"{_tuple(buffer.fixed_layout().size)}, {_tuple(buffer.fixed_layout().stride)}"
             self.body.add(f"assert_layout({buffer.name!r}, {buffer.name}, {layout})")
+
+    def _unpack_shapes(self, known: Sequence[str]) -> list[str]:
+        """`s0, s1 = x.shape`: a shape is read faster as a whole than size by size."""
+        found: list[str] = []
+        for buffer in self.inputs.values():
+            symbols = [str(n) if isinstance(n, sympy.Symbol) else "_" for n in buffer.size]
+            places = ["_" if name in (*known, *found) else name for name in symbols]
+            if set(places) - {"_"}:
+                comma = "," if len(places) == 1 else ""
+                self.body.add(f"{', '.join(places)}{comma} = {buffer.name}.shape")
+            found += places
+        return found
 
     def _launch(self, node: KernelNode) -> None:
         call = self.kernels[node.name]
