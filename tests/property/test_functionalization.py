@@ -62,7 +62,6 @@ REFUSALS = (
     "storage offset of an input",
     "outside of the graph's tensors",
     "gaps in its memory",
-    "conjugated view",
 )
 
 

@@ -82,7 +82,8 @@ class TensorState:
 
     def child(self, step: ViewStep, node: Node) -> TensorState:
         """The state of a view of this tensor."""
-        return TensorState(self.storage, node, (*self.views, step), self.storage.version)
+        views = _with_resolved_parts((*self.views, step))
+        return TensorState(self.storage, node, views, self.storage.version)
 
     def read(self, emitter: Emitter) -> Node:
         """The node of the tensor's present value."""
@@ -126,6 +127,24 @@ COMPUTED_VIEWS: Final[dict[Operator, Operator]] = {
 }
 """Views that share memory but not values, and what computes their values in the graph: a value of
 a graph is never a tensor with a pending conjugation."""
+
+_ELEMENTS_CHANGE = (aten.view_as_real.default, aten.view_as_complex.default, aten.view.dtype)
+
+
+def _with_resolved_parts(views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
+    """Parts of a conjugated view are views of memory: ``z.conj().real`` is ``z.real``, and
+    ``z.conj().imag`` is ``-z.imag``.
+    """
+    if [step.func for step in views[-2:]] != [aten.view_as_real.default, aten.select.int]:
+        return views
+    start = len(views) - 2
+    while start and views[start - 1].func not in _ELEMENTS_CHANGE:
+        start -= 1
+    kept = [step for step in views[start:] if step.func is not aten._conj.default]
+    is_negated = views[-1].args[1] == 1 and (len(views) - start - len(kept)) % 2
+    negation = (ViewStep(aten._neg_view.default, (), {}),) if is_negated else ()
+    return (*views[:start], *kept, *negation)
+
 
 Inverse = Callable[..., Node]
 INVERSES: Final[dict[Operator, Inverse]] = {}

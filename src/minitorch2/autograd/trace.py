@@ -237,8 +237,6 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         state = self.state_of(base)
         if func is aten.as_strided.default and (state.views or len(rest) > 2):
             return self._window(state, base, rest, result)
-        if func is aten.view_as_real.default and any(v.func in COMPUTED_VIEWS for v in state.views):
-            raise UnsupportedError("the parts of a conjugated view are not its memory")
         node = state.read(self)
         if func not in _RENAMES and not (func in _RESHAPES and _same_layout(base, result)):
             arguments = [list(result.shape)] if func in _SIZED else self._as_nodes(tuple(rest))

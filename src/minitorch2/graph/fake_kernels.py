@@ -6,11 +6,12 @@ A rule answers with a meta tensor, or with None where it does not apply and PyTo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 from minitorch2.graph.symbols.unbacked import is_dense
 
@@ -78,6 +79,16 @@ def convolution_backward(
     )
 
 
+def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
+    """The result is row-major or channels-last, whatever the strides of the input; PyTorch's kernel,
+    on meta tensors, keeps them.
+    """
+    if is_dense(x):
+        return None
+    result, *statistics = func(x, *arguments)
+    return torch.empty_like(result, memory_format=suggest_memory_format(x)), *statistics
+
+
 FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     aten.addmm.default: addmm,
     aten.cat.default: cat,
@@ -86,4 +97,13 @@ FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
+    **{
+        func: partial(batch_norm, func)
+        for func in (
+            aten.native_batch_norm.default,
+            aten._native_batch_norm_legit.default,
+            aten._native_batch_norm_legit.no_stats,
+            aten._native_batch_norm_legit_no_training.default,
+        )
+    },
 }

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import minitorch2
 from minitorch2.autograd import DECOMPOSITIONS, register_decomposition
 from minitorch2.autograd.decompositions.public import PUBLIC
 from minitorch2.errors import LoweringError
@@ -245,6 +246,20 @@ ROWS_LAST = {
 def test_results_are_laid_out_as_eagers(name: str) -> None:
     """A view of them must be possible where it is in eager."""
     check(lambda x: (ROWS_LAST[name](x),), [leaf(3, 4, 5)])
+
+
+def test_batch_norm_of_permuted_inputs_is_row_major() -> None:
+    for x in (torch.randn(3, 5, 4).permute(0, 2, 1), torch.randn(4, 3).t()):
+        norm = lambda x: torch.nn.functional.batch_norm(x, None, None, training=True)  # noqa: E731
+        given = minitorch2.compile(norm)(x)
+        torch.testing.assert_close(given, norm(x))
+        assert given.stride() == norm(x).stride()
+
+
+def test_reductions_of_nothing() -> None:
+    for x in (torch.zeros(0, 3), torch.zeros(3, 0)):
+        program = lambda x: (torch.logsumexp(x, 1), F.mse_loss(x, x + 1, reduction="sum"))  # noqa: E731
+        torch.testing.assert_close(minitorch2.compile(program)(x), program(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+import minitorch2
 from minitorch2.autograd import default_partition, min_cut_partition
 from minitorch2.autograd.schemas import alias_facts, functional_form
 from minitorch2.errors import BackendError, UnsupportedError
-from tests.unit.autograd.programs import check, compiled, joint_of, operators
+from tests.unit.autograd.programs import check, compiled, joint_of, operators, relations
 
 aten = torch.ops.aten
 
@@ -262,9 +263,31 @@ def test_windows_on_inputs_whose_place_in_memory_varies() -> None:
         compiled(lambda x: (x.as_strided((2, 2), (2, 1), 1),), [torch.arange(9.0)])
 
 
-def test_parts_of_a_conjugated_view_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="conjugated"):
-        compiled(lambda x: (torch.view_as_complex(x).conj().imag.add_(1), x), [torch.ones(3, 2)])
+def test_parts_of_a_conjugated_view_are_views_of_memory() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z = torch.complex(x, x * 2)
+        turned = z.conj().t()
+        turned.imag.add_(5)
+        turned.real[0] = 7
+        return torch.view_as_real(z), turned.real, turned.imag, turned.conj().imag
+
+    x = torch.randn(3, 2)
+    given, expected = minitorch2.compile(program, fullgraph=True)(x), program(x)
+    assert all(map(torch.equal, given, expected))
+    assert [t.is_neg() for t in given] == [t.is_neg() for t in expected]
+    assert relations([], given) == relations([], expected)
+
+
+def test_hermitian_transforms() -> None:
+    program = lambda x: (torch.fft.hfft(torch.complex(x, x.sin()).conj()),)  # noqa: E731
+    x = leaf(3, 5)
+    (given,), (expected,) = minitorch2.compile(program, fullgraph=True)(x), program(x)
+    torch.testing.assert_close(given, expected)
+    for each in (given, expected):
+        (gradient,) = torch.autograd.grad(each.square().sum(), x)
+        torch.testing.assert_close(
+            gradient, torch.autograd.grad(program(x)[0].square().sum(), x)[0]
+        )
 
 
 def test_out_that_changes_its_size_is_refused() -> None:

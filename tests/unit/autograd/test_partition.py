@@ -129,6 +129,14 @@ def test_a_memory_budget_of_one_recomputes_nothing_costly() -> None:
     assert operators(parts.backward).count("mm") == 4  # those of the gradients
 
 
+def test_the_input_of_max_pooling_is_not_kept() -> None:
+    program = lambda x: (F.max_pool2d(x.sin() @ x, 2),)  # noqa: E731
+    parts = partition_of(program, [torch.randn(1, 2, 4, 4, requires_grad=True)], min_cut_partition)
+    kept = {tuple(n.meta["val"].shape) for n in parts.saved_nodes if n.op != "placeholder"}
+    assert kept == {(1, 2, 2, 2)}  # where the largest were
+    check(program, [torch.randn(1, 2, 4, 4, requires_grad=True)])
+
+
 def test_masks_are_kept_as_bits() -> None:
     parts = partition_of(lambda x: (F.dropout(x, 0.5),), [leaf(8)])
     (saved,) = parts.saved_nodes

@@ -289,7 +289,10 @@ def logsumexp(x: Tensor, dim: Sequence[int], keepdim: bool = False) -> Any:
         return NotImplemented
     x = as_float(x)
     wide = widen(x)
-    largest = torch.amax(wide, list(dim), keepdim=True)
-    largest = torch.where(torch.abs(largest) == math.inf, 0.0, largest)
-    result = torch.log(torch.exp(wide - largest).sum(list(dim), keepdim=True)) + largest
+    if x.numel() == 0:  # nothing is largest
+        result = torch.log(torch.exp(wide).sum(list(dim), keepdim=True))
+    else:
+        largest = torch.amax(wide, list(dim), keepdim=True)
+        largest = torch.where(torch.abs(largest) == math.inf, 0.0, largest)
+        result = torch.log(torch.exp(wide - largest).sum(list(dim), keepdim=True)) + largest
     return (result if keepdim else result.squeeze(list(dim))).to(x.dtype)
