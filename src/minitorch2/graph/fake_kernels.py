@@ -80,8 +80,8 @@ def convolution_backward(
 
 
 def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
-    """The result is row-major or channels-last, whatever the strides of the input; PyTorch's kernel,
-    on meta tensors, keeps them.
+    """The result is row-major or channels-last, whatever the strides of the input; PyTorch's
+    kernel, on meta tensors, keeps them.
     """
     if is_dense(x):
         return None
