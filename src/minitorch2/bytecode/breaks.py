@@ -162,7 +162,7 @@ class FrameEnd:
             residual.name_for(argument_value(evaluator, name)) for name in continuation.arguments
         ]
         callee = self.bind(continuation)
-        if free := continuation.code.co_freevars:
+        if free := continuation.code.co_freevars:  # the user's function is a closure itself
             cells = [residual.name_for(evaluator.cells[name]) for name in free]
             callee = f"{callee}.closing_over({', '.join(cells)})"
         if self.continuations.made(evaluator.code):

@@ -29,6 +29,7 @@ from minitorch2.bytecode.fake_call import (
 from minitorch2.bytecode.guards import (
     DistinctObjects,
     DistinctStorages,
+    EmptyCell,
     Guard,
     SameObject,
     TypeMatch,
@@ -262,7 +263,7 @@ class Capture:
         """
         known = self._by_identity.get(id(cell))
         if known is None:
-            known = CellVariable(name, place, lambda: self._cell_contents(cell, contents))
+            known = CellVariable(name, place, lambda: self._cell_contents(cell, place, contents))
             self._by_identity[id(cell)] = known
             self._alive.append(cell)
         assert isinstance(known, CellVariable) and known.source is not None
@@ -270,10 +271,13 @@ class Capture:
             self.add_guard(SameObject(place, known.source))
         return known
 
-    def _cell_contents(self, cell: CellType, contents: Source) -> VariableTracker | None:
+    def _cell_contents(
+        self, cell: CellType, place: Source, contents: Source
+    ) -> VariableTracker | None:
         try:
             value = cell.cell_contents
         except ValueError:
+            self.add_guard(EmptyCell(place))
             return None
         return self.wrap(value, contents)
 

@@ -1,7 +1,7 @@
 """Continuation functions as residual code calls them.
 
 PyTorch 2 paper, section 3.8. `machine/continuation.py` makes their code; here they get a name, the
-list of what to pass, and, when the user's function shares variables with closures, its cells.
+list of what to pass: stack items, variables, and the cells that it shares with closures.
 
 A continuation that is broken in turn does not get a continuation of its own: the rest of a rest is
 a rest of the original function. So a loop that breaks at each iteration goes through the same few
@@ -16,7 +16,7 @@ from types import CodeType
 
 from minitorch2.bytecode.evaluator import program_of
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
-from minitorch2.bytecode.machine.continuation import make_continuation
+from minitorch2.bytecode.machine.continuation import CELL, make_continuation
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets, reachable
 from minitorch2.bytecode.machine.per_code import once_per_code
@@ -30,7 +30,7 @@ class Continuation:
 
     Attributes:
         name: such as ``__resume_at_30_1``.
-        code: takes the arguments positionally; its free variables are the cells it goes on using.
+        code: takes the arguments positionally; its free variables are the user's function's.
         as_is: whether it runs in Python without capture.
     """
 
@@ -41,7 +41,7 @@ class Continuation:
     @property
     def arguments(self) -> tuple[str, ...]:
         """Names of its parameters: ``.stack0`` for stack items, ``.handled0`` for an exception that
-        is handled above such an item, else local variables."""
+        is handled above such an item, ``.cell_x`` for cells, else local variables."""
         return self.code.co_varnames[: self.code.co_argcount]
 
 
@@ -94,7 +94,7 @@ class Continuations:
         place = self._origin(evaluator.code, position)
         live: Sequence[str] = sorted(_live_sets(place.code)[place.index])
         if as_is and READS_FRAME.intersection(place.code.co_names):
-            live = sorted({*place.code.co_varnames, *place.code.co_cellvars})
+            live = list(dict.fromkeys((*place.code.co_varnames, *place.code.co_cellvars)))
         bound = tuple(n for n in live if n in evaluator.locals or n in evaluator.cells)
         nulls = tuple(i for i, value in enumerate(evaluator.stack) if value is NULL)
         state = StackState(len(evaluator.stack), nulls, *_handled_slots(evaluator))
@@ -169,4 +169,6 @@ def argument_value(evaluator: FrameEvaluator, name: str) -> VariableTracker:
     if name.startswith(".handled"):
         slot = int(name.removeprefix(".handled"))
         return evaluator.handled[evaluator.handled_at.index(slot)]
+    if name.startswith(CELL):
+        return evaluator.cells[name.removeprefix(CELL)]
     return evaluator.locals[name]

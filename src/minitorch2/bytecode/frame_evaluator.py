@@ -15,7 +15,6 @@ from minitorch2.bytecode.trackers.base import unsupported
 from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.errors import UnsupportedError
 
-
 MOST_STEPS = 1_000_000
 """A frame that runs longer than this while it is captured is left to Python."""
 

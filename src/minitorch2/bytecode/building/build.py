@@ -21,6 +21,7 @@ from minitorch2 import controls
 from minitorch2.bytecode.building.callables import (
     wrap_builtin,
     wrap_cached_function,
+    wrap_cell,
     wrap_class,
     wrap_custom_operator,
     wrap_descriptor,
@@ -173,6 +174,7 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.MethodDescriptorType: wrap_descriptor,
     types.WrapperDescriptorType: wrap_descriptor,
     functools._lru_cache_wrapper: wrap_cached_function,
+    types.CellType: wrap_cell,
     type: wrap_class,
     numpy.ndarray: wrap_array,
     CustomOpDef: wrap_custom_operator,

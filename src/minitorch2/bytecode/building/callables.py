@@ -211,6 +211,13 @@ def wrap_class(capture: Capture, value: type, source: Source) -> VariableTracker
     return ClassVariable(value, source=source, guards=guards)
 
 
+def wrap_cell(capture: Capture, value: types.CellType, source: Source) -> VariableTracker:
+    """A cell: what continuations are passed for variables that closures share."""
+    guarded(capture, *type_guards(capture, value, source))
+    contents = AttributeSource(source, "cell_contents")
+    return capture.outer_cell(str(source), value, source, contents)
+
+
 def wrap_python_module(
     capture: Capture, value: types.ModuleType, source: Source
 ) -> VariableTracker:

@@ -47,7 +47,7 @@ _LOGGER = get_logger(__name__)
 
 
 class ClosingContinuation:
-    """A continuation that goes on using cells of its function: it needs them at each call.
+    """A continuation of a closure: it needs the closure's cells at each call.
 
     Attributes:
         code: the continuation's.

@@ -11,7 +11,7 @@ Grammar::
             | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
             | Remaining(source, n)                 elements left in an iterator
             | KeyPresent(source, key) | KeyAbsent(source, key)
-            | AttributeGuard(source, name, present)
+            | AttributeGuard(source, name, present) | EmptyCell(source)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
             | ShapeCondition(condition, symbols)   a relation between sizes
             | Contiguous(source, rank)             the layout of a tensor of varying sizes
@@ -29,6 +29,7 @@ from __future__ import annotations
 from minitorch2.bytecode.guards.containers import (
     AttributeGuard,
     DictKeysMatch,
+    EmptyCell,
     KeyAbsent,
     KeyPresent,
     LengthMatch,
@@ -82,6 +83,7 @@ __all__ = [
     "DictKeysMatch",
     "DistinctObjects",
     "DistinctStorages",
+    "EmptyCell",
     "GlobalState",
     "GradMode",
     "Guard",

@@ -1,10 +1,11 @@
-"""Guards on what a container holds and on which attributes an object has."""
+"""Guards on what a container or cell holds and on which attributes an object has."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import length_hint
+from types import CellType
 
 from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
 from minitorch2.bytecode.machine.guard_machine import Op
@@ -77,6 +78,20 @@ class KeyAbsent(SourceGuard):
 
     def tests(self) -> Sequence[Test]:
         return (Test(Op.CONTAINS, self.key, False),)
+
+
+EMPTY = CellType()
+
+
+@dataclass(frozen=True)
+class EmptyCell(SourceGuard):
+    """The cell of a variable that is not bound: cells are equal if what they hold is."""
+
+    KIND = "EMPTY_CELL"
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        condition = f"{path} == {name(EMPTY)}"
+        yield Check("is empty", condition, condition, "True")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from typing import NoReturn
 
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
@@ -39,10 +40,12 @@ def load_fast(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("STORE_FAST")
 def store_fast(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``value ->``; storing NULL unbinds the name."""
+    """``value ->``; storing NULL unbinds the name. A continuation stores cells in their slots."""
     value = evaluator.pop()
     if value is NULL:
         evaluator.locals.pop(instruction.argval, None)
+    elif isinstance(value, CellVariable) and instruction.argval in evaluator.cells:
+        evaluator.cells[instruction.argval] = value
     else:
         evaluator.locals[instruction.argval] = value
 
@@ -60,7 +63,7 @@ def load_fast_and_clear(evaluator: Evaluator, instruction: Instruction) -> None:
     evaluator.push(evaluator.locals.pop(instruction.argval, NULL))
 
 
-def _raise_unbound(name: str) -> None:
+def _raise_unbound(name: str) -> NoReturn:
     message = f"cannot access local variable {name!r} where it is not associated with a value"
     raise_observed(UnboundLocalError, message)
 
@@ -145,8 +148,12 @@ def load_closure(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("LOAD_DEREF")
 def load_deref(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``-> cell.cell_contents``"""
-    evaluator.push(evaluator.cells[instruction.argval].load())
+    """``-> cell.cell_contents``; an empty cell raises the user's NameError."""
+    name = instruction.argval
+    contents = evaluator.cells[name].contents
+    if contents is None:
+        _raise_empty(evaluator, name)
+    evaluator.push(contents)
 
 
 @handles("STORE_DEREF")
@@ -160,5 +167,16 @@ def store_deref(evaluator: Evaluator, instruction: Instruction) -> None:
 def delete_deref(evaluator: Evaluator, instruction: Instruction) -> None:
     """``del name``; a side effect on the cell."""
     cell = evaluator.cells[instruction.argval]
-    cell.load()
+    if cell.contents is None:
+        _raise_empty(evaluator, instruction.argval)
     evaluator.capture.side_effects.store_cell(cell, None)
+
+
+def _raise_empty(evaluator: Evaluator, name: str) -> NoReturn:
+    if name not in evaluator.code.co_freevars:
+        _raise_unbound(name)
+    raise_observed(
+        NameError,
+        f"cannot access free variable {name!r} where it is not associated with a value in"
+        " enclosing scope",
+    )

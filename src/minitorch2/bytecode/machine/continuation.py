@@ -4,7 +4,8 @@ A continuation of `f` at an instruction takes what the rest of `f` needs of its 
 value stack and jumps to the instruction; behind that prefix stands what is left of the original
 body::
 
-    __resume_at_30_1(stack items..., live variables...):
+    __resume_at_30_1(stack items..., live variables..., cells...):
+        put the cells into their slots
         push the stack items                    NULLs and exception states where the caller says so
         JUMP 30
         the original body, without what cannot be reached any more
@@ -26,6 +27,9 @@ from minitorch2.bytecode.machine.errors import ContinuationError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import reachable
 
+CELL = ".cell_"
+"""What the parameter that brings a cell begins with; like CPython's `.0`, no name of a program."""
+
 
 def make_continuation(
     code: CodeType,
@@ -46,10 +50,9 @@ def make_continuation(
     has the order in any case, stack item i being named `.stack<i>`.) Live variables that are left
     out are unbound.
 
-    Live cells become free variables: `co_freevars` lists the live cells, then the free variables of
-    `code`, and the caller makes a function with the cells themselves as closure, so that other
-    functions that captured them keep seeing each assignment. Own cells that are not live are made
-    anew. (Reading an empty cell then raises NameError, not its subclass UnboundLocalError.)
+    The live ones of the function's own cells come last, `.cell_<name>` each: the cells themselves,
+    so that other functions that captured them keep seeing each assignment. Own cells that are not
+    live are made anew. Free variables stay free variables.
 
     A region of the exception table that covers the instruction covers it in the continuation, too.
 
@@ -68,29 +71,27 @@ def make_continuation(
 
     Raises:
         ContinuationError: generators and coroutines, class bodies and modules, an instruction in
-            the prologue, a `super()` without arguments that could no longer find its object, or an
-            inlined comprehension with a variable named like one that other functions captured.
+            the prologue, a `super()` without arguments that could no longer find its object, or
+            the middle of an inlined comprehension with a variable named like a cell.
     """
     instructions = disassemble(code)
     _check(code, instructions, index)
     rest = reachable(instructions, index)
     body = [instruction for instruction in instructions if instruction in rest]
     cells = [name for name in code.co_cellvars if name in live]
-    _check_cells(cells, body)
     pushed = [slot for slot in range(stack) if slot not in {s - 1 for s in exception_slots}]
     stack_items = _Items(null_slots, exception_slots, previous_slots)
     items = [stack_items.name(slot) for slot in pushed if slot not in null_slots]
-    arguments = _super_first(code, body, items + [n for n in live if _is_plain(code, n)])
+    plain = [name for name in live if _is_plain(code, name)]
+    arguments = _super_first(code, body, [*items, *plain, *map(CELL.__add__, cells)])
     prefix = _prefix(code, instructions[index], body, cells, pushed, stack_items)
-    others = [name for name in code.co_varnames if name not in {*arguments, *cells}]
+    others = [name for name in code.co_varnames if name not in arguments]
     return assemble(
         [*prefix, *body],
         code,
         name=f"__resume_at_{instructions[index].offset}_{number}",
         argnames=arguments,
         varnames=[*arguments, *others],
-        cellvars=[name for name in code.co_cellvars if name not in cells],
-        freevars=[*cells, *code.co_freevars],
     )
 
 
@@ -104,13 +105,6 @@ def _check(code: CodeType, instructions: Sequence[Instruction], index: int) -> N
         raise ContinuationError("the function has not started at this instruction")
     if shadowed := shadowed_cells(instructions, index, code.co_cellvars):
         raise ContinuationError(f"a comprehension has put cells aside here: {sorted(shadowed)}")
-
-
-def _check_cells(cells: Sequence[str], body: Sequence[Instruction]) -> None:
-    """The slot of a free variable cannot be lent to a comprehension: debuggers rely on its cell."""
-    lent = {one.argval for one in body if one.opname == "LOAD_FAST_AND_CLEAR"}
-    if lent.intersection(cells):
-        raise ContinuationError(f"a comprehension will put cells aside: {sorted(lent & {*cells})}")
 
 
 def _is_plain(code: CodeType, name: str) -> bool:
@@ -160,12 +154,15 @@ def _prefix(
     def make(opname: str, argval: object = None) -> Instruction:
         return Instruction(opname, argval, positions=target.positions)
 
-    if cells or code.co_freevars:
-        yield make("COPY_FREE_VARS", len(cells) + len(code.co_freevars))
+    if code.co_freevars:
+        yield make("COPY_FREE_VARS", len(code.co_freevars))
     for name in code.co_cellvars:
-        if name not in cells:
-            yield make("MAKE_CELL", name)
+        yield make("MAKE_CELL", name)
     yield make("RESUME", 0)
+    for name in cells:
+        yield make("LOAD_FAST", CELL + name)
+        yield make("DELETE_FAST", CELL + name)
+        yield make("STORE_FAST", name)  # debuggers look for its MAKE_CELL
     for slot in pushed:
         if slot in items.null_slots:
             yield make("PUSH_NULL")

@@ -26,6 +26,7 @@ REMEDIES = {
     "TUPLE_ITERATOR_LEN": "pass an iterator with as many elements, or a list",
     "DICT_CONTAINS": "set the key or attribute before the first call",
     "HASATTR": "set the attribute before the first call",
+    "EMPTY_CELL": "bind the variable before the first call",
     "LOGGER_DISABLED": "keep the level of the logger",
     "MODULE_HOOKS": "add hooks before the first call",
     "DUPLICATE_INPUT": "pass one object for both, or two different ones, always",

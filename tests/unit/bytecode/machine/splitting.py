@@ -8,11 +8,11 @@ is read.
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 
 from minitorch2.bytecode.machine.assemble import assemble, encode, lay_out, stack_depths
 from minitorch2.bytecode.machine.comprehensions import shadowed_cells
-from minitorch2.bytecode.machine.continuation import make_continuation
+from minitorch2.bytecode.machine.continuation import CELL, make_continuation
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
 from minitorch2.bytecode.machine.liveness import live_names, live_sets, successors
@@ -109,8 +109,8 @@ def in_two_steps(function: FunctionType, index: int, depth: int) -> Callable[...
         bound = [name for name in live if name in cells or name in variables]
         rest = make_continuation(code, index, bound, depth, nulls)
         state = {f".stack{i}": stack[i] for i in range(depth) if i not in nulls} | variables
-        closure = _closure(function, rest, cells)
-        resumed = FunctionType(rest, function.__globals__, None, None, closure)
+        state |= {CELL + name: cell for name, cell in cells.items()}
+        resumed = FunctionType(rest, function.__globals__, None, None, function.__closure__)
         return resumed(*(state[name] for name in rest.co_varnames[: rest.co_argcount]))
 
     return run
@@ -119,10 +119,3 @@ def in_two_steps(function: FunctionType, index: int, depth: int) -> Callable[...
 def _is_null(items: tuple[object, ...], slot: int) -> bool:
     place = id(items) + TUPLE_HEADER + slot * ctypes.sizeof(ctypes.c_void_p)
     return not ctypes.c_void_p.from_address(place).value
-
-
-def _closure(
-    function: FunctionType, rest: CodeType, cells: dict[str, CellType]
-) -> tuple[CellType, ...]:
-    known = dict(zip(function.__code__.co_freevars, function.__closure__ or ())) | cells
-    return tuple(known[name] for name in rest.co_freevars)

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CellType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
 
 if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
-
-_UNBOUND: Final = (
-    "cannot access free variable {!r} where it is not associated with a value in enclosing scope"
-)
 
 
 class CellVariable(VariableTracker):
@@ -58,12 +55,15 @@ class CellVariable(VariableTracker):
     def python_type(self) -> type:
         return CellType
 
-    def load(self) -> VariableTracker:
-        """The contents; an empty cell raises the user's NameError."""
-        contents = self.contents
-        if contents is None:
-            raise_observed(NameError, _UNBOUND.format(self.name))
-        return contents
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name != "cell_contents":
+            return super().get_attribute(evaluator, name)
+        return self.contents or raise_observed(ValueError, "Cell is empty")
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        if name != "cell_contents":
+            super().set_attribute(evaluator, name, value)
+        evaluator.capture.side_effects.store_cell(self, value)
 
     def reconstruct(self, residual: Residual) -> str:
         """The cell object itself: the existing one, or a new one that `SideEffects` fills."""

@@ -420,7 +420,9 @@ def make_super(
         cell = evaluator.cells.get("__class__")
         if cell is None or not evaluator.code.co_argcount:
             raise_observed(RuntimeError, "super(): no arguments")
-        start, owner = cell.load(), _first_parameter(evaluator)
+        start, owner = cell.contents, _first_parameter(evaluator)
+        if start is None:
+            raise_observed(RuntimeError, "super(): empty __class__ cell")
     if owner is None or not isinstance(start, ClassVariable):
         unsupported("super", "super with one argument")
     if isinstance(owner, ClassVariable) and issubclass(owner.value, start.value):
@@ -430,9 +432,11 @@ def make_super(
 
 def _first_parameter(evaluator: Evaluator) -> VariableTracker:
     name = evaluator.code.co_varnames[0]
-    if name in evaluator.cells:
-        return evaluator.cells[name].load()
-    return realize(evaluator.locals[name])
+    cell = evaluator.cells.get(name)
+    found = evaluator.locals.get(name) if cell is None else cell.contents
+    if found is None:
+        raise_observed(RuntimeError, "super(): arg[0] deleted")
+    return realize(found)
 
 
 register_literal(type, ClassVariable)
