@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -119,7 +120,21 @@ def boxes(x: torch.Tensor) -> Any:
     return kept[order, :2].clamp(-1, 1), kept.shape[0]
 
 
+def rare_when_empty(x: torch.Tensor) -> Any:
+    """Operators that ask whether there is anything: where there is nothing, Python answers."""
+    kept = x[x[:, 0] > 0]
+    return kept.roll(1, 0) * 2, kept.logsumexp(1), kept.cummax(1)[0], torch.cdist(kept, x)
+
+
+def attention_of_kept(x: torch.Tensor) -> Any:
+    kept = x[x[:, 1] > 0]
+    mixed = F.scaled_dot_product_attention(kept[None], x[None], x[None])
+    return mixed + F.scaled_dot_product_attention(kept[None], kept[None], kept[None])
+
+
 PROGRAMS = [
+    rare_when_empty,
+    attention_of_kept,
     masked_sum,
     masked_mean,
     rows,

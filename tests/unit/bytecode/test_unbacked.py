@@ -179,6 +179,24 @@ def test_where_an_operator_assumes_more_than_eager_python_has_the_last_word():
             assert_same(fast(X, torch.tensor(n)), X)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2, 5])
+def test_an_operator_that_asks_whether_there_is_anything_does_not_break_the_graph(rows):
+    """logsumexp of nothing is -inf, so its kernel asks; a program that asks itself still breaks."""
+
+    def f(x):
+        kept = x[x[:, 0] > 0]
+        return kept.logsumexp(1), kept.roll(1, 0)
+
+    x = torch.ones(5, 3)
+    x[rows:] = -1
+    fast = minitorch2.compile(f, backend="aot_eager", fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(fast(x), f(x))
+    with pytest.raises(GraphBreakError, match="needs to know whether 3\\*u0 == 0"):
+        minitorch2.compile(lambda x: x[x[:, 0] > 0].numel() == 0 and x, fullgraph=True)(x)
+
+
 # Marked dimensions --------------------------------------------------------------------------------
 
 

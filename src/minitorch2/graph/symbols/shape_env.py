@@ -279,7 +279,10 @@ class ShapeEnv:
             self.implied += 1
             return known
         if not all(map(self.has_hint, condition.symbols)):
-            raise self._undecided(condition)
+            supposed = self._suppose(condition) if self.operator else None
+            if supposed is None:
+                raise self._undecided(condition)
+            return supposed
         value = self._holds_now(condition)
         self._guard(condition if value else opposite(condition))
         return value
@@ -329,24 +332,19 @@ class ShapeEnv:
             return True
         return not isinstance(condition, bool) and all(map(self.has_hint, condition.symbols))
 
-    def evaluate_size_oblivious(self, condition: Condition) -> bool:
-        """Decide a condition that only sets sizes 0 and 1 apart: unbacked sizes are neither.
+    def _suppose(self, condition: Comparison | Negation | AllOf) -> bool | None:
+        """What an operator takes for granted: sizes that only data will tell are not 0 or 1.
 
-        Kernels ask so where broadcasting and empty tensors are the exceptions. What is taken for
-        granted is checked at run time.
+        Broadcasting and empty tensors are the exceptions to what it does. The answer is checked at
+        run time; None if sizes of 2 and more do not all give the same.
         """
-        if self.can_decide(condition):
-            return self.evaluate(condition)
-        assert not isinstance(condition, bool)
-        unbacked = [s for s in condition.symbols if not self.has_hint(s)]
         supposed = Knowledge()
         for symbol in condition.symbols:
             limits = self.knowledge.ranges.get(symbol, ANY)
-            supposed.bound(symbol, limits.meet(SIZES) if symbol in unbacked else limits)
+            supposed.bound(symbol, limits if self.has_hint(symbol) else limits.meet(SIZES))
         known = supposed.decide(condition)
-        if known is None:
-            return self.evaluate(condition)
-        self.expect(condition if known else opposite(condition))
+        if known is not None:
+            self.expect(condition if known else opposite(condition))
         return known
 
     def expect(self, condition: Condition, message: str = "", error: str = "RuntimeError") -> bool:
@@ -407,8 +405,6 @@ class ShapeEnv:
         """
         if node.pytype is not bool:
             return node.int_()
-        if size_oblivious:
-            return node.guard_size_oblivious("", 0)
         return node.bool_() if fallback_value is None else node.or_default(fallback_value)
 
     @contextmanager

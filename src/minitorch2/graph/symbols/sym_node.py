@@ -284,7 +284,7 @@ class SymNode:
         return default
 
     def guard_size_oblivious(self, file: str, line: int) -> bool:
-        return self.shape_env.evaluate_size_oblivious(self.condition())
+        return self.bool_()
 
     def expect_true(self, file: str = "", line: int = 0) -> bool:
         return self.shape_env.expect(self.condition())
