@@ -15,7 +15,7 @@ def check(function, *inputs, backward=False):
     wanted = observe(function, (inputs, {}), lambda value: value, backward)
     fast = minitorch2.compile(function, backend=interpreted, fullgraph=True)
     given = observe(fast, (inputs, {}), lambda value: value, backward)
-    for part, left, right in zip(("result", "gradient"), given, wanted):
+    for part, left, right in zip(("result", "gradient", "argument"), given, wanted, strict=True):
         assert_equal(left, right, part)
 
 

@@ -1,92 +1,77 @@
-"""The vector math library against float64, in units in the last place; special values; assembly."""
+"""The vector math library: special values, assembly. Its errors: `tests/accuracy/test_ulps.py`."""
 
+import itertools
 import math
+import re
 
 import pytest
 import torch
 
 from minitorch2.codegen.numba import machine_code
 from minitorch2.codegen.numba.runtime import KernelSource, compile_module, load_kernel
+from minitorch2.codegen.numba.vocabulary import LIBM
 
 INF, NAN = math.inf, math.nan
-SPECIAL = torch.tensor(
-    [
-        0.0,
-        -0.0,
-        INF,
-        -INF,
-        NAN,
-        1e-45,
-        -1e-45,
-        1e-40,
-        88.8,
-        89.0,
-        -103.9,
-        -87.5,
-        -200.0,
-        3e38,
-        -1.0,
-        1.0,
+UNARY = sorted({name for name, arity in LIBM.items() if arity == 1} | {"sigmoid", "rsqrt"})
+BINARY = ["pow", "atan2"]
+SCALAR = {
+    "float32": {"lgamma", "fmod"},
+    "float64": {"lgamma", "fmod", "sin", "cos", "tan", "pow"},
+}
+"""What the C library computes, one element at a time."""
+IN_DOUBLE = {"pow", "erfc"}
+"""Functions of float32 that are computed in float64."""
+SPECIAL = [
+    0.0, INF, NAN, 1e-45, 1e-40, 88.8, 89.0, 103.9, 87.5, 200.0, 3e38, 1.0, 0.5, 2.0, 3.0,
+]  # fmt: skip
+SIGNED = torch.tensor([sign * value for value in SPECIAL for sign in (1, -1)])
+
+
+def kernel_of(value: str, pointers: tuple[str, ...]) -> KernelSource:
+    """A loop that stores a value computed of `x` and, if it reads two arrays, `y`."""
+    names = [f"in_ptr{i}" for i in range(len(pointers) - 1)]
+    reads = [f"        {name} = {array}[i0]" for name, array in zip("xy", names, strict=False)]
+    lines = [
+        f"def kernel(lo, hi, {', '.join(names)}, out_ptr0, error):",
+        "    for i0 in range(lo, hi):",
+        *reads,
+        f"        out_ptr0[i0] = {value}",
+        "    return 0",
     ]
-)
-FUNCTIONS = [
-    "exp",
-    "expm1",
-    "exp2",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "sin",
-    "cos",
-    "rsqrt",
-]
-LIMITS = {"erf": 2.5}
+    text = "\n".join(lines) + "\n"
+    return KernelSource("kernel", text, pointers, 0, 10**9)
 
 
-def source(name: str, kind: str = "float32") -> KernelSource:
-    text = (
-        "def kernel(lo, hi, in_ptr0, out_ptr0, error):\n"
-        "    for i0 in range(lo, hi):\n"
-        f"        out_ptr0[i0] = {name}(in_ptr0[i0])\n"
-        "    return 0\n"
-    )
-    return KernelSource("kernel", text, (kind, kind), 0, 10**9)
-
-
-def apply(name: str, x: torch.Tensor) -> torch.Tensor:
-    kernel = load_kernel(source(name, str(x.dtype).removeprefix("torch.")))
-    result = torch.empty_like(x)
-    kernel(x.numel(), x.data_ptr(), result.data_ptr())
+def apply(name: str, *inputs: torch.Tensor) -> torch.Tensor:
+    kinds = tuple(str(x.dtype).removeprefix("torch.") for x in (*inputs, inputs[0]))
+    kernel = load_kernel(kernel_of(f"{name}({', '.join('xy'[: len(inputs)])})", kinds))
+    result = torch.empty_like(inputs[0])
+    kernel(len(result), *(x.data_ptr() for x in inputs), result.data_ptr())
     return result
 
 
-def samples() -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    bits = torch.randint(-(2**31), 2**31 - 1, (200_000,), generator=generator).to(torch.int32)
-    near = torch.randn(100_000, generator=generator) * 3
-    wide = torch.rand(100_000, generator=generator) * 200 - 100
-    return torch.cat([bits.view(torch.float32), near, wide, 1 + near * 1e-3, near * 1e-4])
+def assert_like_c(name: str, *inputs: torch.Tensor) -> None:
+    """NaN, infinities, zeros with their signs, subnormals."""
+    expected = getattr(torch, name)(*(x.double() for x in inputs)).to(inputs[0].dtype)
+    result = apply(name, *inputs)
+    rtol = 1e-6 if expected.dtype == torch.float32 else 2e-15
+    torch.testing.assert_close(result, expected, rtol=rtol, atol=1e-44, equal_nan=True)
+    known = ~expected.isnan()
+    assert torch.equal(result.signbit()[known], expected.signbit()[known])
 
 
-@pytest.mark.parametrize(
-    "name",
-    FUNCTIONS,
-)  # fmt: skip
-def test_errors_are_few_ulps(name):
-    x = samples()
-    if name in ("sin", "cos"):  # where the result is tiny for a huge argument, see the next test
-        x = x[x.abs() < 30000]
-    exact = getattr(torch, name)(x.double())
-    expected, result = exact.float(), apply(name, x)
-    assert torch.equal(result.isnan(), expected.isnan())
-    assert torch.equal(result.isinf(), expected.isinf())
-    ulp = torch.nextafter(expected.abs(), torch.tensor(INF)) - expected.abs()
-    errors = ((result.double() - exact).abs() / ulp.double())[expected.isfinite()]
-    assert errors.max() <= LIMITS.get(name, 4.0)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_special_values(name, dtype):
+    assert_like_c(name, SIGNED.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_special_values_of_two_arguments(name, dtype):
+    values = [*SIGNED.tolist(), 0.3333]
+    pairs = torch.tensor(list(itertools.product(values, values)), dtype=dtype)
+    assert_like_c(name, pairs[:, 0].contiguous(), pairs[:, 1].contiguous())
 
 
 def test_erf_between_zero_and_one():
@@ -98,71 +83,47 @@ def test_erf_between_zero_and_one():
     assert torch.equal(apply("erf", -x), -apply("erf", x))
 
 
-@pytest.mark.parametrize("name", ["sin", "cos"])
-def test_sine_of_huge_arguments(name):
-    x = samples()
-    x = x[x.abs() >= 30000]
-    exact = getattr(torch, name)(x.double())
-    result = apply(name, x)
-    assert torch.equal(result.isnan(), exact.isnan())
-    errors = (result.double() - exact).abs() - 1.5e-7 * exact.abs()
-    assert errors.nan_to_num().max() < 1e-10
+PACKED = {
+    "float32": r"(v?(mul|add|sub|div|fm\w+)ps\s.*(ymm|zmm))|(f(m|div)\w+\s+v\d+\.4s)",
+    "float64": r"(v?(mul|add|sub|div|fm\w+)pd\s.*(ymm|zmm))|(f(m|div)\w+\s+v\d+\.2d)",
+}
+"""Arithmetic on whole vectors, as x86 and ARM write it."""
 
 
-@pytest.mark.parametrize(
-    "name", FUNCTIONS
-)  # fmt: skip
-def test_special_values(name):
-    expected = getattr(torch, name)(SPECIAL.double()).float()
-    result = apply(name, SPECIAL)
-    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-44, equal_nan=True)
-    known = ~expected.isnan()
-    assert torch.equal(result.signbit()[known], expected.signbit()[known])
+def assembly_of(source: KernelSource) -> str:
+    return machine_code.assembly(compile_module(source, "kernel_symbol"))
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sigmoid", "rsqrt", "sin", "erf", "lgamma"])
-def test_float64(name):
-    x = torch.cat([samples().double()[:20000], SPECIAL.double()])
-    x = x[x.abs() < 1e15] if name == "sin" else x
-    torch.testing.assert_close(
-        apply(name, x), getattr(torch, name)(x), rtol=4e-15, atol=1e-307, equal_nan=True
-    )
+@pytest.mark.parametrize("kind", SCALAR)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY, "fmod"])
+def test_loops_over_a_function_are_vectorized(name, kind):
+    two = LIBM.get(name) == 2
+    value, pointers = f"{name}({'x, y' if two else 'x'})", (kind,) * (3 if two else 2)
+    code = assembly_of(kernel_of(value, pointers))
+    is_packed = re.search(PACKED["float64" if name in IN_DOUBLE else kind], code) is not None
+    assert (is_packed and "call" not in code) == (name not in SCALAR[kind])
 
 
-def test_pow_has_the_special_cases_of_c():
-    values = [*SPECIAL.tolist(), 0.5, 2.0, 3.0, -2.0, -3.0, 0.3333]
-    x = torch.tensor([a for a in values for _ in values])
-    y = torch.tensor(values * len(values))
-    text = source("pow").text.replace("in_ptr0[i0])", "in_ptr0[i0], in_ptr1[i0])")
-    text = text.replace("in_ptr0, out", "in_ptr0, in_ptr1, out")
-    kernel = load_kernel(KernelSource("kernel", text, ("float32",) * 3, 0, 10**9))
-    result = torch.empty_like(x)
-    kernel(x.numel(), x.data_ptr(), y.data_ptr(), result.data_ptr())
-    expected = torch.pow(x.double(), y.double()).float()
-    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-45, equal_nan=True)
-
-
-def has_vectors(assembly: str) -> bool:
-    """Whether wide registers are used: ymm, zmm on x86; v0.4s on ARM."""
-    return any(name in assembly for name in ("zmm", "ymm", ".4s"))
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_loops_over_a_function_are_vectorized(name):
-    assembly = machine_code.assembly(compile_module(source(name), "kernel_symbol"))
-    assert has_vectors(assembly)
-    assert "call" not in assembly
-
-
+@pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize(
     "step",
-    ["add_any_order(acc, in_ptr0[i])", "maximum(acc, in_ptr0[i])", "minimum(acc, in_ptr0[i])",
-     "add_any_order(acc, exp(in_ptr0[i]))"],
+    ["add_any_order(acc, x)", "multiply_any_order(acc, x)", "maximum(acc, x)", "minimum(acc, x)",
+     "add_any_order(acc, exp(x))"],
 )  # fmt: skip
-def test_reductions_are_vectorized(step):
+def test_reductions_are_vectorized(step, kind):
     text = (
-        "def kernel(lo, hi, in_ptr0, out_ptr0, error):\n    acc = float32(0.0)\n"
-        f"    for i in range(lo, hi):\n        acc = {step}\n    out_ptr0[0] = acc\n    return 0\n"
+        f"def kernel(lo, hi, in_ptr0, out_ptr0, error):\n    acc = {kind}(0.0)\n"
+        f"    for i in range(lo, hi):\n        x = in_ptr0[i]\n        acc = {step}\n"
+        "    out_ptr0[0] = acc\n    return 0\n"
     )
-    module = compile_module(KernelSource("kernel", text, ("float32",) * 2, 0, 1), "kernel_symbol")
-    assert has_vectors(machine_code.assembly(module))
+    code = assembly_of(KernelSource("kernel", text, (kind,) * 2, 0, 1))
+    extremes = r"v?(min|max|cmp\w*)p[sd]\s.*(ymm|zmm)|f(min|max)\s+v\d+\.[24][sd]"
+    assert re.search(extremes if "imum" in step else PACKED[kind], code)
+
+
+@pytest.mark.parametrize("short", ["bfloat16", "float16"])
+def test_conversions_of_16_bits_are_vectorized(short):
+    value = f"to_{short}(from_{short}(x) * float32(2.5))"
+    code = assembly_of(kernel_of(value, ("uint16", "uint16")))
+    assert re.search(PACKED["float32"], code)
+    assert "call" not in code

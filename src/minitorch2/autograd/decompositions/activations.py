@@ -20,10 +20,12 @@ _TANH_CUBIC: Final = 0.044715
 @register_decomposition(aten.gelu.default)
 @in_float32
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    """``x * Phi(x)``, Phi the normal distribution, or its tanh approximation."""
+    """``x * Phi(x)``, Phi the normal distribution, or its tanh approximation.
+
+    ``(1 + tanh(u)) / 2`` is ``sigmoid(2 u)``, which does not cancel.
+    """
     if approximate == "tanh":
-        inner = (x + x * x * x * _TANH_CUBIC) * _TANH_SCALE
-        return x * 0.5 * (torch.tanh(inner) + 1.0)
+        return x * torch.sigmoid((x + x * x * x * _TANH_CUBIC) * (2.0 * _TANH_SCALE))
     return x * 0.5 * (torch.erf(x * math.sqrt(0.5)) + 1.0)
 
 
@@ -33,9 +35,9 @@ def gelu_backward(grad: Tensor, x: Tensor, *, approximate: str = "none") -> Tens
     """``grad * (Phi(x) + x * phi(x))``."""
     if approximate == "tanh":
         square = x * x
-        tanh = torch.tanh((x + x * square * _TANH_CUBIC) * _TANH_SCALE)
-        slope = (square * (3.0 * _TANH_CUBIC) + 1.0) * _TANH_SCALE
-        return grad * (0.5 * (tanh + 1.0) + 0.5 * x * (1.0 - tanh * tanh) * slope)
+        gate = torch.sigmoid((x + x * square * _TANH_CUBIC) * (2.0 * _TANH_SCALE))
+        slope = (square * (3.0 * _TANH_CUBIC) + 1.0) * (2.0 * _TANH_SCALE)
+        return grad * (gate + x * gate * (1.0 - gate) * slope)
     distribution = 0.5 * (torch.erf(x * math.sqrt(0.5)) + 1.0)
     density = torch.exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
     return grad * (distribution + x * density)

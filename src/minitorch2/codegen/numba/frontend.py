@@ -45,13 +45,14 @@ _SHARED = ("nounwind", "alwaysinline")
 def lower(
     function: Callable[..., Any], signature: Signature, module: ir.Module, symbol: str
 ) -> None:
-    """Write a Python function of the language into a module.
+    """Write a Python function of the language into a module; `real` is its first argument's type.
 
     Raises:
         TypeError: its source is outside of the language, or types do not fit.
     """
     tree = syntax_tree.parse(textwrap.dedent(inspect.getsource(function)))
-    lower_tree(tree, function.__globals__, signature, module, symbol)
+    names = function.__globals__ | {"real": signature.args[0]}
+    lower_tree(tree, names, signature, module, symbol)
 
 
 def lower_tree(

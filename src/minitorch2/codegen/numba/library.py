@@ -3,6 +3,10 @@
 If kernels called ordinary Numba functions, Numba would type and compile the callee in each process.
 A `library_function` is lowered once, kept as bitcode in the cache, and costs a kernel one `call`
 instruction until LLVM inlines it. Its Python source stays the only definition.
+
+A name may have a version for float32 and one for float64, chosen by the type of the argument: two
+functions, the second with `_f64` after its name, or one source for both (`for_each_float`), where
+`real` is the type.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+from numba import float32, float64
 from numba.core import cgutils
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
 PREFIX = "minitorch2_"
+Versions = dict[tuple[Any, ...], tuple[str, Signature]]
 
 
 @dataclass(frozen=True)
@@ -29,22 +35,40 @@ class LibraryFunction:
 
 
 LIBRARY: dict[str, LibraryFunction] = {}
+VERSIONS: dict[str, Versions] = {}
+"""The symbol and signature of each version of a name, by the types of its arguments."""
+
+real: Any = float64
+"""In the source of a library function: the type of its first argument."""
 
 
 def library_function(signature: Signature) -> Callable[[Callable[..., Any]], Any]:
     """Put a function in the library; the name then stands for a call of its symbol."""
 
     def register(python: Callable[..., Any]) -> Any:
-        function = LibraryFunction(PREFIX + python.__name__, python, signature)
-        LIBRARY[function.symbol] = function
-        call = call_symbol({signature.args: (function.symbol, signature)}, len(signature.args))
-        call.__doc__ = python.__doc__
-        return call
+        return _register(python.__name__, python, signature)
 
     return register
 
 
-def call_symbol(versions: dict[tuple[Any, ...], tuple[str, Signature]], arity: int) -> Any:
+def for_each_float(python: Callable[..., Any]) -> Any:
+    """Put a function in the library twice: of float32 and of float64 arguments."""
+    name, arity = python.__name__, python.__code__.co_argcount
+    _register(f"{name}_f64", python, float64(*[float64] * arity))
+    return _register(name, python, float32(*[float32] * arity))
+
+
+def _register(name: str, python: Callable[..., Any], signature: Signature) -> Any:
+    function = LibraryFunction(PREFIX + name, python, signature)
+    LIBRARY[function.symbol] = function
+    versions = VERSIONS.setdefault(name.removesuffix("_f64"), {})
+    versions[signature.args] = function.symbol, signature
+    call = call_symbol(versions, len(signature.args))
+    call.__doc__ = python.__doc__
+    return call
+
+
+def call_symbol(versions: Versions, arity: int) -> Any:
     """An intrinsic that calls a C function, chosen by the types of its arguments."""
 
     def typed(*args: Any) -> Any:

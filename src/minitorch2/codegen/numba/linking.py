@@ -16,7 +16,15 @@ from llvmlite import ir
 from numba.core.typing import Signature
 
 from minitorch2.codegen import cache as disk
-from minitorch2.codegen.numba import arithmetic, frontend, library, primitives, vecmath
+from minitorch2.codegen.numba import (
+    arithmetic,
+    frontend,
+    library,
+    primitives,
+    vecmath,
+    vecmath_f64,
+    vecmath_real,
+)
 from minitorch2.codegen.numba.machine_code import optimize, own_sources, toolchain
 
 _WORD, _BIT = ir.IntType(64), ir.IntType(1)
@@ -85,7 +93,9 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
 @cache
 def _bitcode(symbol: str) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
-    sources = own_sources(arithmetic, frontend, primitives, library, vecmath)
+    sources = own_sources(
+        arithmetic, frontend, library, primitives, vecmath, vecmath_f64, vecmath_real
+    )
     key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
     bitcode = disk.load(key)
     if bitcode is None:

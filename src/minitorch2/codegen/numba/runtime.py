@@ -21,6 +21,8 @@ from minitorch2.codegen.numba import (
     machine_code,
     primitives,
     vecmath,
+    vecmath_f64,
+    vecmath_real,
     vocabulary,
 )
 from minitorch2.codegen.numba.launcher import make_launcher
@@ -123,7 +125,16 @@ def _entry(source: KernelSource) -> int:
 def kernel_key(source: KernelSource) -> disk.Key:
     """The content key of a kernel: its text, its types, the compilers and the processor."""
     own = machine_code.own_sources(
-        arithmetic, frontend, library, linking, machine_code, primitives, vecmath, vocabulary
+        arithmetic,
+        frontend,
+        library,
+        linking,
+        machine_code,
+        primitives,
+        vecmath,
+        vecmath_f64,
+        vecmath_real,
+        vocabulary,
     )
     return disk.key_of(
         "kernel",

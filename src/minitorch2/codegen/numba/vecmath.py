@@ -4,8 +4,8 @@
 so a loop over them runs 8 or 16 elements at a time. Method, for all of them: reduce the argument to
 a small interval, evaluate a minimax polynomial there, undo the reduction. Errors are at most 4
 units in the last place (tested against float64); infinities, NaN, zeros and subnormals are those
-of the C library. Every function takes and returns a float32, but for those whose name ends in
-`_f64`. Sines of arguments beyond 2**15 have an absolute error of 1e-10.
+of the C library. The functions of this file are those of float32; `vecmath_f64` has those of
+float64, and `vecmath_real` what is written alike for both.
 
 `vocabulary` says which of them a kernel's `exp` or `log` stands for; what is missing here comes
 from the C math library, one element at a time.
@@ -24,9 +24,7 @@ from minitorch2.codegen.numba.primitives import (
     fma,
     from_bits,
     polynomial,
-    round_even,
 )
-from minitorch2.codegen.numba.primitives import sqrt as square_root
 
 f32 = np.float32
 
@@ -46,6 +44,7 @@ SMALLEST_NORMAL = f32(1.17549435e-38)
 TURN_0 = np.uint64(0x0028BE60DB939105)
 TURN_1 = np.uint64(0x4A7F09D5F47D4D37)
 TURN_2 = np.uint64(0x7036D8A5664F10E4)
+TURN_3 = np.uint64(0x107F9458EAF7AEF1)
 # Beyond this the argument of a sine is reduced with as many digits of pi as it needs.
 FAR = f32(32768.0)
 
@@ -158,31 +157,6 @@ def log10(x):  # type: ignore[no-untyped-def]
 
 
 @library_function(float32(float32))
-def log1p(x):  # type: ignore[no-untyped-def]
-    """log(1 + x) = log(u) + (x - (u - 1)) / u, where u = 1 + x rounded."""
-    u = f32(1.0) + x
-    value = log(u) + (x - (u - f32(1.0))) / u
-    value = u if u == INFINITY else value
-    value = -INFINITY if x == f32(-1.0) else value
-    return x if x == f32(0.0) else value
-
-
-@library_function(float32(float32))
-def tanh(x):  # type: ignore[no-untyped-def]
-    """(e**2x - 1) / (e**2x + 1), on the positive side; beyond 10 it is 1 in float32."""
-    a = absolute(x)
-    t = expm1(f32(20.0) if a > f32(10.0) else a + a)
-    return copysign(t / (t + f32(2.0)), x)
-
-
-@library_function(float32(float32))
-def sigmoid(x):  # type: ignore[no-untyped-def]
-    """1 / (1 + e**-x), or e**x / (1 + e**x) below zero, where e**-x could overflow."""
-    e = exp(-absolute(x))
-    return (e if x < f32(0.0) else f32(1.0)) / (f32(1.0) + e)
-
-
-@library_function(float32(float32))
 def erf(x):  # type: ignore[no-untyped-def]
     """x + x * P(x**2) up to 1, from there 1 - Q(|x|)**8, where Q is the eighth root of erfc."""
     s = x * x
@@ -218,10 +192,14 @@ def phase(x):  # type: ignore[no-untyped-def]
     mantissa = (pattern & uint64(0x7FFFFF)) | uint64(0x800000)
     e = ((pattern >> uint64(23)) - uint64(142)) & uint64(127)
     shift = e & uint64(63)
-    high = TURN_0 if e < uint64(64) else TURN_1
-    low = TURN_1 if e < uint64(64) else TURN_2
-    digits = (high << shift) | ((low >> uint64(1)) >> (uint64(63) - shift))
-    return int64(mantissa * digits)
+    is_near = e < uint64(64)
+    first = TURN_0 if is_near else TURN_1
+    second = TURN_1 if is_near else TURN_2
+    third = TURN_2 if is_near else TURN_3
+    digits = (first << shift) | ((second >> uint64(1)) >> (uint64(63) - shift))
+    # The next 32 digits: what is left next to a multiple of pi/2 has none above them.
+    further = ((second << shift) | ((third >> uint64(1)) >> (uint64(63) - shift))) >> uint64(32)
+    return int64(mantissa * digits + ((mantissa * further) >> uint64(32)))
 
 
 @library_function(int32(float32))
@@ -280,73 +258,28 @@ def cos(x):  # type: ignore[no-untyped-def]
 
 
 @library_function(float32(float32))
-def rsqrt(x):  # type: ignore[no-untyped-def]
-    """1 / sqrt(x), correctly rounded twice."""
-    return f32(1.0) / square_root(x)
+def tan(x):  # type: ignore[no-untyped-def]
+    """tan(x) = sin(x) / cos(x), of what the turns leave."""
+    shifted = fma(x, f32(0.6366197723675814), ROUNDING)
+    is_far = absolute(x) >= FAR and absolute(x) < INFINITY
+    turns = far_turns(x) if is_far else int32(bits(shifted) - ROUNDING_BITS)
+    r = far_rest(x) if is_far else after_turns(x, shifted - ROUNDING)
+    s = sin_reduced(r)
+    c = cos_reduced(r)
+    value = -c / s if (turns & int32(1)) != int32(0) else s / c
+    return x if x == f32(0.0) else value  # keeps the sign of zero
 
 
-@library_function(float64(float64))
-def exp_f64(x):  # type: ignore[no-untyped-def]
-    """e**x in float64, as `exp`."""
-    x = 710.0 if x > 710.0 else x
-    x = -746.0 if x < -746.0 else x
-    shifted = fma(x, 1.4426950408889634, 6755399441055744.0)
-    n = shifted - 6755399441055744.0
-    r = fma(n, -1.9082149292705877e-10, fma(n, -0.6931471803691238, x))
-    tail = polynomial(
-        r, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040, 1 / 40320, 1 / 362880, 1 / 3628800,
-            1 / 39916800, 1 / 479001600, 1 / 6227020800)
+@library_function(float32(float32))
+def atan_tail(s):  # type: ignore[no-untyped-def]
+    """(atan(t) - t) / t**3 for s = t**2 <= 1."""
+    return polynomial(
+        s, (-0.3333333173, 0.1999973933, -0.1427856875, 0.1103376412, -0.0865688043, 0.06250169445,
+            -0.03587153898, 0.01350777143, -0.002386997317)
     )  # fmt: skip
-    value = fma(r * r, tail, r) + 1.0
-    whole = bits(shifted) - 0x4338000000000000
-    half = whole >> 1
-    return value * from_bits((half + 1023) << 52) * from_bits((whole - half + 1023) << 52)
 
 
-@library_function(float64(float64))
-def log_f64(x):  # type: ignore[no-untyped-def]
-    """log(x) in float64: log(1 + f) = 2 * artanh(s) with s = f / (2 + f)."""
-    tiny = x < 2.2250738585072014e-308
-    pattern = bits(x * 4503599627370496.0 if tiny else x)
-    e = (pattern - 0x3FE6A09E667F3BCD) >> 52
-    f = from_bits(pattern - (e << 52)) - 1.0
-    exponent = float64(e) - (52.0 if tiny else 0.0)
-    s = f / (2.0 + f)
-    z = s * s
-    tail = z * polynomial(
-        z, (2 / 3, 2 / 5, 2 / 7, 2 / 9, 2 / 11, 2 / 13, 2 / 15, 2 / 17, 2 / 19, 2 / 21)
-    )
-    square = 0.5 * f * f
-    rest = fma(exponent, 1.9082149292705877e-10, s * (square + tail))
-    value = fma(exponent, 0.6931471803691238, f - (square - rest))
-    value = x if x == np.inf else value
-    value = -np.inf if x == 0.0 else value
-    return value if x >= 0.0 else np.nan
-
-
-@library_function(float64(float64))
-def sigmoid_f64(x):  # type: ignore[no-untyped-def]
-    """1 / (1 + e**-x) in float64, as `sigmoid`."""
-    e = exp_f64(-absolute(x))
-    return (e if x < 0.0 else 1.0) / (1.0 + e)
-
-
-@library_function(float64(float64))
-def rsqrt_f64(x):  # type: ignore[no-untyped-def]
-    """1 / sqrt(x) in float64."""
-    return 1.0 / square_root(x)
-
-
-@library_function(float32(float32, float32))
-def pow(x, y):  # type: ignore[no-untyped-def]
-    """x**y = e**(y * log|x|) in float64, then the C standard's special cases."""
-    base = float64(x)
-    power = float64(y)
-    value = exp_f64(power * log_f64(absolute(base)))
-    is_whole = round_even(power) == power
-    is_odd = is_whole and round_even(power * 0.5) * 2.0 != power
-    value = -value if is_odd and bits(base) < 0 else value
-    is_root_of_negative = base < 0.0 and base > -np.inf and not is_whole
-    value = np.nan if is_root_of_negative else value
-    is_one = base == 1.0 or power == 0.0 or (base == -1.0 and absolute(power) == np.inf)
-    return float32(1.0 if is_one else value)
+@library_function(float32(float32))
+def asin_tail(s):  # type: ignore[no-untyped-def]
+    """(asin(t) - t) / t**3 for s = t**2 <= 1/4."""
+    return polynomial(s, (0.1666667241, 0.07498855073, 0.04500138007, 0.02655454221, 0.03808502356))

@@ -9,33 +9,10 @@ from typing import Any
 
 from numba import types
 
-from minitorch2.codegen.numba import primitives, vecmath
-from minitorch2.codegen.numba.library import PREFIX, call_symbol
+from minitorch2.codegen.numba import primitives, vecmath_real  # noqa: F401  (its functions)
+from minitorch2.codegen.numba.library import VERSIONS, call_symbol
 
 _FLOATS = (types.float32, types.float64)
-
-VECTORIZED = {
-    "float32": frozenset(
-        [
-            "exp",
-            "expm1",
-            "exp2",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "tanh",
-            "sigmoid",
-            "erf",
-            "sin",
-            "cos",
-            "rsqrt",
-            "pow",
-        ]
-    ),
-    "float64": frozenset(("exp", "log", "sigmoid", "rsqrt")),
-}
-"""The functions of `vecmath` by the dtype of their arguments."""
 
 LIBM = dict.fromkeys(
     [
@@ -70,20 +47,14 @@ LIBM = dict.fromkeys(
 def _versions(name: str, arity: int) -> dict[Any, Any]:
     """For float32 and float64: the symbol to call and its signature."""
     versions = {}
-    for kind in _FLOATS:
-        is_single = kind is types.float32
-        if name in VECTORIZED[str(kind)]:
-            symbol = PREFIX + (name if is_single else f"{name}_f64")
-        elif name in LIBM:
-            symbol = f"{name}f" if is_single else name
-        else:
-            continue
+    for kind in _FLOATS if name in LIBM else ():
+        symbol = f"{name}f" if kind is types.float32 else name
         versions[(kind,) * arity] = (symbol, kind(*[kind] * arity))
-    return versions
+    return versions | VERSIONS.get(name, {})
 
 
 def _functions() -> dict[str, Any]:
-    names = sorted(LIBM.keys() | VECTORIZED["float32"])
+    names = sorted(LIBM.keys() | {"sigmoid", "rsqrt"})
     return {
         name: call_symbol(_versions(name, LIBM.get(name, 1)), LIBM.get(name, 1)) for name in names
     }
@@ -139,6 +110,3 @@ VOCABULARY: dict[str, Any] = {
     "inf": float("inf"),
     "nan": float("nan"),
 }
-
-# Each vectorized function is one of the library: a missing one is an error now, not in a kernel.
-assert all(hasattr(vecmath, name) for name in VECTORIZED["float32"])

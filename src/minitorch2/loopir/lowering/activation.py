@@ -92,6 +92,9 @@ def softplus(dtype: torch.dtype, x: Value, beta: Value, limit: Value) -> Value:
 @pointwise(aten.gelu)
 def gelu(dtype: torch.dtype, x: Value, *, approximate: str = "none") -> Value:
     """`x * Phi(x)`, Phi the normal distribution, exactly or by tanh."""
+    if approximate == "tanh":  # (1 + tanh(u)) / 2 is sigmoid(2 u), which does not cancel
+        inner = _gelu_tanh_argument(dtype, x)
+        return ops.mul(x, ops.sigmoid(ops.add(inner, inner)))
     half_x, one = ops.mul(x, _constant(dtype, 0.5)), _constant(dtype, 1)
     return ops.mul(half_x, ops.add(one, _gelu_bump(dtype, x, approximate)))
 
@@ -100,9 +103,13 @@ def _gelu_bump(dtype: torch.dtype, x: Value, approximate: str) -> Value:
     """`2 Phi(x) - 1`"""
     if approximate == "none":
         return ops.erf(ops.mul(x, _constant(dtype, math.sqrt(0.5))))
+    return ops.tanh(_gelu_tanh_argument(dtype, x))
+
+
+def _gelu_tanh_argument(dtype: torch.dtype, x: Value) -> Value:
     cube = ops.mul(ops.mul(x, x), x)
     inner = ops.add(x, ops.mul(cube, _constant(dtype, 0.044715)))
-    return ops.tanh(ops.mul(inner, _constant(dtype, math.sqrt(2 / math.pi))))
+    return ops.mul(inner, _constant(dtype, math.sqrt(2 / math.pi)))
 
 
 @pointwise(aten.hardsigmoid)

@@ -1,0 +1,182 @@
+"""Elementary functions whose source is one for float32 and float64: what `vecmath` and
+`vecmath_f64` approximate, combined.
+
+In a function's source `real` is the type of its arguments, so `real(1.0)` is a constant of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float32, float64
+
+from minitorch2.codegen.numba.library import for_each_float, library_function, real
+from minitorch2.codegen.numba.primitives import absolute, bits, copysign, fma, round_even
+from minitorch2.codegen.numba.primitives import sqrt as square_root
+from minitorch2.codegen.numba.vecmath import asin_tail, atan_tail, exp, expm1, log
+from minitorch2.codegen.numba.vecmath_f64 import erfc_f64, exp_f64, log_f64
+
+HALF_PI = 1.5707963267948966
+HALF_PI_LOW = 6.123233995736766e-17  # what float64 leaves of pi/2
+
+
+@for_each_float
+def rsqrt(x):  # type: ignore[no-untyped-def]
+    """1 / sqrt(x), correctly rounded twice."""
+    return real(1.0) / square_root(x)
+
+
+@for_each_float
+def log1p(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) = log(u) + (x - (u - 1)) / u, where u = 1 + x rounded."""
+    u = real(1.0) + x
+    value = log(u) + (x - (u - real(1.0))) / u
+    value = u if u == real(np.inf) else value
+    value = real(-np.inf) if x == real(-1.0) else value
+    return x if x == real(0.0) else value
+
+
+@for_each_float
+def tanh(x):  # type: ignore[no-untyped-def]
+    """(e**2x - 1) / (e**2x + 1), on the positive side; beyond 20 it is 1."""
+    a = absolute(x)
+    t = expm1(real(40.0) if a > real(20.0) else a + a)
+    return copysign(t / (t + real(2.0)), x)
+
+
+@for_each_float
+def sigmoid(x):  # type: ignore[no-untyped-def]
+    """1 / (1 + e**-x), or e**x / (1 + e**x) below zero, where e**-x could overflow."""
+    e = exp(-absolute(x))
+    return (e if x < real(0.0) else real(1.0)) / (real(1.0) + e)
+
+
+@for_each_float
+def half_exp(a):  # type: ignore[no-untyped-def]
+    """e**a / 2, which overflows later than e**a."""
+    root = exp(a * real(0.5))
+    return (root * real(0.5)) * root
+
+
+@for_each_float
+def sinh(x):  # type: ignore[no-untyped-def]
+    """(e**x - e**-x) / 2, on the positive side: of t = e**x - 1, (t + t / (t + 1)) / 2."""
+    a = absolute(x)
+    t = expm1(real(40.0) if a > real(40.0) else a)
+    near = real(0.5) * (t + t / (t + real(1.0)))
+    return copysign(half_exp(a) if a > real(40.0) else near, x)
+
+
+@for_each_float
+def cosh(x):  # type: ignore[no-untyped-def]
+    """(e**x + e**-x) / 2"""
+    half = half_exp(absolute(x))
+    return half + real(0.25) / half
+
+
+@for_each_float
+def asinh(x):  # type: ignore[no-untyped-def]
+    """log(x + sqrt(x**2 + 1)) on the positive side; log(2 x) where x**2 could overflow."""
+    a = absolute(x)
+    is_large = a > real(1e18)
+    square = real(0.0) if is_large else a * a
+    near = a + square / (real(1.0) + square_root(square + real(1.0)))
+    value = log1p(near)
+    return copysign(value + real(0.6931471805599453) if is_large else value, x)
+
+
+@for_each_float
+def acosh(x):  # type: ignore[no-untyped-def]
+    """log(x + sqrt(x**2 - 1)), by t = x - 1; log(2 x) where x**2 could overflow."""
+    is_large = x > real(1e18)
+    t = x - real(1.0)
+    value = log1p(x if is_large else t + square_root(t * t + (t + t)))
+    value = value + real(0.6931471805599453) if is_large else value
+    return value if x >= real(1.0) else real(np.nan)
+
+
+@for_each_float
+def atanh(x):  # type: ignore[no-untyped-def]
+    """log((1 + x) / (1 - x)) / 2, on the positive side."""
+    a = absolute(x)
+    value = real(0.5) * log1p((a + a) / (real(1.0) - a))
+    return copysign(value, x)
+
+
+@for_each_float
+def from_half_pi(r):  # type: ignore[no-untyped-def]
+    """pi/2 - r, pi/2 in two parts."""
+    high = real(HALF_PI)
+    low = real(HALF_PI - float64(high) + HALF_PI_LOW)
+    return (high - r) + low
+
+
+@for_each_float
+def atan(x):  # type: ignore[no-untyped-def]
+    """On the positive side, up to 1 a polynomial, from there pi/2 - atan(1 / x)."""
+    a = absolute(x)
+    t = real(1.0) / a if a > real(1.0) else a
+    s = t * t
+    r = fma(t * s, atan_tail(s), t)
+    return copysign(from_half_pi(r) if a > real(1.0) else r, x)
+
+
+@for_each_float
+def atan2(y, x):  # type: ignore[no-untyped-def]
+    """The angle of the point (x, y): atan(y / x) in the right quadrant."""
+    a = absolute(y)
+    b = absolute(x)
+    is_steep = a > b
+    low = b if is_steep else a
+    high = a if is_steep else b
+    t = real(0.0) if high == real(0.0) else low / high
+    t = real(1.0) if low == real(np.inf) else t
+    s = t * t
+    r = fma(t * s, atan_tail(s), t)
+    r = from_half_pi(r) if is_steep else r
+    r = real(2.0) * from_half_pi(real(0.5) * r) if bits(x) < 0 else r
+    return copysign(r, y) if x == x and y == y else real(np.nan)
+
+
+@for_each_float
+def asin(x):  # type: ignore[no-untyped-def]
+    """Up to 1/2 a polynomial, from there pi/2 - 2 asin(sqrt((1 - x) / 2))."""
+    a = absolute(x)
+    is_large = a > real(0.5)
+    s = real(0.5) * (real(1.0) - a) if is_large else a * a
+    t = square_root(s) if is_large else a
+    r = fma(t * s, asin_tail(s), t)
+    return copysign(from_half_pi(r + r) if is_large else r, x)
+
+
+@for_each_float
+def acos(x):  # type: ignore[no-untyped-def]
+    """pi/2 - asin(x), without cancellation: 2 asin(sqrt((1 - x) / 2)) near 1."""
+    a = absolute(x)
+    is_large = a > real(0.5)
+    s = real(0.5) * (real(1.0) - a) if is_large else a * a
+    t = square_root(s) if is_large else a
+    r = fma(t * s, asin_tail(s), t)
+    near = from_half_pi(copysign(r, x))
+    far = real(2.0) * from_half_pi(r) if x < real(0.0) else r + r
+    return far if is_large else near
+
+
+@library_function(float32(float32))
+def erfc(x):  # type: ignore[no-untyped-def]
+    """1 - erf(x) without cancellation, in float64."""
+    return float32(erfc_f64(float64(x)))
+
+
+@library_function(float32(float32, float32))
+def pow(x, y):  # type: ignore[no-untyped-def]
+    """x**y = e**(y * log|x|) in float64, then the C standard's special cases."""
+    base = float64(x)
+    power = float64(y)
+    value = exp_f64(power * log_f64(absolute(base)))
+    is_whole = round_even(power) == power
+    is_odd = is_whole and round_even(power * 0.5) * 2.0 != power
+    value = -value if is_odd and bits(base) < 0 else value
+    is_root_of_negative = base < 0.0 and base > -np.inf and not is_whole
+    value = np.nan if is_root_of_negative else value
+    is_one = base == 1.0 or power == 0.0 or (base == -1.0 and absolute(power) == np.inf)
+    return float32(1.0 if is_one else value)
