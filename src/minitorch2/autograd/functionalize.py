@@ -128,7 +128,12 @@ COMPUTED_VIEWS: Final[dict[Operator, Operator]] = {
 """Views that share memory but not values, and what computes their values in the graph: a value of
 a graph is never a tensor with a pending conjugation."""
 
-_ELEMENTS_CHANGE = (aten.view_as_real.default, aten.view_as_complex.default, aten.view.dtype)
+ELEMENTS_CHANGE: Final = (
+    aten.view_as_real.default,
+    aten.view_as_complex.default,
+    aten.view.dtype,
+)
+"""Views whose elements are others than those of their base."""
 
 
 def _with_resolved_parts(views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
@@ -138,7 +143,7 @@ def _with_resolved_parts(views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
     if [step.func for step in views[-2:]] != [aten.view_as_real.default, aten.select.int]:
         return views
     start = len(views) - 2
-    while start and views[start - 1].func not in _ELEMENTS_CHANGE:
+    while start and views[start - 1].func not in ELEMENTS_CHANGE:
         start -= 1
     kept = [step for step in views[start:] if step.func is not aten._conj.default]
     is_negated = views[-1].args[1] == 1 and (len(views) - start - len(kept)) % 2

@@ -250,7 +250,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, state: TensorState, base: torch.Tensor, arguments: list[Any], result: FakeTensor
     ) -> FakeTensor:
         """``as_strided`` of a view: a view of the storage's own tensor."""
-        steps = window_steps(state, int(base.storage_offset()), *arguments)
+        steps = window_steps(state, base, *arguments)
         node = replay(self, state.storage.value, steps)[-1]
         self.set_state(result, TensorState(state.storage, node, steps, state.storage.version))
         self._alive.append(result)

@@ -16,7 +16,13 @@ from typing import Any
 
 import torch
 
-from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
+from minitorch2.autograd.functionalize import (
+    COMPUTED_VIEWS,
+    ELEMENTS_CHANGE,
+    Storage,
+    TensorState,
+    ViewStep,
+)
 from minitorch2.autograd.layouts import memory_order
 from minitorch2.errors import UnsupportedError
 
@@ -24,26 +30,29 @@ aten = torch.ops.aten
 
 
 def window_steps(
-    state: TensorState, own_offset: int, size: Any, stride: Any, offset: int | None = None
+    state: TensorState, tensor: torch.Tensor, size: Any, stride: Any, offset: int | None = None
 ) -> tuple[ViewStep, ...]:
     """The views from the base tensor of a storage to a window on its memory.
 
-    ``own_offset`` is the storage offset of the tensor that ``state`` is of; it counts if no
-    ``offset`` is given. Raises UnsupportedError where the place in the base is not certain.
+    ``state`` is that of ``tensor``, whose storage offset counts if no ``offset`` is given. Raises
+    UnsupportedError where the place in the base is not certain.
     """
     storage = state.storage
     base = storage.origin.meta["val"]
     if offset is not None and storage.input_index is not None:
         raise UnsupportedError("as_strided with a storage offset of an input")
-    first = (own_offset if offset is None else offset) - base.storage_offset()
+    start, rest = divmod(int(base.storage_offset()) * base.itemsize, tensor.itemsize)
+    first = int(tensor.storage_offset() if offset is None else offset) - start
     last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    if not 0 <= first <= last + 1 <= base.numel():
+    length = base.numel() * base.itemsize // tensor.itemsize
+    if rest or not 0 <= first <= last + 1 <= length:
         raise UnsupportedError("as_strided reaches memory outside of the graph's tensors")
-    return (*_flat(storage, base), *_window(first, size, stride))
+    flat = _flat(storage, base, tensor.dtype)
+    return (*flat, *_window(first, size, stride), *_pending(state.views))
 
 
-def _flat(storage: Storage, base: torch.Tensor) -> Iterator[ViewStep]:
-    """The base's elements in the order of memory, as one dimension."""
+def _flat(storage: Storage, base: torch.Tensor, dtype: torch.dtype) -> Iterator[ViewStep]:
+    """The base's memory as one dimension of elements of a dtype."""
     order = memory_order(base)
     if order is None:
         raise UnsupportedError("as_strided of a tensor with gaps in its memory")
@@ -51,6 +60,18 @@ def _flat(storage: Storage, base: torch.Tensor) -> Iterator[ViewStep]:
         yield ViewStep(aten.permute.default, (order,), {})
     if base.dim() != 1:
         yield ViewStep(aten.view.default, ([-1],), {})
+    if base.dtype != dtype:
+        yield ViewStep(aten.view.dtype, (dtype,), {})
+
+
+def _pending(views: tuple[ViewStep, ...]) -> Iterator[ViewStep]:
+    """The conjugations and negations that a tensor carries: its windows carry them, too."""
+    for func in COMPUTED_VIEWS:
+        places = [index for index, step in enumerate(views) if step.func is func]
+        if any(step.func in ELEMENTS_CHANGE for step in views[min(places, default=len(views)) :]):
+            raise UnsupportedError("as_strided of elements of a conjugated view")
+        if len(places) % 2:
+            yield ViewStep(func, (), {})
 
 
 def _window(first: int, size: Any, stride: Any) -> Iterator[ViewStep]:

@@ -253,6 +253,18 @@ def test_writes_through_windows_on_memory(name: str) -> None:
     check(lambda x: STORAGE[name](x * 1), [leaf(4, 6)])
 
 
+def test_windows_on_views_with_other_elements() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 1
+        wide = torch.view_as_complex(y).conj()
+        window = wide.as_strided((2,), (1,), 1)
+        window.mul_(2)
+        integers = y.view(torch.int32).t().as_strided((3,), (1,))
+        return y, window, wide, integers, y.view(torch.float64).as_strided((2, 2), (1, 1))
+
+    check(program, [torch.randn(3, 2)])
+
+
 def test_windows_on_inputs_whose_place_in_memory_varies() -> None:
     run = compiled(lambda x: (x[1:].as_strided((2, 2), (2, 1)).mul_(5),), [torch.arange(9.0)])
     ours, theirs = torch.arange(12.0), torch.arange(12.0)
