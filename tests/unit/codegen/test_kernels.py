@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import minitorch2
 from minitorch2 import config
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.loopir.interpret import interpret
@@ -232,3 +233,12 @@ def test_long_reductions(length, check):
     check(everything, x, rtol=1e-4, atol=1e-3)
     check(lambda x: x.sum((0, 1)), torch.randn(length // 16, 4, 4), rtol=1e-4, atol=1e-3)
     check(lambda x: x.sum(1), torch.randint(0, 9, (2, length), dtype=torch.int32))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.int64])
+@pytest.mark.parametrize("shape", [(64, 64), (100, 37), (17, 130), (3, 40, 50)])
+def test_transposes_of_every_width(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Whole blocks are turned in registers, edges element by element."""
+    x = torch.randint(-100, 100, shape).to(dtype)
+    for function in (lambda x: x.mT.contiguous(), lambda x: x.mT + x.abs().mT.contiguous()):
+        assert torch.equal(minitorch2.compile(function)(x), function(x))

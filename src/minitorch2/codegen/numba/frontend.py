@@ -6,6 +6,7 @@ The language is a part of Numba's subset of Python, with Numba's types and rules
     function   ::= def name(argument...): statement...
     statement  ::= name = value | place[index] = value | place[i], place[j] = value, value
                  | for name in range([start,] stop): ... | if value: ... | return value
+                 | call(value...)
     value      ::= number | name | place[index] | value operator value | call(value...)
                  | value if value else value
 
@@ -126,6 +127,8 @@ class _Writer:
         elif isinstance(node, ast.Return):
             assert node.value is not None
             self.builder.ret(cast(self.builder, self.value(node.value), self.result).value)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            self.value(node.value)
         elif not isinstance(node, ast.Expr):  # an expression is a docstring
             raise TypeError(f"no {type(node).__name__} in a kernel")
 

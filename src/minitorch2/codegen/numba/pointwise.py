@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import sympy
+import torch
 
 from minitorch2.codegen.common import Block, TextValue
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter
-from minitorch2.loopir.expressions import Expr, floor_div, product
+from minitorch2.loopir.expressions import Expr, floor_div, index_symbol, product
 from minitorch2.loopir.ops import compute_dtype
 
 POINTWISE_BLOCK = 4096
 FEW_ITERATIONS = 64
 FAR = 16
 """An access of this stride touches another cache line with each element."""
-TILE = (32, 64)
-"""A transposed access is done in tiles of so many elements across and along the inner loop."""
+TILE = (64, 16)
+"""A transposed access is done in tiles of so many elements across and along the inner loop: few
+rows of memory at a time, since rows that are a power of two apart share a set of the cache."""
+_STARTS = tuple(f"tile{number} * {length}" for number, length in enumerate(TILE))
 
 
 class PointwisePrinter(KernelPrinter):
@@ -84,52 +88,61 @@ class PointwisePrinter(KernelPrinter):
             self.leave(block)
         return product(sizes)
 
-    def _enter_tile(self, *, swapped: bool = False) -> list[Block]:
+    def _enter_tile(self) -> list[Block]:
         """The loops over the elements of a tile."""
-        loops = [
-            (str(self.kept[loop]), f"tile{number}", TILE[number], self.node.ranges[loop])
-            for number, loop in enumerate(self.tiled)
-        ]
         return [
-            self.enter(f"for {symbol} in range({self._limits(tile, length, size)}):", symbol)
-            for symbol, tile, length, size in (reversed(loops) if swapped else loops)
+            self.enter(f"for {symbol} in range({start}, {start} + {extent}):", str(symbol))
+            for symbol, start, extent in zip(self._tile_symbols(), _STARTS, self._extents())
         ]
 
-    def _limits(self, tile: str, length: int, size: Expr) -> str:
-        start = f"{tile} * {length}"
-        end = f"{start} + {length}"
-        is_whole = isinstance(size, int) and size % length == 0
-        return f"{start}, {end if is_whole else f'min({end}, {self.text(size)})'}"
+    def _tile_symbols(self) -> list[sympy.Symbol]:
+        return [self.kept[loop] for loop in self.tiled]
+
+    def _extents(self) -> list[str]:
+        """How many elements a tile has along each of its loops: fewer at the edges."""
+        sizes = [self.node.ranges[loop] for loop in self.tiled]
+        return [
+            str(most)
+            if isinstance(size, int) and size % most == 0
+            else f"min({most}, {self.text(size)} - {start})"
+            for most, size, start in zip(TILE, sizes, _STARTS)
+        ]
 
     def _stage(self, name: str, index: Expr) -> TextValue | None:
-        """A transposed load: the tile is first copied to the stack, along contiguous memory.
+        """A transposed load: the tile is first copied to the stack, and turned on the way.
 
         Each cache line is read once, though the rows of a tile may be a power of two apart and so
         push each other out of the cache.
         """
         handler, inner = self.handler, self.handler.block
-        across, last = (self.kept[loop] for loop in self.tiled)
-        is_transposed = (
-            isinstance(index, sympy.Expr)
-            and index.diff(across) == 1
-            and _is_far(index.diff(last), self.kept)
-        )
-        if not is_transposed or not inner.is_loop or name in handler.arguments.written:
+        across, last = self._tile_symbols()
+        if not isinstance(index, sympy.Expr) or index.diff(across) != 1:
             return None
-        dtype = compute_dtype(handler.arguments.dtypes[name])
-        rows, columns = TILE
-        stage = self.local_array("stage", rows * columns, dtype)
-        place = f"{stage}[{rows} * ({last} - tile1 * {columns}) + {across} - tile0 * {rows}]"
-        handler.block, depths = inner.at_depth(inner.depth - 2), dict(handler.depths)
-        loops = self._enter_tile(swapped=True)
-        handler.stage = lambda name, index: None
-        value = handler.load(name, index)
-        handler.stage = self._stage
-        handler.block.lines.append(f"{place} = {operators.store(dtype, value.text)}")
-        for block in reversed(loops):
-            self.leave(block)
-        handler.block, handler.depths = inner, depths
-        return handler.assign(operators.load(dtype, place), dtype, inner.depth)
+        stride = index.diff(last)
+        if not _is_far(stride, self.kept):
+            return None
+        if not inner.is_loop or name in handler.arguments.written:
+            return None
+        dtype = handler.arguments.dtypes[name]
+        stage = self._staged(name, index, stride, dtype)
+        place = f"{stage}[{TILE[1]} * ({across} - {_STARTS[0]}) + {last} - {_STARTS[1]}]"
+        return handler.assign(operators.load(dtype, place), compute_dtype(dtype), inner.depth)
+
+    def _staged(self, name: str, index: sympy.Expr, stride: Expr, dtype: torch.dtype) -> str:
+        """The array that holds a tile of a buffer, its columns in a row each."""
+        handler = self.handler
+        corner = index.xreplace(
+            {s: index_symbol(f"tile{i}") * TILE[i] for i, s in enumerate(self._tile_symbols())}
+        )
+        source = [handler.arguments.pointer(name), *(handler.index(e)[0] for e in (corner, stride))]
+        outside = handler.block.at_depth(handler.block.depth - 2)
+        key = " ".join(source)
+        if key not in outside.names:
+            stage = self.local_array("stage", math.prod(TILE), dtype)
+            outside.names[key] = TextValue(stage, dtype, outside.depth)
+            arguments = [stage, str(TILE[1]), *source, *self._extents()]
+            outside.lines.append(f"copy_transposed({', '.join(arguments)})")
+        return outside.names[key].text
 
     def _is_blocked(self) -> bool:
         """Few long inner loops are cut, so that there is work for every thread."""

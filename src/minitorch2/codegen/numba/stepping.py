@@ -12,6 +12,7 @@ import ctypes
 import linecache
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,14 @@ def _short_float(dtype: torch.dtype) -> tuple[Callable[[Any], Any], Callable[[An
 _FROM_FLOAT16, _TO_FLOAT16 = _short_float(torch.float16)
 _FROM_BFLOAT16, _TO_BFLOAT16 = _short_float(torch.bfloat16)
 
+
+def _copy_transposed(
+    to: Any, pitch: int, source: Any, offset: int, stride: int, rows: int, columns: int
+) -> None:
+    for r, c in product(range(rows), range(columns)):
+        to[r * pitch + c] = source[offset + r + c * stride]
+
+
 NAMES: dict[str, Any] = {
     **{name: _by_torch(name) for name in VOCABULARY if hasattr(torch, name)},
     **{kind: _to_type(kind) for kind in _C_TYPES},
@@ -168,6 +177,7 @@ NAMES: dict[str, Any] = {
     "to_float16": _TO_FLOAT16,
     "from_bfloat16": _FROM_BFLOAT16,
     "to_bfloat16": _TO_BFLOAT16,
+    "copy_transposed": _copy_transposed,
     "local_array": lambda length, kind: np.zeros(length, kind.__name__),
     **{name: getattr(builtins, name) for name in ("abs", "min", "max")},
     "inf": math.inf,

@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import types
 
-from minitorch2.codegen.numba import primitives, vecmath_real  # noqa: F401  (its functions)
+from minitorch2.codegen.numba import primitives, transpose, vecmath_real  # noqa: F401  (its functions)
 from minitorch2.codegen.numba.library import VERSIONS, call_symbol
 
 _FLOATS = (types.float32, types.float64)
@@ -104,6 +104,7 @@ VOCABULARY: dict[str, Any] = {
     **_functions(),
     **{name: getattr(primitives, name) for name in _PRIMITIVES},
     **{name: getattr(types, name) for name in _TYPES},
+    "copy_transposed": transpose.copy_transposed,
     "abs": abs,
     "min": primitives.smaller,
     "max": primitives.larger,
