@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import sympy
@@ -226,7 +227,8 @@ class _GraphLowering:
             value.data.preferred_stride = stride
         view = value.realize("the graph returns it")
         if same_strides(view.layout.size, view.layout.stride, stride):
-            return view
+            # Strides along a dimension of size 1 move nothing, but the caller can see them.
+            return replace(view, layout=replace(view.layout, stride=stride))
         copied = value.copy().storage.realize("the graph returns it with other strides")
         return BufferView(copied, copied.fixed_layout(stride))
 

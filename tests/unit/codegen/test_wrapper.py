@@ -42,6 +42,13 @@ def test_inputs_die_when_they_are_not_needed_any_more():
     assert text.index("del arg0_1") < text.index("mm(", text.index("def call"))
 
 
+def test_results_have_the_strides_of_eager_where_a_size_is_1_too():
+    program = lambda x, w: (torch.nn.functional.max_pool1d(x * 2, 2), (x + 1) @ w)  # noqa: E731
+    x, w = torch.randn(6, 1, 4), torch.randn(4, 3)
+    call, _ = wrapper_of(program, x, w)
+    assert [r.stride() for r in call([x, w])] == [r.stride() for r in program(x, w)]
+
+
 def test_a_chain_of_matmuls_and_pointwise_allocates_little():
     def program(x, w):
         for _ in range(6):
