@@ -107,3 +107,9 @@ def test_running_statistics_of_16_bits():
 
     inputs = [torch.ones(3, dtype=torch.bfloat16) for _ in range(3)]
     check(train, torch.randn(2, 3, 4, dtype=torch.bfloat16), *inputs)
+
+
+def test_a_complex_result_without_strides_of_its_own():
+    """Loops do not copy complex numbers, not even into an expanded result."""
+    fast = minitorch2.compile(lambda: torch.empty_strided((2, 3), (0, 1), dtype=torch.complex64))
+    assert fast().shape == (2, 3)
