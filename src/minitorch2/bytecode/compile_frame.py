@@ -173,6 +173,7 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         reason, step = error, attempt.evaluator.steps
         reason.user_line = reason.user_line or attempt.evaluator.source_line()
         starts = attempt.capture.side_effects.starting_steps()
+        left = attempt.capture.side_effects.left_generator()
     if compiler.fullgraph or attempt.capture.errors_on_break[-1]:
         asked = "with fullgraph=True" if compiler.fullgraph else "under error_on_graph_break(True)"
         if reason.code in USER_ERRORS:
@@ -181,6 +182,10 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     is_inlined = attempt.capture.evaluator is not attempt.evaluator
     if reason.code == "skip-frame" and not is_inlined:
         raise reason
+    if left is not None:
+        name = left.frame.code.co_name
+        cause = f"the generator {name} may be dropped inside a try or with: Python knows when"
+        raise UnsupportedError(cause, code="generator", user_line=reason.user_line)
     if reason.code == "unbacked-size" and is_inlined and config.current().capture_data_dependent:
         raise reason  # a break at the data is one; a break at each branch may be many
     for earlier in (*range(step, max(step - EARLIER_TRIES, 0), -1), *starts[:EARLIER_TRIES]):

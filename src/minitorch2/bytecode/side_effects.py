@@ -159,6 +159,7 @@ class SideEffects:
     _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
     _generators: list[tuple[GeneratorVariable, int]] = field(default_factory=list)
+    _own_generators: list[GeneratorVariable] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._effects)
@@ -289,13 +290,23 @@ class SideEffects:
 
     # Generators ----------------------------------------------------------------------------------
 
-    def generator_started(self, generator: GeneratorVariable, step: int) -> None:
-        """A generator runs now, since a step of the captured frame: it cannot be made again."""
+    def generator_started(self, generator: GeneratorVariable, step: int, by_frame: bool) -> None:
+        """A generator runs now, since a step of the captured frame: it cannot be made again.
+
+        Args:
+            by_frame: whether the captured frame takes its values, not a function that it calls.
+        """
         self._generators.append((generator, step))
+        if by_frame:
+            self._own_generators.append(generator)
 
     def starting_steps(self) -> list[int]:
         """Steps of the frame at which generators were started that are not finished, last first."""
         return sorted({s for g, s in self._generators if not g.finished}, reverse=True)
+
+    def left_generator(self) -> GeneratorVariable | None:
+        """One that the frame itself may drop half way, inside a ``try`` or ``with``."""
+        return next((each for each in self._own_generators if each.may_clean_up()), None)
 
     def _check_cleanup(self) -> None:
         for generator, _ in self._generators:

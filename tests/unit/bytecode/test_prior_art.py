@@ -1,11 +1,16 @@
 """What earlier captures of PyTorch programs get wrong or refuse, and what ours does.
 
-PyTorch 2 paper, sections 2.1 to 2.5. Each test shows a failure of another tool, on purpose, next to
+PyTorch 2 paper, sections 2.1 to 2.6. Each test shows a failure of another tool, on purpose, next to
 the same program captured here.
 """
 
+import random
+import sys
+
 import pytest
 import torch
+from torch._lazy import ts_backend
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import minitorch2
 from minitorch2 import stages
@@ -147,3 +152,51 @@ def test_symbolic_tracing_loses_side_effects():
     assert CALLS == 0
     ours(x), ours(x)
     assert CALLS == 2
+
+
+# make_fx records one run below autograd, as traces on abstract values do (section 2.5) ------------
+
+
+def scaled_at_random(x):
+    return x * random.random()
+
+
+def test_a_record_of_operators_keeps_numbers_of_python():
+    x = torch.ones(3)
+    recorded, ours = make_fx(scaled_at_random)(x), captured(scaled_at_random)
+    assert torch.equal(recorded(x), recorded(x))
+    assert not torch.equal(ours(x), ours(x))
+
+
+# Lazy tensors run the program at every call (section 2.3) -----------------------------------------
+
+
+def layered(x):
+    for _ in range(4):
+        x = torch.sin(x) + 1
+    return x
+
+
+def python_runs(function, *inputs):
+    """How often the body of `layered` runs in Python."""
+    runs = 0
+
+    def count(frame, event, _):
+        nonlocal runs
+        runs += event == "call" and frame.f_code is layered.__code__
+
+    previous = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        function(*inputs)
+    finally:
+        sys.setprofile(previous)
+    return runs
+
+
+def test_lazy_tensors_run_python_at_each_call():
+    ts_backend.init()
+    x, lazy, ours = torch.ones(3), torch.ones(3, device="lazy"), captured(layered)
+    torch.testing.assert_close(layered(lazy).cpu(), ours(x))
+    assert [python_runs(layered, lazy) for _ in range(3)] == [1, 1, 1]
+    assert [python_runs(ours, x) for _ in range(3)] == [0, 0, 0]

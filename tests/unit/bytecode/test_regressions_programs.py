@@ -224,6 +224,34 @@ def test_a_finished_generator_stays_a_generator():
     agrees(f, (X,), (X,))
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_generator_that_a_loop_leaves_is_closed_before_the_loop_goes_on(breaks):
+    def numbers(log):
+        try:
+            yield 1
+            yield 2
+        finally:
+            log.append("closed")
+
+    def f(x, log):
+        for number in numbers(log):
+            if breaks:
+                print(number)
+            x = x + number
+            if x.shape[0] > number:
+                break
+        log.append("after")
+        return x
+
+    def g(x, log):
+        x = f(x, log) * 2
+        log.append("end")
+        return x
+
+    agrees(f, (X, []), (X[:1], []))
+    agrees(g, (X, []), (X[:1], []))
+
+
 # Functions --------------------------------------------------------------------------------------
 
 

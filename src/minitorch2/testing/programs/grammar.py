@@ -278,5 +278,63 @@ STATEMENTS: tuple[str, ...] = (
     "$newO = (lambda v: (v, $t))\n$newT = $newO($T)[0]",
     "$newO = [lambda v=v: v + $n for v in range(2)]\n$newN = $newO[1]() % 8",
     "$newO = iter($L)\n$newN = next($newO, $n) + next($newO, 1)",
+    # Ways out of blocks that clean up, and breaks inside of them
+    "for $tmpN in $L[:3]:\n    try:\n        $block\n        if $C: continue\n        $block\n"
+    "    finally:\n        history.append($tmpN)",
+    "for $tmpN in range(3):\n    try:\n        $block\n        if $C: break\n    finally:\n"
+    "        print('left', $tmpN)",
+    "try:\n    $block\n    if $C: return ($T, $l)\nfinally:\n    $block",
+    "try:\n    $block\nfinally:\n    if $C: return $n",
+    "with noting('out'):\n    $block\n    if $C: return $T\n    $block",
+    "for $tmpN in range(2):\n    with Swallow(LookupError), noting('loop'):\n        $block\n"
+    "        if $C: continue\n        $l[88]",
+    "@contextlib.contextmanager\ndef $newf(p):\n    print('open')\n    try:\n        yield p + 1\n"
+    "    except ValueError:\n        print('caught')\n    finally:\n"
+    "        history.append('close')\nwith $newf($T) as $tmpT:\n    $block\n    if $C: raise ValueError",
+    "try:\n    $block\n    raise Complaint($n)\nexcept Complaint as $tmpO:\n    try:\n"
+    "        $l[50]\n    except IndexError as inner:\n        print(type(inner.__context__).__name__)\n"
+    "        $block\n        if $C: raise ValueError('again') from inner",
+    # Generators, half way at a break
+    "for $tmpN in positives($L):\n    print('half', $tmpN)\n    $block\n    if $C: break",
+    "$newO = positives([$n, 1, 2])\n$newN = next($newO, 3)\nprint('between')\n"
+    "$newN = ($newN + sum($newO)) % 4",
+    "$newO = (v * $n for v in $L)\nprint(next($newO, None))\n$newL = list($newO)[:4]",
+    "def $newf():\n    try:\n        yield $n\n        yield 2\n    finally:\n"
+    "        history.append('closed')\nfor $tmpN in $newf():\n    $block\n    if $C: break",
+    "def $newf(p):\n    got = yield from positives([$n, 1])\n    print(got)\n    yield p.shape[0]\n"
+    "$newN = sum($newf($T)) % 5",
+    "async def $newf(p):\n    print('async')\n    return p + $n\n$newT = $t\ntry:\n"
+    "    $newf($T).send(None)\nexcept StopIteration as stop:\n    $newT = stop.value",
+    # Variables of loops, comprehensions and patterns
+    "$newO = []\nfor v in range(3): $newO.append(lambda: v * $n)\nprint('late')\n"
+    "$newN = sum(g() for g in $newO) % 7",
+    "$newL = [kept for v in $L if (kept := v + $n) > 0]",
+    "$neww = 0\nwhile (kept := $neww) < 2:\n    $neww += 1\n    $block\n    history.append(kept)",
+    "$newO = {v: [w * $n for w in range(v % 3)] for v in $L}\n$newN = len($newO) % 4",
+    "$newL = [w for row in [[v, $n] for v in $L[:2]] for w in row if w]",
+    "for first, *others in [[$n, 1, 2], [3]]:\n    print(others)\n    $block",
+    "match $l:\n    case [first, second, *rest] if first > $n:\n        print(rest)\n"
+    "        $block\n    case [] | [_]:\n        $block\n    case whole:\n        history.append(len(whole))",
+    "match {'kind': $n, 'at': ($n, $N)}:\n    case {'kind': 1, **others}:\n"
+    "        print(sorted(others))\n    case {'at': (int(first), _)} if first:\n        $block",
+    # Containers and objects that change around a break
+    "for $tmpS in list(table):\n    print($tmpS)\n    table[$tmpS + '_'] = $n\n"
+    "    if len(table) > 6: break",
+    "$newO = {$n, 5}\nfor $tmpN in [1, 2]:\n    $newO.add($tmpN)\n    print(sorted($newO))\n"
+    "    $newO.discard($n)",
+    "$newO = {'p': $T}\nprint(list($newO))\n$newO.update(q=$n)\nprint($newO.pop('q'))\n"
+    "$newT = $newO['p']",
+    "try:\n    for key in table:\n        print(key)\n        table[key + str(len(table))] = $n\n"
+    "except RuntimeError as $tmpO:\n    print($tmpO)",
+    "for index, $tmpN in enumerate(list($l)):\n    $l[index] = $tmpN + $n\n    $block",
+    "class $newK:\n    made = []\n    def __init__(self, p):\n        print('make')\n"
+    "        self.made.append($n)\n        self.p = p\n    @property\n    def q(self):\n"
+    "        print('get')\n        return self.p * len(self.made)\n$newT = $newK($T).q",
+    "def $newf(*a, **k):\n    print(len(a), sorted(k))\n    return sum(a) + sum(k.values())\n"
+    "$newT = $newf(*[$T, $t], *($n,), **{'u': $N}, w=$T)",
+    "def $newf(p, d):\n    if d == 0: return p\n    print('down', d)\n"
+    "    return $newf(p * 2, d - 1) + d\n$newT = $newf($T, $n % 3)",
+    "$newT = $t * random.random() + random.randint(-$n, $n * $n)",
+    "if random.random() < 0.5:\n    $block\nelse:\n    random.shuffle($l)",
 )
 """Several lines are one statement; every one ends, and does nothing outside of its module."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import marshal
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -91,17 +92,21 @@ class Program:
         self, function: Callable[..., Any], original: FunctionType, variant: int, gradients: bool
     ) -> Observation:
         """One call, and what it changes."""
+        random.seed(variant)
         args = self.arguments(original, variant)
-        if not gradients:
-            return observe(function, args, [args, _globals(original)])
-        leaves = [arg.requires_grad_() for arg in args[:2]]  # type: ignore[attr-defined]
-        args[:2] = [leaf.clone() for leaf in leaves]  # may be written to
+        leaves = [arg.requires_grad_() for arg in args[:2] if gradients]  # type: ignore[attr-defined]
+        if gradients:
+            args[:2] = [leaf.clone() for leaf in leaves]  # may be written to
+        changed: dict[str, object] = {}
 
-        def differentiated(*values: object) -> list[object]:
-            result = function(*values)
-            return [result, _gradients([result, values, _globals(original)], leaves)]
+        def watched(*values: object) -> object:
+            try:
+                result = function(*values)
+            finally:
+                changed.update(_globals(original))
+            return [result, _gradients([result, values, changed], leaves)] if gradients else result
 
-        return observe(differentiated, args, [args, _globals(original)])
+        return observe(watched, args, [args, changed])
 
 
 def _unbound_alike(error: tuple[str, str] | None) -> tuple[str, str] | None:
@@ -127,10 +132,10 @@ def _gradients(values: Sequence[object], leaves: Sequence[torch.Tensor]) -> list
 
 
 def _globals(function: FunctionType) -> dict[str, object]:
-    """The globals that programs change."""
+    """The globals that programs change, and the state of Python's random numbers."""
     namespace = function.__globals__
-    kept = {name: namespace[name] for name in ("counter", "history", "layer")}
-    return kept | {"Box.total": namespace["Box"].total}
+    kept = {name: namespace.get(name) for name in ("counter", "history", "layer", "mark")}
+    return kept | {"Box.total": namespace["Box"].total, "random": hash(random.getstate())}
 
 
 @st.composite

@@ -160,7 +160,7 @@ def a_fresh_generator_escapes(x: torch.Tensor) -> Any:
     return x + 1, numbers(3), (i * 2 for i in range(3)), (x + i for i in range(2))
 
 
-@case(TABLE, X, [], breaks=1, code="generator")
+@case(TABLE, X, [], breaks=None)
 def a_generator_left_inside_a_try(x: torch.Tensor, log: list[Any]) -> Any:
     c = careful([])
     y = x + next(c)

@@ -4,7 +4,8 @@ A generator is a suspended frame. One that nobody has started yet can be made ag
 code, by a call of its function. One that waits in the middle of its code cannot: then the graph
 breaks in front of the place where it was started, and Python runs it. The same is done for a
 generator that is dropped inside a ``try`` or ``with``: when its clean-up code runs is decided by
-CPython's reference counts.
+CPython's reference counts. Residual code would keep the generator too long, so a frame that may
+leave one half way runs in Python.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ class GeneratorVariable(IteratorVariable):
         top = evaluator
         while top.parent is not None:
             top = top.parent
-        evaluator.capture.side_effects.generator_started(self, getattr(top, "steps", 0))
+        step = getattr(top, "steps", 0)
+        evaluator.capture.side_effects.generator_started(self, step, by_frame=top is evaluator)
 
     def _resume(self, error: ObservedError | None) -> VariableTracker:
         """Run to the next yield, after raising `error` where the frame waits."""
@@ -204,6 +206,12 @@ class GeneratorVariable(IteratorVariable):
             frame.result = NONE
             return raised.kind is not GeneratorExit
         return True
+
+    def may_clean_up(self) -> bool:
+        """Whether it does something when it is dropped, at some of its places."""
+        if self.finished or self.frame.code in MADE_BY:
+            return False
+        return any(each.opname == "PUSH_EXC_INFO" for each in self.frame.program.instructions)
 
     # Rebuilding ---------------------------------------------------------------------------------
 
