@@ -139,6 +139,11 @@ UNREACHED = {
     aten._native_batch_norm_legit_no_training.default: (
         torch.randn(4, 3), None, None, torch.zeros(3), torch.ones(3), 0.1, 1e-5),
     aten._native_batch_norm_legit.no_stats: (torch.randn(4, 3), None, None, True, 0.1, 1e-5),
+    aten._batch_norm_with_update.default: (
+        torch.randn(4, 3), None, None, torch.zeros(3), torch.ones(3), 0.1, 1e-5),
+    aten.max_pool2d_with_indices_backward.default: (
+        torch.randn(2, 1, 2), torch.randn(2, 2, 4), [2, 2], [2, 2], [0, 0], [1, 1], False,
+        torch.tensor([[[5, 2]], [[0, 7]]])),
 }  # fmt: skip
 ONLY_ON_GPU = {aten.cudnn_batch_norm.default, aten.cudnn_batch_norm_backward.default}
 
