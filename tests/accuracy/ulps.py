@@ -2,7 +2,7 @@
 
     python -m tests.accuracy.ulps                     every function, float32 and float64
     python -m tests.accuracy.ulps --stride 1          every float32 there is (hours)
-    python -m tests.accuracy.ulps --save              ... and into benchmarks/results/ulps.json
+    python -m tests.accuracy.ulps --save              ... and into measured.json, for the docs
 
 The truth is computed with more digits: float64 for a float32, extended precision or mpmath for a
 float64. One unit is the distance of two neighbours of the result's dtype where the true result is.
@@ -50,7 +50,7 @@ NUMPY_NAMES = {
 }  # fmt: skip
 
 
-RESULTS = Path(__file__).parents[2] / "benchmarks/results/ulps.json"
+RESULTS = Path(__file__).with_name("measured.json")
 PIECE = 1 << 20
 """So many arguments at a time."""
 
@@ -255,7 +255,7 @@ def main(options: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.accuracy.ulps", description=__doc__)
     parser.add_argument("--stride", type=int, default=1021, help="every n-th float32")
     parser.add_argument("--count", type=int, default=20_000, help="usual arguments, times six")
-    parser.add_argument("--save", action="store_true", help=f"write {RESULTS}")
+    parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}")
     given = parser.parse_args(options)
     tables = {
         str(dtype)[6:]: table(dtype, stride, given.count)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import sympy
@@ -225,8 +226,10 @@ class _GraphLowering:
         if isinstance(value.data, StorageBox) and not value.data.is_realized():
             value.data.preferred_stride = stride
         view = value.realize("the graph returns it")
-        same = same_strides(view.layout.size, view.layout.stride, stride)
-        if same or value.dtype not in LOOP_DTYPES:  # complex: an expanded one is a whole copy
+        if same_strides(view.layout.size, view.layout.stride, stride):
+            # Strides along a dimension of size 1 move nothing, but the caller can see them.
+            return replace(view, layout=replace(view.layout, stride=stride))
+        if value.dtype not in LOOP_DTYPES:  # complex, expanded: the operator's whole copy
             return view
         copied = value.copy().storage.realize("the graph returns it with other strides")
         return BufferView(copied, copied.fixed_layout(stride))
