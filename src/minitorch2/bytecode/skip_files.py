@@ -32,6 +32,7 @@ INLINED_TORCH = (
     "distributed/__init__.py",
     "distributed/distributed_c10d.py",
     "distributions/",
+    "nn/_reduction.py",
     "nn/functional.py",
     "nn/init.py",
     "nn/modules/",

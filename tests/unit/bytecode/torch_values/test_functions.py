@@ -1,5 +1,10 @@
 """Functions of `torch` and `torch.nn.functional`, factories, conversions, random numbers."""
 
+import pytest
+import torch
+import torch.nn.functional as F
+
+import minitorch2
 from tests.unit.bytecode.torch_values.programs import check_row, table
 
 FUNCTIONS = [
@@ -179,3 +184,10 @@ def test_factories(row):
 @table(RANDOM)
 def test_random(row):
     check_row(row)
+
+
+@pytest.mark.parametrize("function", [F.cross_entropy, F.mse_loss])
+def test_a_function_of_torch_itself_is_one_graph(function):
+    logits, probabilities = torch.randn(4, 4), torch.rand(4, 4)
+    explanation = minitorch2.explain(function)(logits, probabilities)
+    assert (explanation.graph_count, explanation.graph_break_count) == (1, 0)
