@@ -47,6 +47,11 @@ def shape_guards(compiled: Compiled) -> list[str]:
     return list(report.guards)
 
 
+def methods_of(graph: Any) -> list[str]:
+    """The methods of tensors that a graph calls."""
+    return [str(node.target) for node in graph.graph.nodes if node.op == "call_method"]
+
+
 def double(x: torch.Tensor) -> torch.Tensor:
     return x.sin() * 2
 
@@ -95,6 +100,57 @@ def test_a_branch_on_an_intermediate_guards_the_inputs() -> None:
     assert compiled(torch.ones(4), torch.ones(9)) == 2
     assert shape_guards(compiled)[-1] == "x.shape[0] + y.shape[0] > 8"
     assert compiled(torch.ones(7), torch.ones(2)) == 2
+
+
+def test_the_hint_chooses_the_one_branch_that_is_traced() -> None:
+    """The paper's section 5.1: the value in the example decides, and a guard says so."""
+    entered = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] * 2 > 10:
+            entered.append("large")
+            return x.mul(2)
+        entered.append("small")
+        return x.add(2)
+
+    compiled = Compiled(f, dynamic=True)
+    x = torch.ones(6)
+    compiled.fast(x)
+    assert entered == ["large"]
+    assert methods_of(compiled.graphs[0]) == ["mul"]
+    assert shape_guards(compiled)[-1] == "2*x.shape[0] > 10"
+
+
+def test_a_graph_runs_only_where_its_guards_hold() -> None:
+    """There is no bailout: what does not fit is known before the first operator has run."""
+    runs: list[str] = []
+
+    def backend(graph: Any, inputs: list[Any]) -> Any:
+        return lambda *args: runs.extend(methods_of(graph)) or graph(*args)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.mul(2) if x.shape[0] > 5 else x.add(2)
+
+    fast = minitorch2.compile(f, backend=backend, dynamic=True)
+    for size in (6, 3, 9, 4):
+        assert_same(fast(torch.ones(size)), f(torch.ones(size)))
+    assert runs == ["mul", "add", "mul", "add"]
+
+
+def test_conditions_on_sizes_are_one_boolean_expression_over_the_inputs() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        large = x.shape[0] + y.shape[0] > 8 and x.shape[0] % 2 == 0
+        return x.sum() * y.sum() if large else x.sum()
+
+    fast = minitorch2.compile(f, backend="eager", dynamic=True)
+    fast(torch.ones(6), torch.ones(7))
+    (report,) = minitorch2.shapes(fast).entries
+    condition = " and ".join(f"({guard})" for guard in report.guards)
+    for m, n, holds in [(6, 7, True), (2, 7, True), (2, 6, False), (5, 9, False), (6, 1, False)]:
+        x, y = torch.ones(m), torch.ones(n)
+        assert eval(condition, {"x": x, "y": y}) is holds
+        entry = dispatcher_of(fast).cache.compiled[0]  # type: ignore[union-attr]
+        assert entry.guards.bind(f).fast_check(x, y) is holds
 
 
 def test_implied_guards_are_not_added() -> None:
