@@ -116,3 +116,15 @@ def test_at_least_twenty_models_in_both_modes():
     assert len(set(names)) == len(names)
     for mode in ("inference", "training"):
         assert sum(name.endswith(f", {mode}") for name in names) >= 20
+
+
+def test_a_chain_of_16_bits_is_wrong_only_if_eager_is_nearer_to_float64():
+    shape = (256, 256)
+    inputs = lambda: tuple(torch.randn(shape, dtype=torch.bfloat16) for _ in range(2))  # noqa: E731
+    case = Case("chain", lambda: kernels.chain, inputs)
+    in_float32 = lambda x, y: kernels.chain(x.float(), y.float()).bfloat16()  # noqa: E731
+    off = lambda x, y: in_float32(x, y) * 1.1  # noqa: E731
+    functions = {"eager": kernels.chain, "nearer": in_float32, "off": off}
+    torch.manual_seed(0)
+    assert not measure.same(in_float32(*(given := inputs())), kernels.chain(*given))
+    assert measure.disagreeing(case, functions) == {"off"}
