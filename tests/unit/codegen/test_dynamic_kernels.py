@@ -55,6 +55,14 @@ def test_sizes_that_are_rounded_floats_are_kernel_arguments() -> None:
         assert_same_values_and_gradients(fast, program, torch.randn(2, 3, side, side))
 
 
+def test_a_ratio_of_sizes_keeps_its_brackets() -> None:
+    """The scale was printed as s2 / 2*s2: the kernel read behind the image."""
+    program = lambda x: F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] + 1)) * 2  # noqa: E731
+    fast = minitorch2.compile(program, backend="numba", dynamic=True)
+    for rows, columns in [(12, 5), (7, 9)]:
+        assert_same_values_and_gradients(fast, program, torch.randn(2, 3, rows, columns))
+
+
 @pytest.mark.parametrize("shape", [(5, 40000), (40000, 5), (3, 200, 300), (2, 17000, 3)])
 @pytest.mark.parametrize("dim", [-1, 0, (0, 1), None])
 def test_long_sums_are_made_of_pieces(shape: tuple[int, ...], dim: Any) -> None:

@@ -52,7 +52,9 @@ class ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
 
     def _print_Function(self, expr: sympy.Expr) -> str:
         if isinstance(expr, FloatOperation):
-            return expr.TEXT.format(*map(self._print, expr.args))
+            return expr.TEXT.format(
+                *(self.parenthesize(part, PRECEDENCE["Func"], strict=True) for part in expr.args)
+            )
         return str(super()._print_Function(expr))
 
     def _operands(self, expr: sympy.Expr) -> list[str]:

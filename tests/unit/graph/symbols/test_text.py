@@ -9,7 +9,16 @@ from minitorch2.codegen.common import print_expr as print_for_kernels
 from minitorch2.graph.symbols import print_condition, print_expr, size_symbol
 from minitorch2.graph.symbols.conditions import all_of, any_of, compare
 from minitorch2.graph.symbols.division import floor_div, modular_indexing
-from minitorch2.graph.symbols.floats import SquareRoot, TrueDivision, Truncated, value_of
+from minitorch2.graph.symbols.floats import (
+    FloatDifference,
+    FloatPower,
+    FloatProduct,
+    SquareRoot,
+    ToFloat,
+    TrueDivision,
+    Truncated,
+    value_of,
+)
 
 A, B, C = map(size_symbol, "abc")
 VALUES = {A: 37, B: 5, C: 3}
@@ -24,6 +33,9 @@ EXPRESSIONS = [
     sympy.Min(A - 40, B, C) + 1,
     Truncated(TrueDivision(A, B)) + 1,
     A**3 - B**2,
+    TrueDivision(A, 2 * B),  # was printed as (a / 2*b)
+    FloatDifference(ToFloat(A), B + C),
+    FloatPower(FloatProduct(A - B, 0.5), 2),
 ]
 
 
