@@ -482,6 +482,7 @@ class _SourceInterpreter(Interpreter):
             return self.tracer.record_check(node)
         if is_symbol_node(node) and self.env is not None and node.op == "call_function":
             return node.meta["val"]
+        self.tracer.checkpoint = node.name if getattr(node.target, "is_recomputed", False) else None
         with self._same_symbols(node):
             value = super().run_node(node)
         history: Any = value.grad_fn if isinstance(value, torch.Tensor) else None

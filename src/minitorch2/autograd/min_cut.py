@@ -9,7 +9,7 @@ cut goes through is saved.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from minitorch2.autograd.recompute import (
     price,
     saved_bytes,
 )
+from minitorch2.graph.effects import is_random
 from minitorch2.graph.node import Node, nodes_in
 
 _SOURCE: Final = "source"
@@ -34,13 +35,15 @@ class Roles:
     """``backward``: the nodes that depend on a tangent; ``forward``: all others, in graph order.
 
     ``read``: the forward nodes that backward reads (a gradient may also be a forward value itself).
-    ``held``: inputs and outputs of the program.
+    ``held``: inputs and outputs of the program. ``repeated``: what the program itself wants to have
+    computed again in backward.
     """
 
     forward: dict[Node, None]
     backward: set[Node]
     read: set[Node]
     held: set[Node]
+    repeated: set[Node]
 
     @staticmethod
     def of(program: TracedProgram) -> Roles:
@@ -56,11 +59,38 @@ class Roles:
         backward.discard(graph.output_node)
         forward = {n: None for n in graph.nodes if n not in backward and n.op != "output"}
         read = {n for n in forward if n in gradients or any(user in backward for user in n.users)}
-        return Roles(forward, backward, read, outputs | {*graph.placeholders[: program.inputs]})
+        held = outputs | {*graph.placeholders[: program.inputs]}
+        return Roles(forward, backward, read, held, _inside_checkpoints(forward) - held)
 
     def kept_bytes(self, saved: Collection[Node]) -> float:
         """What saving these nodes holds, besides the program's own inputs and outputs."""
         return sum(saved_bytes(node) for node in saved if node not in self.held)
+
+
+def _inside_checkpoints(forward: Iterable[Node]) -> set[Node]:
+    """What is read inside of one ``torch.utils.checkpoint`` only, and by derivatives: the program
+    says that it is not to be kept. What is random is, as few bytes as it takes.
+    """
+    inside: set[Node] = set()
+    for node in filter(could_recompute, forward):
+        if any(is_random(used) for used in node.all_input_nodes):
+            continue
+        if "derivative" in node.meta:
+            is_inside = any(used in inside for used in node.all_input_nodes)
+        else:
+            is_inside = "checkpoint" in node.meta and not _leaves_checkpoint(node)
+        if is_inside:
+            inside.add(node)
+    return inside
+
+
+def _leaves_checkpoint(node: Node) -> bool:
+    """Whether the program reads the node outside of the checkpoint in which it is computed: such
+    values are what the next part of the program is computed from, and no reason to repeat this one.
+    """
+    region = node.meta.get("checkpoint")
+    readers = (user.meta for user in node.users if "derivative" not in user.meta)
+    return region is not None and any(meta.get("checkpoint") != region for meta in readers)
 
 
 def saved_within(roles: Roles, budget: float) -> list[Node]:
@@ -95,8 +125,9 @@ def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[N
     relevant = _ancestors_of_backward(roles)
     network = networkx.DiGraph()
     for node in relevant:
-        network.add_edge((node, "in"), (node, "out"), capacity=price(node, node in roles.held))
-        if not may_recompute(node):
+        capacity = math.inf if node in roles.repeated else price(node, node in roles.held)
+        network.add_edge((node, "in"), (node, "out"), capacity=capacity)
+        if _leaves_checkpoint(node) or not (node in roles.repeated or may_recompute(node)):
             network.add_edge(_SOURCE, (node, "in"), capacity=math.inf)
         if node in roles.read:
             network.add_edge((node, "out"), _SINK, capacity=math.inf)

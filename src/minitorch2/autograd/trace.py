@@ -81,6 +81,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.constants = Constants()
         self.source: SourceLine | None = None
         self.follows_autograd = False
+        self.checkpoint: str | None = None
         self.env: ShapeEnv | None = None
         self.unbacked: set[sympy.Symbol] = set()
         self._decomposing: list[Operator] = []
@@ -329,7 +330,10 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._add_checks()
         node = self.graph.call_function(func, _as_exprs(tuple(args)), _as_exprs(dict(kwargs)))
         node.meta["val"] = _plain_value(value)
+        if self.checkpoint is not None:
+            node.meta["checkpoint"] = self.checkpoint
         if self.follows_autograd:
+            node.meta["derivative"] = True
             self._follow_autograd()
         if self.source is not None:
             node.meta["source"] = self.source

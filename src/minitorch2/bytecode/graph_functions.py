@@ -64,7 +64,7 @@ class _Apply(torch.autograd.Function):
 class Checkpoint:
     """`torch.utils.checkpoint.checkpoint` of a graph.
 
-    A compiler that traces through it decides by itself what is computed again.
+    A compiler that traces through it computes the body again in its backward graph.
 
     Attributes:
         body: the function as a graph.
@@ -74,6 +74,7 @@ class Checkpoint:
     body: GraphModule
     options: Mapping[str, Any]
     __name__ = "checkpoint"
+    is_recomputed = True
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
         if any(isinstance(value, FakeTensor) for value in inputs):

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
+import minitorch2
 from minitorch2 import config, stages
 from minitorch2.autograd import default_partition, min_cut_partition
 from minitorch2.autograd.partition import Partition, SavedInput
@@ -141,6 +143,35 @@ def test_masks_are_kept_as_bits() -> None:
     parts = partition_of(lambda x: (F.dropout(x, 0.5),), [leaf(8)])
     (saved,) = parts.saved_nodes
     assert saved.meta["val"].dtype is torch.bool
+
+
+def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(F.dropout((x @ w).softmax(-1), 0.3) @ w.t())
+
+
+def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return layer(layer(x, w) * 2, w).sin()
+
+
+def checkpointed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    inner = checkpoint(layer, x, w, use_reentrant=False)
+    return checkpoint(layer, inner * 2, w, use_reentrant=False).sin()
+
+
+def test_what_is_inside_of_a_checkpoint_is_computed_again() -> None:
+    x, w = (torch.randn(*size, requires_grad=True) for size in ((16, 8), (8, 32)))
+    kept, gradients, products = [], [], []
+    for program in (layers, checkpointed):
+        with stages.collect() as log:
+            torch.manual_seed(1)
+            result = minitorch2.compile(program, fullgraph=True)(x, w)
+            saved = [t for t in result.grad_fn.saved_tensors if t is not None]
+            kept.append(sum(t.nbytes for t in saved if not t.requires_grad))
+            gradients.append(torch.autograd.grad(result.sum(), [x, w]))
+        products.append(log.texts("backward graph.py")[0].count("aten.mm.default"))
+    torch.testing.assert_close(*gradients)
+    assert products[1] == products[0] + 2  # results of checkpoints are kept
+    assert kept[1] < kept[0] / 3  # the masks, and what leads from one checkpoint to the next
 
 
 def test_an_output_is_saved_rather_than_what_it_was_computed_of() -> None:
