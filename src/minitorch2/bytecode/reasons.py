@@ -198,6 +198,11 @@ _REASONS = (
         "exception-class", "an exception class with a constructor of its own", "use a plain one"
     ),
     Reason("metaclass", "a class whose metaclass changes what classes do", _OUTSIDE),
+    Reason(
+        "class-statement",
+        "a class is made inside the function: by `class`, `type` or a function of the library",
+        "move it out of the function, to the top of the file",
+    ),
     Reason("class-subscript", "a class is subscripted", "write the alias at the top of the file"),
     Reason("super", "`super` with one argument", "write `super().method(...)`"),
     Reason("isinstance", "`isinstance` with a class that is not known", "name the class"),

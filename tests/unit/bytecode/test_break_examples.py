@@ -11,21 +11,23 @@ from minitorch2.bytecode.compiled_frame import GraphBreak
 from minitorch2.bytecode.dispatch import Dispatcher, Region
 from minitorch2.bytecode.reasons import REASONS
 from tests.unit.bytecode import break_examples
-from tests.unit.bytecode.break_examples import functions, modules, page, tensors, values
+from tests.unit.bytecode.break_examples import functions, modules, page, shadowing, tensors, values
 
-assert all((functions, modules, tensors, values))  # importing them fills the tables
+assert all((functions, modules, shadowing, tensors, values))  # importing them fills the tables
 
 BREAKING, WHOLE = break_examples.BREAKING, break_examples.WHOLE
 
 
 def breaks_of(example: break_examples.Example) -> Iterator[GraphBreak]:
     """All breaks of a call; what the program raises is its own affair."""
-    region = Region(minitorch2.lookup_backend("eager"))
+    region = Region(minitorch2.lookup_backend(example.backend))
+    compiled = Dispatcher(region, example.function).as_function()
     # One example leaves autocast on, as it does in eager.
-    with warnings.catch_warnings(), torch.autocast("cpu", enabled=False):
+    with warnings.catch_warnings(), torch.autocast("cpu", enabled=False), example.within():
         warnings.simplefilter("ignore")
         try:
-            Dispatcher(region, example.function).as_function()(*example.args)
+            for args in example.calls:
+                compiled(*args)
         except Exception:
             assert example.raises
     for cache in region.caches.values():

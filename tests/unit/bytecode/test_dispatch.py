@@ -127,11 +127,51 @@ def test_entry_is_dropped_when_a_guarded_object_dies():
     assert len(dispatcher.entries) == 0
 
 
+@pytest.mark.parametrize("collect", [gc.collect, int])
+def test_entries_that_died_count_for_the_limit(collect):
+    """A class that is made at each call does not make a compilation of each call."""
+
+    def f(x, cls):
+        return x + isinstance(x, cls)
+
+    compiled = capture(f, recompile_limit=3)
+    with stages.collect() as log, pytest.warns(MinitorchWarning, match="compiled 3 times"):
+        for _ in range(6):
+            assert torch.equal(compiled(X, type("Local", (), {})), X)
+            collect()
+    assert log.counts["frames"] == 3
+
+
+def test_a_class_statement_inside_the_function_is_compiled_a_few_times_only():
+    def f(x):
+        class Shift:
+            amount = 2
+
+        return x + Shift.amount
+
+    compiled = capture(f, recompile_limit=3)
+    with stages.collect() as log, pytest.warns(MinitorchWarning, match="compiled 3 times"):
+        for _ in range(6):
+            assert torch.equal(compiled(X), X + 2)
+    assert log.counts["frames"] == 4  # the function itself, and three times what is behind
+
+
 def test_reset_forgets_everything():
     compiled = capture(lambda x: x + 1)
     assert frames_of(compiled, (X,), (X,)) == 1
     minitorch2.reset()
     assert frames_of(compiled, (X,), (X,)) == 1
+
+
+def test_a_function_that_could_not_be_captured_is_not_analysed_again():
+    def program(x):
+        return locals()["x"] + 1
+
+    compiled = capture(program)
+    with stages.collect() as log:
+        for _ in range(3):
+            compiled(X)
+    assert len(log.texts("source.py")) == log.counts["frames_as_is"] == 1
 
 
 def test_threads_share_entries():

@@ -135,7 +135,8 @@ def wrap_builtin(
     if is_torch_function(value):
         return wrap_torch_function(capture, value, source)
     owner = value.__self__
-    if owner is None or isinstance(owner, types.ModuleType) or value in BUILTINS or value in PURE:
+    is_function = isinstance(owner, types.ModuleType) or not hasattr(type(owner), value.__name__)
+    if is_function or value in BUILTINS or value in PURE:
         return BuiltinVariable(value, source=source, guards=identity_guards(capture, value, source))
     if isinstance(owner, type):
         cls = capture.wrap(owner, capture.reference(owner))

@@ -30,6 +30,7 @@ class CodeCache:
         code: the code object.
         turn: held by the thread that compiles it.
         compiled: its entries, in the order in which they are tried.
+        died: how many entries were dropped because something that they knew by its id has died.
         as_is: why its frames run in Python as they are; None while they are captured.
         varying: its parameters that change too often to be constants.
         misses: why its entries did not serve calls.
@@ -41,6 +42,7 @@ class CodeCache:
         self.code = code
         self.turn = threading.RLock()
         self.compiled: list[CompiledFrame] = []
+        self.died = 0
         self.as_is: GraphBreak | None = None
         self.varying: set[Source] = set()
         self.misses = Misses(code.co_qualname)
@@ -51,6 +53,11 @@ class CodeCache:
         self.shared: dict[int, Dispatcher] = {}
         self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
         self._watches: dict[int, list[weakref.ref[object]]] = {}
+
+    @property
+    def times_compiled(self) -> int:
+        """How many entries there are, and were before what they knew has died."""
+        return len(self.compiled) + self.died
 
     def new_compile_id(self) -> str:
         """Numbers of the frame in this process and of its next compilation: ``"0/1"``."""
@@ -79,6 +86,7 @@ class CodeCache:
         def forget(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
             cache, dropped = this(), entry()
             if cache is not None and dropped is not None and not ending():
+                cache.died += 1
                 cache.drop(dropped)
 
         for value in compiled.guards.watched():

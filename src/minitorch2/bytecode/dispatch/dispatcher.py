@@ -257,8 +257,8 @@ class Dispatcher:
     def _reach_limit(self, values: tuple[object, ...], limit: str) -> None:
         """Stop compiling the function; say so once, with what that costs."""
         failures = self._missed(values)
-        reason = str(failures[-1]) if failures else "unknown"
-        times = len(self.cache.compiled)
+        reason = str(failures[-1]) if failures else "what it asked for has died"
+        times = self.cache.times_compiled
         cause = f"{self.name} was compiled {times} times; the last guard that failed: {reason}"
         fix = f"make that value stay the same, pass it as a tensor, or raise {limit}"
         if self.region.fullgraph:

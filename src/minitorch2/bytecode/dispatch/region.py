@@ -104,6 +104,7 @@ class Region:
             for compiled in cache.compiled:
                 cache.drop(compiled)
             cache.as_is = None
+            cache.died = 0
             cache.varying.clear()
             cache.was_called = False
             cache.sizes.clear()
@@ -115,12 +116,16 @@ class Region:
             return options
 
     def exceeded_limit(self, cache: CodeCache) -> str | None:
-        """The option that forbids one more entry for a code object."""
+        """The option that forbids one more entry for a code object.
+
+        Entries that died count: when garbage is collected makes no difference, and a class that is
+        made at each call does not make a compilation of each call.
+        """
         options = self.settings()
-        if len(cache.compiled) >= options.recompile_limit:
+        if cache.times_compiled >= options.recompile_limit:
             return "recompile_limit"
-        recompiled = sum(max(len(each.compiled) - 1, 0) for each in list(self.caches.values()))
-        if cache.compiled and recompiled >= options.accumulated_recompile_limit:
+        recompiled = sum(max(each.times_compiled - 1, 0) for each in list(self.caches.values()))
+        if cache.times_compiled and recompiled >= options.accumulated_recompile_limit:
             return "accumulated_recompile_limit"
         return None
 

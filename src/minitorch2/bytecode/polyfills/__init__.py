@@ -52,6 +52,7 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     _NAMESPACE.__repr__: values.namespace_repr,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
+    torch._C._group_tensors_by_device_and_dtype: torch_functions.group_tensors,
     **twins(),
 }
 """What is inlined in place of each function, class or method."""

@@ -32,6 +32,19 @@ def corrcoef(input: Any) -> Any:
     return scaled.clip(-1, 1)
 
 
+def group_tensors(lists: Any, with_indices: bool = False) -> Any:
+    """``torch._C._group_tensors_by_device_and_dtype``, by which gradients are clipped"""
+    groups: dict[Any, Any] = {}
+    for index, row in enumerate(zip(*lists, strict=True)):
+        key = row[0].device, row[0].dtype
+        columns, indices = groups.setdefault(key, ([[] for _ in lists], []))
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+        if with_indices:
+            indices.append(index)
+    return groups
+
+
 def addcdiv_(tensor: Any, numerator: Any, denominator: Any, *, value: Any = 1) -> Any:
     """``tensor.addcdiv_`` with a factor that is a tensor, as optimizers use it when compiled"""
     return tensor.add_(numerator / denominator * value)

@@ -5,7 +5,8 @@ break. The page `docs/graph_breaks.md` shows them, `test_break_examples.py` runs
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -15,11 +16,21 @@ X = torch.tensor([1.0, -2.0, 3.0])
 
 @dataclass(frozen=True)
 class Example:
-    """A program, how to call it, and whether it raises an exception."""
+    """A program and how to call it.
+
+    Attributes:
+        function: the program.
+        calls: the arguments of each call.
+        raises: whether it raises an exception.
+        backend: what compiles its graphs.
+        within: what must be entered around the calls.
+    """
 
     function: Callable[..., object]
-    args: tuple[object, ...]
+    calls: Sequence[tuple[object, ...]]
     raises: bool = False
+    backend: str | Callable[..., object] = "eager"
+    within: Callable[[], AbstractContextManager[object]] = nullcontext
 
     @property
     def text(self) -> str:
@@ -33,12 +44,17 @@ WHOLE: dict[str, Example] = {}
 
 
 def breaks(
-    code: str, *args: object, raises: bool = False
+    code: str,
+    *args: object,
+    raises: bool = False,
+    calls: Sequence[tuple[object, ...]] = (),
+    backend: str | Callable[..., object] = "eager",
+    within: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """The function breaks the graph with this code when it is called with these arguments."""
 
     def mark(function: Callable[..., object]) -> Callable[..., object]:
-        BREAKING[code] = Example(function, args, raises)
+        BREAKING[code] = Example(function, calls or (args,), raises, backend, within)
         return function
 
     return mark
@@ -48,30 +64,19 @@ def whole(code: str, *args: object) -> Callable[[Callable[..., object]], Callabl
     """The function does the same as the one that breaks with this code, in one graph."""
 
     def mark(function: Callable[..., object]) -> Callable[..., object]:
-        WHOLE[code] = Example(function, args)
+        WHOLE[code] = Example(function, (args,))
         return function
 
     return mark
 
 
-_DEFAULT = "what trackers answer by default; those of today's values answer for themselves"
-
 WITHOUT_EXAMPLE = {
+    "mutation": "what trackers answer by default; those of today's values answer for themselves",
     **dict.fromkeys(
-        ("unknown-type", "unknown-truth", "reconstruct", "mutation", "folded-value"), _DEFAULT
+        ("nothing-captured", "no-continuation"), "the reason that is shown is that of the break"
     ),
-    **dict.fromkeys(
-        ("late-size-guard", "bytecode", "no-continuation"),
-        "a rare case for which no short program is known",
-    ),
-    "nothing-captured": "the reason that is shown is that of the break",
-    "dispatch-modes": "takes a dispatch mode that is active while the program is captured",
     "internal-error": "a bug of minitorch2; there is none to show",
-    "unsupported": "raised by layers below capture for operators that they cannot compile",
-    "overlapping-inputs": "raised by the autograd layer for inputs that overlap in part",
-    "too-long": "takes a million instructions",
-    "varying-value": "takes more than one call, with different strings",
-    "recompile-limit": "takes more than one call; `test_recompiles.py` reaches it",
-    "shadowed-builtin": "takes a module that redefines a builtin; `test_odd_programs.py` does",
+    "bytecode": "takes bytecode that no compiler writes; `machine/test_canonical.py` makes some",
+    "late-size-guard": "takes a backend that reads sizes later; `test_unbacked.py` has one",
 }
 """Reasons that no short program shows, and why."""

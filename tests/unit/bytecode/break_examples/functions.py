@@ -5,11 +5,14 @@ import inspect
 import json
 import logging
 import shlex
+import sys
 import time
+from unittest import mock
 
 import torch
 
 import minitorch2
+from minitorch2.bytecode import frame_evaluator
 from tests.unit.bytecode.break_examples import X, breaks, whole
 
 
@@ -174,6 +177,23 @@ def except_star(x):
     return x
 
 
+@breaks("class-statement", X)
+def class_made_inside(x):
+    class Shift:
+        amount = 2
+
+    return x + Shift.amount
+
+
+class Shift:
+    amount = 2
+
+
+@whole("class-statement", X)
+def class_made_outside(x):
+    return x + Shift.amount
+
+
 def object_of(x):
     return object()
 
@@ -199,3 +219,30 @@ minitorch2.allow_in_graph(linear)
 @breaks("hidden-parameter", X)
 def allowed_function_has_a_parameter(x):
     return linear(x + 1)
+
+
+@breaks("recompile-limit", calls=[(X, [n * 1j]) for n in range(10)])
+def another_constant_at_each_call(x, items):
+    return x + items[0]
+
+
+@breaks("too-long", X, within=lambda: mock.patch.object(frame_evaluator, "MOST_STEPS", 1000))
+def runs_for_a_million_instructions(x):
+    for i in range(1_000_000):
+        x = x + i % 2
+    return x
+
+
+@breaks("unknown-truth", X)
+def whether_the_caller_handles_an_exception(x):
+    y = x + 1
+    return y * 2 if sys.exc_info()[1] else y
+
+
+@breaks("reconstruct", X)
+def traceback_that_lives_on(x):
+    y = x + 1
+    try:
+        raise ValueError
+    except ValueError as error:
+        return y, error.__traceback__

@@ -2,7 +2,9 @@
 
 import torch
 import torch.utils.checkpoint
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from minitorch2.errors import UnsupportedError
 from tests.unit.bytecode.break_examples import X, breaks, whole
 
 
@@ -217,3 +219,32 @@ def array_indexed_by_a_list(x):
 @whole("numpy", X)
 def tensor_indexed_by_a_list(x):
     return x[[0, 1]]
+
+
+MEMORY = torch.ones(6)
+
+
+class Passing(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@breaks("dispatch-modes", X, within=Passing)
+def modes_that_are_active(x):
+    y = x + 1
+    return y * (1 + len(_get_current_dispatch_mode_stack()))
+
+
+@breaks("overlapping-inputs", MEMORY[:4], MEMORY[2:], backend="aot_eager")
+def writes_to_memory_of_two_inputs(x, y):
+    x.add_(1)
+    return x * y
+
+
+def refusing(module, inputs):
+    raise UnsupportedError("this backend has no sine")
+
+
+@breaks("unsupported", X, backend=refusing)
+def more_than_the_backend_can_do(x):
+    return x.sin()

@@ -4,6 +4,8 @@ import array
 import copy
 import io
 import itertools
+import operator
+import sys
 
 import torch
 
@@ -227,3 +229,19 @@ class Record:
 def key_that_is_no_name(x, record):
     vars(record)[1] = 2
     return x + 1
+
+
+@breaks("varying-value", calls=[(X, "a"), (X, "b"), (X, "c"), (X, "d"), (X, "e"), (X, "f")])
+def another_string_at_each_call(x, name):
+    return x + len(name)
+
+
+@breaks("unknown-type", X)
+def type_of_what_the_caller_handles(x):
+    y = x + 1
+    return y, type(sys.exc_info()[1]) is ValueError
+
+
+@breaks("folded-value", X)
+def plain_object(x):
+    return x + 1, operator.call(object)

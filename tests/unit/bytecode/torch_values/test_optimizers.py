@@ -63,3 +63,36 @@ def test_a_training_step_breaks_only_at_backward(cls, options):
     assert all("[autograd-engine]" in text for text in log.texts("graph_break"))
     for left, right in zip(given, expected, strict=True):
         torch.testing.assert_close(left, right)
+
+
+def test_gradients_are_clipped_in_the_graph():
+    def clip(model):
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_value_(model.parameters(), 0.1)
+        return norm
+
+    def clipped(compile):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        model(torch.ones(3, 4)).sum().backward()
+        return [compile(clip)(model), *(parameter.grad for parameter in model.parameters())]
+
+    expected = clipped(as_it_is)
+    with stages.collect() as log:
+        given = clipped(compiled)
+    assert not log.counts["graph_breaks"], log.texts("graph_break")
+    for left, right in zip(given, expected, strict=True):
+        torch.testing.assert_close(left, right)
+
+
+def test_a_function_made_by_pybind_has_no_owner():
+    """Its `__self__` is a record, of which it is no attribute: no error of the program's."""
+
+    def program(x):
+        try:
+            name = torch._C._get_privateuse1_backend_name()
+        except AttributeError:
+            name = "wrong"
+        return x + len(name), name
+
+    assert compiled(program)(torch.ones(2))[1] == program(torch.ones(2))[1]

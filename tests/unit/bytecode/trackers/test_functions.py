@@ -167,6 +167,17 @@ def test_escaping_closure() -> None:
     assert torch.equal(made(1), expected(1)) and len(made.__closure__) == 1
 
 
+def test_what_a_function_made_inside_is_made_of() -> None:
+    def program(x: torch.Tensor) -> Any:
+        def inner(a: Any, b: int = 2, *, c: int) -> Any:
+            return a
+
+        known = inner.__code__.co_name, inner.__code__.co_argcount, inner.__globals__["SCALE"]
+        return x + 1, known, getattr(inner, "missing", None), hasattr(inner, "__code__")
+
+    check(program, X)
+
+
 def test_recursion_and_higher_order() -> None:
     def power(x: Any, n: int) -> Any:
         return x if n == 0 else power(x * x, n - 1)

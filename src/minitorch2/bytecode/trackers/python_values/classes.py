@@ -255,7 +255,9 @@ class ClassVariable(KnownObjectVariable):
             made = make_exception(evaluator, cls, args)
             keyword_fields(evaluator, made, kwargs)
             return made
-        if issubclass(cls, torch.Tensor | torch.autograd.Function | type):
+        if issubclass(cls, type):
+            unsupported("class-statement", f"the metaclass {cls.__name__} makes a class")
+        if issubclass(cls, torch.Tensor | torch.autograd.Function):
             unsupported("construction", f"construction of a {cls.__name__} while capturing")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return named_tuple(evaluator, cls, args, kwargs)

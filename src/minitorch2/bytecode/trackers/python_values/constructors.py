@@ -236,7 +236,7 @@ def make_str(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
 def make_type(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
     """``type(value)``; with three arguments it makes a class, which is left to Python."""
     if len(args) != 1:
-        unsupported("construction", "construction of a class while capturing")
+        unsupported("class-statement", "`type(name, bases, namespace)` makes a class")
     return class_tracker(evaluator, args[0].python_type())
 
 

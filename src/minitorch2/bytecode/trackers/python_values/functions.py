@@ -145,9 +145,16 @@ class NestedFunctionVariable(FunctionVariable):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         known = self.attributes.get(name) or self._own_attribute(name)
         known = known or self.dict.lookup_name(name)
-        if known is None:
-            raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
-        return known
+        if known is not None:
+            return known
+        if name == "__code__":
+            return evaluator.capture.wrap(self.code, evaluator.capture.reference(self.code))
+        if name == "__globals__":
+            namespace = evaluator.capture.reference(self.namespace)
+            return evaluator.capture.wrap(self.namespace, namespace)
+        if hasattr(_returning, name):
+            unsupported("attribute", f"attribute {name!r} of a function that is made here")
+        return raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
 
     def _own_attribute(self, name: str) -> VariableTracker | None:
         module = self.namespace.get("__name__")
