@@ -2,7 +2,8 @@
 
 Frames of the standard library, numpy, PyTorch and this package are never analysed when the frame
 hook meets them (PyTorch 2 paper, section 3.2). Inlining is a little more generous: forward methods
-of `torch.nn` modules and small, pure parts of the standard library are evaluated as user code is.
+of `torch.nn` modules, NumPy's own Python, and small, pure parts of the standard library are
+evaluated as user code is.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ INLINED_TORCH = (
     "utils/_foreach_utils.py",
     "utils/hooks.py",
 )
+INLINED_NUMPY = ("_core/", "fft/", "lib/", "linalg/")
 INLINED_STANDARD = (
     "abc.py",
     "bisect.py",
@@ -74,7 +76,11 @@ def _refused_file(file: str) -> str | None:
     inlined_whole = (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS, ENVIRONMENT)
     if not is_skipped_file(file) or file.startswith(inlined_whole):
         return None
-    for folder, inlined in ((TORCH, INLINED_TORCH), (STANDARD_LIBRARY, INLINED_STANDARD)):
+    for folder, inlined in (
+        (TORCH, INLINED_TORCH),
+        (NUMPY, INLINED_NUMPY),
+        (STANDARD_LIBRARY, INLINED_STANDARD),
+    ):
         if file.startswith(folder) and file.removeprefix(folder).startswith(inlined):
             return None
     return f"functions of {file} are not captured"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
 
+import numpy
 import torch
 from torch.utils._device import DeviceContext
 
@@ -14,7 +15,7 @@ WIDTH = 32
 
 
 def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool:
-    """Whether a tensor or a module is in sight: among the arguments, the globals or the cells.
+    """Whether a tensor, an array or a module is in sight: an argument, a global or in a cell.
 
     A wrong no costs speed only: the frame runs in Python, and what it calls is asked again.
     """
@@ -40,8 +41,8 @@ def _function_modes() -> Iterator[object]:
 
 
 def has_tensor(value: object, depth: int) -> bool:
-    """Whether a tensor or a module is in the value or, `depth` levels down, in its parts."""
-    if isinstance(value, torch.Tensor | torch.nn.Module):
+    """Whether a tensor, an array or a module is in the value or, to a depth, in its parts."""
+    if isinstance(value, torch.Tensor | torch.nn.Module | numpy.ndarray):
         return True
     if depth == 0:
         return False

@@ -58,8 +58,11 @@ from minitorch2.bytecode.building.objects import (
     wrap_autocast,
     wrap_error_on_graph_break,
     wrap_module,
+    wrap_numpy_function,
+    wrap_numpy_scalar,
     wrap_object,
     wrap_outside_context,
+    wrap_ufunc,
     wrap_weak_reference,
 )
 from minitorch2.bytecode.building.tensors import field_names, wrap_tensor
@@ -88,7 +91,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.torch_values import (
     autograd_rules,
     context,
-    numpy_array,
+    numpy_rules,
     optimizer_rules,
     outside_context,
     tensor_constructors,
@@ -108,7 +111,7 @@ RULES: Final = (
     control_rules,
     copies,
     library_rules,
-    numpy_array,
+    numpy_rules,
     optimizer_rules,
     outside_context,
     tensor_constructors,
@@ -136,6 +139,8 @@ def _by_class(value: object) -> Builder:
         return wrap_tensor
     if isinstance(value, torch.nn.Module):
         return wrap_module
+    if isinstance(value, numpy.generic):
+        return wrap_numpy_scalar
     if isinstance(value, type):
         return wrap_class
     if isinstance(value, types.ModuleType):
@@ -177,6 +182,8 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.CellType: wrap_cell,
     type: wrap_class,
     numpy.ndarray: wrap_array,
+    numpy.ufunc: wrap_ufunc,
+    numpy_rules.DISPATCHER: wrap_numpy_function,
     CustomOpDef: wrap_custom_operator,
     weakref.ref: wrap_weak_reference,
     controls.error_on_graph_break: wrap_error_on_graph_break,

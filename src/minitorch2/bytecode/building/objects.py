@@ -15,6 +15,7 @@ from minitorch2.bytecode.guards import (
     LengthMatch,
 )
 from minitorch2.bytecode.sources import (
+    AttributeSource,
     ContentsSource,
     Source,
 )
@@ -33,7 +34,12 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
 from minitorch2.bytecode.trackers.torch_values import context, numpy_array
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.torch_values.numpy_ufuncs import UfuncVariable
 from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import (
+    TorchVariable,
+    is_torch_function,
+)
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -81,6 +87,25 @@ def wrap_array(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """A NumPy array: a tensor on the same memory, where it means the same."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return numpy_array.array_of(capture, value, source, guards)
+
+
+def wrap_numpy_scalar(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A scalar of NumPy: a tensor of no dimension."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return numpy_array.scalar_of(capture, value, source, guards)
+
+
+def wrap_ufunc(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A universal function of NumPy."""
+    return UfuncVariable(value, source=source, guards=identity_guards(capture, value, source))
+
+
+def wrap_numpy_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A function of NumPy that other libraries may override: what it is for NumPy's own arrays."""
+    guards = identity_guards(capture, value, source)
+    if is_torch_function(value):
+        return TorchVariable(value, source=source, guards=guards)
+    return capture.wrap(value._implementation, AttributeSource(source, "_implementation"))
 
 
 def wrap_weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -15,10 +15,12 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy
 import torch
 
 from minitorch2.bytecode.polyfills import iterators, torch_functions, values
 from minitorch2.bytecode.polyfills.iterators import iterate_by_index as iterate_by_index
+from minitorch2.bytecode.polyfills.numpy_bodies import numpy_python
 from minitorch2.bytecode.polyfills.twins import twins
 
 _NAMESPACE: Any = types.SimpleNamespace
@@ -50,6 +52,8 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     _NAMESPACE.__eq__: values.namespace_eq,
     _NAMESPACE.__ne__: values.namespace_ne,
     _NAMESPACE.__repr__: values.namespace_repr,
+    numpy.errstate: numpy_python.errstate,
+    numpy_python.CONVERTER: numpy_python.array_converter,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
     torch._C._group_tensors_by_device_and_dtype: torch_functions.group_tensors,

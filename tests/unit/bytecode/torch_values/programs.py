@@ -241,12 +241,12 @@ def same(given: Any, wanted: Any, path: str) -> None:
     if isinstance(wanted, torch.Tensor):
         _same_tensor(given, wanted, path)
     elif isinstance(wanted, np.ndarray):
-        assert (given.dtype, given.shape, given.strides) == (
-            wanted.dtype,
-            wanted.shape,
-            wanted.strides,
-        ), path
-        assert given.tobytes() == wanted.tobytes(), f"{path}: {given} is not {wanted}"
+        assert (given.dtype, given.shape) == (wanted.dtype, wanted.shape), path
+        assert given.tobytes() == wanted.tobytes() or _close(given, wanted), (
+            f"{path}: {given} is not {wanted}"
+        )
+    elif isinstance(wanted, np.inexact):
+        assert _close(given, wanted), f"{path}: {given} is not {wanted}"
     elif isinstance(wanted, dict):
         assert len(given) == len(wanted), f"{path}: keys {list(given)}, not {list(wanted)}"
         for (key, left), (expected, right) in zip(given.items(), wanted.items(), strict=True):
@@ -265,6 +265,14 @@ def same(given: Any, wanted: Any, path: str) -> None:
         assert given.__name__ == wanted.__name__, path
     elif type(wanted).__eq__ is not object.__eq__:
         assert repr(given) == repr(wanted) or given == wanted, f"{path}: {given!r}, not {wanted!r}"
+
+
+def _close(given: Any, wanted: Any) -> bool:
+    """Whether floating point numbers of NumPy and of PyTorch are equal but for rounding."""
+    if wanted.dtype.kind not in "fc":
+        return False
+    near = 10 * float(np.finfo(wanted.dtype).eps)
+    return np.allclose(given, wanted, near, near, equal_nan=True)
 
 
 FORM = (

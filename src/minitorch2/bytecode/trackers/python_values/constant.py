@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import torch
 
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
@@ -37,6 +38,7 @@ OTHER_CONSTANT_TYPES = (
     torch.memory_format,
     torch.finfo,
     torch.iinfo,
+    numpy.dtype,
 )
 _LITERAL_TYPES = (int, float, bool, str, bytes, type(None), type(...))
 
@@ -71,7 +73,7 @@ def literal(value: object) -> VariableTracker:
         return ConstantVariable(value)
     if type(value) in _LITERALS:
         return _LITERALS[type(value)](value)
-    if isinstance(value, re.Match):
+    if isinstance(value, re.Match | numpy.generic | numpy.finfo | numpy.iinfo):
         return ConstantVariable(value)
     if isinstance(value, Iterator):
         return _LITERALS[type(iter([]))](list(value))

@@ -1,8 +1,9 @@
-"""NumPy arrays: captured as the tensors that share their memory, where the meaning is the same.
+"""NumPy arrays: captured as the tensors that share their memory.
 
-The same are dtype, broadcasting, aliasing and whether a result is an array or a scalar. So
-operands must have one dtype (NumPy promotes otherwise than PyTorch), division is that of floats,
-and a reduction to one number gives a NumPy scalar. Everything else breaks the graph.
+NumPy's own Python is inlined like user code. What it calls in the end has a model each: universal
+functions (`numpy_ufuncs`), and what NumPy writes in C (`polyfills.numpy_bodies`). A result is an
+array or a scalar, and of the dtype, that NumPy would give; what has no model, or another meaning in
+PyTorch, breaks the graph.
 """
 
 from __future__ import annotations
@@ -13,15 +14,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
+from numpy._core import umath
 
+from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.polyfills import numpy_bodies
+from minitorch2.bytecode.polyfills.numpy_bodies import creation
+from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYPES
 from minitorch2.bytecode.sources import StepSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
-from minitorch2.bytecode.trackers.python_values.sequence import SliceVariable, TupleVariable
-from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
+from minitorch2.bytecode.trackers.python_values.sequence import (
+    ListVariable,
+    SequenceVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
-from minitorch2.bytecode.trackers.torch_values.tensor_names import BINARY, COMPARISONS, words
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import as_tensor, handles, tensor
 
 if TYPE_CHECKING:
@@ -31,23 +42,45 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
 
-FLOATS: Final = (torch.float32, torch.float64)
-DTYPES: Final = {
-    np.dtype(name): getattr(torch, name)
-    for name in words("float32 float64 int8 int16 int32 int64 uint8 bool")
-}
-"""Dtypes that mean the same in both."""
-
-NUMPY_DTYPES: Final = {dtype: array_dtype for array_dtype, dtype in DTYPES.items()}
 CODE: Final = "numpy"
+CLIP: Final = umath.clip  # type: ignore[attr-defined]  # it has no public name
 
+OPERATORS: Final = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "divmod": np.divmod,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "lt": np.less,
+    "le": np.less_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "neg": np.negative,
+    "pos": np.positive,
+    "abs": np.absolute,
+    "invert": np.invert,
+}
+"""Name of an operator's special method to the function that it calls."""
 
-@dataclass(frozen=True, eq=False)
-class FromNumpySource(StepSource):
-    """``torch.from_numpy(base)``: a tensor on an array's memory."""
+SAME_FUNCTION: Final = words("all any max mean min prod ptp std sum var")
+"""Methods that do what NumPy's function of their name does, with the same arguments."""
 
-    def step(self, base: str) -> str:
-        return f"__import__('torch').from_numpy({base})"
+UFUNC_METHODS: Final[dict[str, Any]] = {
+    "clip": CLIP,
+    "conj": np.conjugate,
+    "conjugate": np.conjugate,
+}
 
 
 class ArrayVariable(VariableTracker):
@@ -56,25 +89,52 @@ class ArrayVariable(VariableTracker):
     Attributes:
         tensor: shares the array's memory.
         is_scalar: it is a scalar of no dimension, such as ``numpy.float32(1)``.
+        read_only: it may be a view that NumPy forbids to write to; captured code reads it only.
     """
 
-    def __init__(self, tensor: TensorVariable, is_scalar: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        tensor: TensorVariable,
+        is_scalar: bool = False,
+        read_only: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
-        self.tensor, self.is_scalar = tensor, is_scalar
+        self.tensor, self.is_scalar, self.read_only = tensor, is_scalar, read_only
+
+    def writeable(self) -> TensorVariable:
+        """The tensor, to be written to or handed out."""
+        if self.read_only:
+            unsupported(CODE, "a view that is read only is written to, or leaves the graph")
+        return self.tensor
 
     @property
-    def dtype(self) -> torch.dtype:
-        """That of the tensor."""
-        return self.tensor.fake.dtype
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """``array.dtype``"""
+        return NUMPY_DTYPES[self.tensor.fake.dtype]
+
+    @property
+    def ndim(self) -> int:
+        """``array.ndim``"""
+        return int(self.tensor.fake.ndim)
 
     def python_type(self) -> type:
-        return NUMPY_DTYPES[self.dtype].type if self.is_scalar else np.ndarray
+        return self.numpy_dtype.type if self.is_scalar else np.ndarray
 
     def truth(self, evaluator: Evaluator) -> bool:
         return self.tensor.truth(evaluator)
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        return unsupported(CODE, "iteration over a NumPy array")
+        count = self.call_method(evaluator, "__len__", [], {})
+        if not count.is_constant():
+            unsupported(CODE, "iteration over an array of varying length")
+        keys = [ConstantVariable(i) for i in range(count.as_constant())]
+        return [self.call_method(evaluator, "__getitem__", [key], {}) for key in keys]
+
+    def _iterator(self, evaluator: Evaluator) -> VariableTracker:
+        return ListVariable(self.items(evaluator)).call_method(evaluator, "__iter__", [], {})
+
+    # Attributes ---------------------------------------------------------------------------------
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         fake = self.tensor.fake
@@ -85,16 +145,24 @@ class ArrayVariable(VariableTracker):
         if name == "size":
             return from_number(fake.numel())
         if name == "dtype":
-            return ConstantVariable(NUMPY_DTYPES[self.dtype])
-        if name == "T":
-            axes = TupleVariable([ConstantVariable(i) for i in reversed(range(fake.ndim))])
-            return self._of(evaluator, "permute", axes)
-        if callable(getattr(np.ndarray, name, None)):
+            return ConstantVariable(self.numpy_dtype)
+        if name in ("T", "mT"):
+            return self.call_method(evaluator, "transpose" if name == "T" else "_swapped", [], {})
+        if name in ("real", "imag") and fake.dtype.is_complex:
+            return array(evaluator, self.tensor.get_attribute(evaluator, name), self.is_scalar)
+        if name == "real":
+            return self
+        if name == "__class__":
+            cls = self.python_type()
+            return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
+        if callable(getattr(self.python_type(), name, None)):
             return GetAttrVariable(self, name)
+        if not hasattr(self.python_type(), name):
+            kind = "numpy.ndarray" if not self.is_scalar else f"numpy.{self.python_type().__name__}"
+            raise_observed(AttributeError, f"'{kind}' object has no attribute '{name}'")
         return unsupported(CODE, f"attribute {name!r} of a NumPy array")
 
-    def _of(self, evaluator: Evaluator, method: str, *args: VariableTracker) -> ArrayVariable:
-        return _array(evaluator, self.tensor.call_method(evaluator, method, args, {}))
+    # Methods ------------------------------------------------------------------------------------
 
     def call_method(
         self,
@@ -103,230 +171,214 @@ class ArrayVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if name in ("__getitem__", "__setitem__", "__len__"):
-            return self._subscript(evaluator, name, args)
-        plain, reflected = name, False
-        if name.startswith("__r") and f"__{name[3:]}" in BINARY:
-            plain, reflected = f"__{name[3:]}", True
-        if plain in OPERATORS and len(args) == 1:
-            return _elementwise(evaluator, OPERATORS[plain], self, args[0], reflected)
-        model = METHODS.get(name)
-        if model is None:
+        if name in _SUBSCRIPTS:
+            return _SUBSCRIPTS[name](self, evaluator, *args)
+        if name.startswith("__"):
+            return self._operator(evaluator, name, args)
+        wrap = evaluator.capture.wrap
+        if name in SAME_FUNCTION:
+            plain = ArrayVariable(self.tensor) if self.is_scalar else self
+            return wrap(getattr(np, name), None).call(evaluator, [plain, *args], kwargs)
+        if name in UFUNC_METHODS:
+            return wrap(UFUNC_METHODS[name], None).call(evaluator, [self, *args], kwargs)
+        body = numpy_bodies.METHODS.get(name)
+        if body is None:
             unsupported(CODE, f"ndarray.{name} is not captured")
-        return model(evaluator, self, *args, **kwargs)
+        return call_body(evaluator, body, [self, *args], kwargs)
 
-    def _subscript(
+    def _operator(
         self, evaluator: Evaluator, name: str, args: Sequence[VariableTracker]
     ) -> VariableTracker:
+        plain, operands = name.strip("_"), [self, *args]
+        named: dict[str, VariableTracker] = {}
+        if plain in ("int", "float", "complex", "index"):
+            return self.tensor.call_method(evaluator, name, args, {})
+        if plain not in OPERATORS and plain[1:] in OPERATORS and plain[0] == "i":
+            if self.is_scalar:
+                return ConstantVariable(NotImplemented)
+            plain, named = plain[1:], {"out": self}
+        elif plain not in OPERATORS and plain[1:] in OPERATORS and plain[0] == "r":
+            plain, operands = plain[1:], [*args, self]
+        if plain not in OPERATORS:
+            unsupported(CODE, f"ndarray.{name} is not captured")
+        ufunc = evaluator.capture.wrap(OPERATORS[plain], None)
+        return ufunc.call(evaluator, operands, named)
+
+    # Parts --------------------------------------------------------------------------------------
+
+    def _length(self, evaluator: Evaluator) -> VariableTracker:
+        if self.is_scalar:
+            kind = self.python_type().__name__
+            raise_observed(TypeError, f"object of type 'numpy.{kind}' has no len()")
+        return self.tensor.call_method(evaluator, "__len__", [], {})
+
+    def _part(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         """Parts by integers, slices, None and Ellipsis are views; one element is a scalar."""
-        if args and not _is_basic_key(args[0]):
-            unsupported(CODE, "a NumPy array is indexed with more than integers and slices")
-        if name == "__getitem__":
-            found = self.tensor.call_method(evaluator, name, args, {})
-            keys = args[0].items(evaluator) if isinstance(args[0], TupleVariable) else [args[0]]
-            dots = any(k.is_constant() and k.as_constant() is ... for k in keys)
-            return _array(evaluator, found, is_scalar=not found.fake.ndim and not dots)  # type: ignore[attr-defined]
-        if name == "__setitem__":
-            _operand(evaluator, self, args[1])
-            value = args[1].tensor if isinstance(args[1], ArrayVariable) else args[1]
-            return self.tensor.call_method(evaluator, name, [args[0], value], {})
-        return self.tensor.call_method(evaluator, name, args, {})
+        keys = _keys(evaluator, key)
+        numbers = any(isinstance(k, TensorVariable) and not k.fake.ndim for k in keys)
+        found = self.tensor.call_method(evaluator, "__getitem__", [_as_key(evaluator, keys)], {})
+        assert isinstance(found, TensorVariable)
+        if numbers:
+            if found.fake.ndim != 1 or len(keys) != self.ndim:
+                unsupported(CODE, "a view at an index that is data")
+            found = found.call_method(evaluator, "reshape", [TupleVariable([])], {})
+            assert isinstance(found, TensorVariable)
+        dots = any(k.is_constant() and k.as_constant() is ... for k in keys)
+        made = array(evaluator, found, is_scalar=not found.fake.ndim and not dots)
+        made.read_only = self.read_only and not made.is_scalar
+        return made
+
+    def _set_part(
+        self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
+    ) -> VariableTracker:
+        asked = [value, ConstantVariable(self.numpy_dtype)]
+        stored = call_body(evaluator, creation.asarray, asked, {})
+        assert isinstance(stored, ArrayVariable)
+        args = [_as_key(evaluator, _keys(evaluator, key)), stored.tensor]
+        return self.writeable().call_method(evaluator, "__setitem__", args, {})
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
-        return f"{residual.name_for(self.tensor)}.numpy(){'[()]' if self.is_scalar else ''}"
+        plain = ".resolve_conj()" if self.tensor.fake.is_complex() else ""  # transforms put it off
+        shared = f"{residual.name_for(self.writeable())}{plain}.numpy()"
+        return f"{shared}[()]" if self.is_scalar else shared
 
 
-def _array(evaluator: Evaluator, value: VariableTracker, is_scalar: bool = False) -> ArrayVariable:
+_SUBSCRIPTS: Final[dict[str, Callable[..., VariableTracker]]] = {
+    "__iter__": ArrayVariable._iterator,
+    "__len__": ArrayVariable._length,
+    "__getitem__": ArrayVariable._part,
+    "__setitem__": ArrayVariable._set_part,
+}
+
+
+def _as_key(evaluator: Evaluator, keys: Sequence[VariableTracker]) -> VariableTracker:
+    """The subscript; PyTorch would read an index that is a number, but not one in a list."""
+    row: list[VariableTracker] = [ConstantVariable(1)]
+    listed = [
+        key.call_method(evaluator, "reshape", row, {})
+        if isinstance(key, TensorVariable) and not key.fake.ndim
+        else key
+        for key in keys
+    ]
+    return listed[0] if len(listed) == 1 else TupleVariable(listed)
+
+
+def _keys(evaluator: Evaluator, key: VariableTracker) -> list[VariableTracker]:
+    """The parts of a subscript as PyTorch takes them."""
+    parts = key.realized() if isinstance(key, TupleVariable) else [key]
+    return [_key(evaluator, part) for part in parts]
+
+
+def _key(evaluator: Evaluator, part: VariableTracker) -> VariableTracker:
+    if isinstance(part, SliceVariable):
+        step = part.parts[2]
+        if not step.is_constant() or (step.as_constant() or 1) < 0:
+            unsupported(CODE, "a view that runs backwards, which no tensor can be")
+        return part
+    if isinstance(part, ArrayVariable):
+        return _index(part)
+    if isinstance(part, ListVariable):
+        return _index(call_body(evaluator, creation.asarray, [part], {}))
+    known = part.as_constant() if part.is_constant() else None
+    if isinstance(known, np.integer):
+        return ConstantVariable(int(known))
+    is_plain = known is None or known is ... or type(known) is int
+    if not isinstance(part, SymbolicNumberVariable) and not (part.is_constant() and is_plain):
+        unsupported(CODE, "this index of a NumPy array")
+    return part
+
+
+def _index(part: VariableTracker) -> VariableTracker:
+    assert isinstance(part, ArrayVariable)
+    if part.numpy_dtype.kind not in "ib" or (part.numpy_dtype.kind == "b" and not part.ndim):
+        unsupported(CODE, f"an index of dtype {part.numpy_dtype}")
+    return part.tensor
+
+
+def array(evaluator: Evaluator, value: VariableTracker, is_scalar: bool = False) -> ArrayVariable:
+    """The array that shares a tensor's memory."""
     assert isinstance(value, TensorVariable)
     if value.fake.dtype not in NUMPY_DTYPES:
         unsupported(CODE, f"a NumPy array of dtype {value.fake.dtype}")
     return ArrayVariable(value, is_scalar)
 
 
-def _is_basic_key(key: VariableTracker) -> bool:
-    if isinstance(key, TupleVariable):
-        return all(_is_basic_key(part) for part in key.realized())
-    if isinstance(key, SliceVariable):
-        return True
-    return key.is_constant() and (
-        key.as_constant() is None or key.as_constant() is ... or type(key.as_constant()) is int
-    )
+# Bodies -------------------------------------------------------------------------------------------
 
 
-def _operand(evaluator: Evaluator, array: ArrayVariable, other: VariableTracker) -> VariableTracker:
-    """The other operand for a tensor operator, if both libraries promote the pair alike."""
-    if isinstance(other, ArrayVariable):
-        if other.dtype is not array.dtype or other.is_scalar != array.is_scalar:
-            unsupported(CODE, "arrays of two dtypes in one operation")
-        return other.tensor
-    value = other.as_constant() if other.is_constant() else None
-    is_int = type(value) is int and array.dtype in (*FLOATS, torch.int64) and abs(value) < 2**31
-    if not is_int and not (type(value) is float and array.dtype in FLOATS):
-        unsupported(CODE, "a NumPy array and a value that PyTorch would promote otherwise")
-    return other
-
-
-def _elementwise(
+def call_body(
     evaluator: Evaluator,
-    function: Callable[..., Any],
-    array: ArrayVariable,
-    other: VariableTracker,
-    reflected: bool = False,
+    body: Callable[..., Any],
+    args: Sequence[VariableTracker],
+    kwargs: dict[str, VariableTracker],
 ) -> VariableTracker:
-    operands = [array.tensor, _operand(evaluator, array, other)]
-    if function is BINARY["__truediv__"] and array.dtype not in FLOATS:
-        unsupported(CODE, "division of integers, which NumPy does in float64")
-    call = evaluator.capture.call_in_graph
-    ordered = operands[::-1] if reflected else operands
-    result = call(evaluator, "call_function", function, ordered)
-    return _array(evaluator, result, is_scalar=_is_scalar(result))
+    """Inline a body that takes tensors for arrays; tensors that it gives are arrays again.
+
+    A tensor that it was given is the same array.
+    """
+    arrays: dict[int, ArrayVariable] = {}
+    plain = [_unwrapped(evaluator, arg, arrays) for arg in args]
+    named = {name: _unwrapped(evaluator, arg, arrays) for name, arg in kwargs.items()}
+    read_only = any(array.read_only for array in arrays.values())
+    if read_only and (body in numpy_bodies.WRITERS or "out" in kwargs):
+        unsupported(CODE, "a view that is read only is written to")
+    made = evaluator.capture.wrap(body, None).call(evaluator, plain, named)
+    result = _wrapped(evaluator, made, arrays, body in numpy_bodies.SCALARS)
+    views = body in numpy_bodies.READ_ONLY or (read_only and body in numpy_bodies.VIEWS)
+    if views and isinstance(result, ArrayVariable):
+        result.read_only = True
+    return result
 
 
-def _is_scalar(result: VariableTracker) -> bool:
-    return isinstance(result, TensorVariable) and not result.fake.ndim
-
-
-OPERATORS: Final[dict[str, Any]] = {
-    **{f"__{name}__": BINARY[f"__{name}__"] for name in words("add sub mul truediv")},
-    **COMPARISONS,
-}
-
-METHODS: Final[dict[str, Callable[..., VariableTracker]]] = {}
-"""Methods of arrays: (evaluator, array, *args, **kwargs) -> outcome."""
-
-
-def _models(name: str, *functions: Any) -> Callable[[Any], Any]:
-    def register(rule: Any) -> Any:
-        METHODS[name] = rule
-
-        def of_array(
-            evaluator: Evaluator, a: VariableTracker, *args: Any, **kwargs: Any
-        ) -> VariableTracker:
-            if not isinstance(a, ArrayVariable):
-                unsupported(CODE, f"numpy.{name} of something that is no array")
-            return rule(evaluator, a, *args, **kwargs)  # type: ignore[no-any-return]
-
-        handles(*functions)(of_array)
-        return rule
-
-    return register
-
-
-@_models("reshape", np.reshape)
-def reshape(evaluator: Evaluator, array: ArrayVariable, *shape: VariableTracker) -> VariableTracker:
-    """``array.reshape(shape)`` of a contiguous array: a view in both."""
-    if not array.tensor.fake.is_contiguous():
-        unsupported(CODE, "reshape of an array that is not contiguous")
-    return array._of(evaluator, "view", *shape)
-
-
-@_models("copy", np.copy)
-def copy(evaluator: Evaluator, array: ArrayVariable) -> VariableTracker:
-    """``array.copy()`` is contiguous."""
-    contiguous: dict[str, VariableTracker] = {
-        "memory_format": ConstantVariable(torch.contiguous_format)
-    }
-    return _array(evaluator, array.tensor.call_method(evaluator, "clone", [], contiguous))
-
-
-@_models("astype")
-def astype(evaluator: Evaluator, array: ArrayVariable, dtype: VariableTracker) -> VariableTracker:
-    """``array.astype(dtype)``: a copy; from floats to integers only NumPy knows what it does."""
-    wanted = DTYPES.get(np.dtype(dtype.as_constant())) if dtype.is_constant() else None
-    if wanted is None or (array.dtype in FLOATS and wanted not in FLOATS):
-        unsupported(CODE, "this conversion of a NumPy array")
-    args = [ConstantVariable(wanted)]
-    kwargs: dict[str, VariableTracker] = {"copy": ConstantVariable(True)}
-    return _array(evaluator, array.tensor.call_method(evaluator, "to", args, kwargs))
-
-
-def _reduction(name: str, method: str, dtypes: Sequence[torch.dtype], *functions: Any) -> None:
-    @_models(name, *functions)
-    def reduce(
-        evaluator: Evaluator,
-        array: ArrayVariable,
-        axis: VariableTracker | None = None,
-        keepdims: VariableTracker | None = None,
-    ) -> VariableTracker:
-        if array.dtype not in dtypes:
-            unsupported(CODE, f"numpy.{name} of dtype {array.dtype}")
-        args = [] if axis is None else [axis]
-        kwargs = {} if keepdims is None else {"keepdim": keepdims}
-        if kwargs and not args:
-            unsupported(CODE, f"numpy.{name} with keepdims and without an axis")
-        result = array.tensor.call_method(evaluator, method, args, kwargs)
-        return _array(evaluator, result, is_scalar=_is_scalar(result))
-
-
-_reduction("sum", "sum", (*FLOATS, torch.int64), np.sum)
-_reduction("mean", "mean", FLOATS, np.mean)
-_reduction("max", "amax", (*FLOATS, torch.int64), np.max)
-_reduction("min", "amin", (*FLOATS, torch.int64), np.min)
-
-
-def _unary(function: Any, operator: Callable[..., Any]) -> None:
-    @handles(function)
-    def apply(evaluator: Evaluator, x: VariableTracker) -> VariableTracker:
-        if not isinstance(x, ArrayVariable) or x.dtype not in FLOATS:
-            unsupported(CODE, f"numpy.{function.__name__} of no array of floats")
-        call = evaluator.capture.call_in_graph
-        result = call(evaluator, "call_function", operator, [x.tensor])
-        return _array(evaluator, result, is_scalar=_is_scalar(result))
-
-
-for _name in words("sin cos exp log sqrt tanh absolute negative floor ceil square"):
-    _unary(getattr(np, _name), getattr(torch, _name))
-
-
-def _binary(function: Any, operator: Callable[..., Any]) -> None:
-    @handles(function)
-    def apply(evaluator: Evaluator, x: VariableTracker, y: VariableTracker) -> VariableTracker:
-        if isinstance(x, ArrayVariable):
-            return _elementwise(evaluator, operator, x, y)
-        if isinstance(y, ArrayVariable):
-            return _elementwise(evaluator, operator, y, x, reflected=True)
-        return unsupported(CODE, f"numpy.{function.__name__} of no array")
-
-
-for _name, _special in (("add", "add"), ("subtract", "sub"), ("multiply", "mul")):
-    _binary(getattr(np, _name), BINARY[f"__{_special}__"])
-_binary(np.true_divide, BINARY["__truediv__"])
-
-
-@handles(np.maximum, np.minimum)
-def _unordered(evaluator: Evaluator, *args: Any) -> VariableTracker:
-    return unsupported(CODE, "numpy.maximum and numpy.minimum")
-
-
-@handles(np.where)
-def where(
-    evaluator: Evaluator, condition: VariableTracker, *choices: VariableTracker
+def _unwrapped(
+    evaluator: Evaluator, value: VariableTracker, arrays: dict[int, ArrayVariable]
 ) -> VariableTracker:
-    """``numpy.where(condition, x, y)`` of arrays of one dtype."""
-    parts = [part for part in (condition, *choices) if isinstance(part, ArrayVariable)]
-    if len(parts) != 3 or parts[1].dtype is not parts[2].dtype:
-        unsupported(CODE, "numpy.where of other things than three arrays")
-    call = evaluator.capture.call_in_graph
-    tensors = [part.tensor for part in parts]
-    return _array(evaluator, call(evaluator, "call_function", torch.where, tensors))
+    if isinstance(value, ArrayVariable):
+        arrays[id(value.tensor)] = value
+        return value.tensor
+    if isinstance(value, TensorVariable | UnmodeledArrayVariable):
+        unsupported(CODE, "a NumPy function of a tensor, or of an array unknown to PyTorch")
+    if isinstance(value, ConstantVariable) and isinstance(value.value, np.generic):
+        return scalar(evaluator, value.value).tensor
+    if isinstance(value, TupleVariable | ListVariable):
+        parts = [_unwrapped(evaluator, part, arrays) for part in value.realized()]
+        return TupleVariable(parts) if isinstance(value, TupleVariable) else ListVariable(parts)
+    return value
+
+
+def _wrapped(
+    evaluator: Evaluator, value: VariableTracker, arrays: dict[int, ArrayVariable], scalars: bool
+) -> VariableTracker:
+    if isinstance(value, TensorVariable):
+        known = arrays.get(id(value))
+        return known or array(evaluator, value, is_scalar=scalars and not value.fake.ndim)
+    if isinstance(value, SequenceVariable):
+        parts = [_wrapped(evaluator, part, arrays, scalars) for part in value.realized()]
+        return TupleVariable(parts) if isinstance(value, TupleVariable) else ListVariable(parts)
+    return value
+
+
+def scalar(evaluator: Evaluator, value: np.generic) -> ArrayVariable:
+    """A scalar that is known while capturing, as a tensor."""
+    if value.dtype not in DTYPES:
+        unsupported(CODE, f"a scalar of dtype {value.dtype}")
+    args = [TupleVariable([]), ConstantVariable(value.item())]
+    named: dict[str, VariableTracker] = {"dtype": ConstantVariable(DTYPES[value.dtype])}
+    made = evaluator.capture.call_in_graph(evaluator, "call_function", torch.full, args, named)
+    return array(evaluator, made, is_scalar=True)
 
 
 # Between the two libraries ------------------------------------------------------------------------
 
 
-def array_of(
-    capture: Capture, value: np.ndarray[Any, Any], source: Source, guards: frozenset[Guard]
-) -> VariableTracker:
-    """The tracker of an array from outside."""
-    plain = value.dtype in DTYPES and value.flags.writeable and value.dtype.isnative
-    if not plain or any(step < 0 or step % value.itemsize for step in value.strides):
-        return UnmodeledArrayVariable(source=source, guards=guards)
-    capture.wrap(True, WriteableSource(source))
-    shared = capture.wrap(torch.from_numpy(value), FromNumpySource(source))
-    assert isinstance(shared, TensorVariable)
-    return ArrayVariable(shared, source=source, guards=guards | shared.guards)
+@dataclass(frozen=True, eq=False)
+class FromNumpySource(StepSource):
+    """``torch.from_numpy(base)``: a tensor on an array's memory."""
+
+    def step(self, base: str) -> str:
+        return f"__import__('torch').from_numpy({base})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,11 +389,52 @@ class WriteableSource(StepSource):
         return f"{base}.flags.writeable"
 
 
+@dataclass(frozen=True, eq=False)
+class AsArraySource(StepSource):
+    """``numpy.array(base)``: an array of a scalar."""
+
+    def step(self, base: str) -> str:
+        return f"__import__('numpy').array({base})"
+
+
+def array_of(
+    capture: Capture, value: np.ndarray[Any, Any], source: Source, guards: frozenset[Guard]
+) -> VariableTracker:
+    """The tracker of an array from outside."""
+    plain = value.dtype in DTYPES and value.flags.writeable and value.dtype.isnative
+    if (
+        not plain
+        or "raise" in np.geterr().values()
+        or any(step < 0 or step % value.itemsize for step in value.strides)
+    ):
+        return UnmodeledArrayVariable(source=source, guards=guards)
+    capture.wrap(True, WriteableSource(source))
+    shared = capture.wrap(torch.from_numpy(value), FromNumpySource(source))
+    assert isinstance(shared, TensorVariable)
+    return ArrayVariable(shared, source=source, guards=guards | shared.guards)
+
+
+def scalar_of(
+    capture: Capture, value: np.generic, source: Source, guards: frozenset[Guard]
+) -> VariableTracker:
+    """The tracker of a NumPy scalar from outside: the graph takes it as a tensor."""
+    if value.dtype not in DTYPES:
+        return UnmodeledArrayVariable(type(value), source=source, guards=guards)
+    place = FromNumpySource(AsArraySource(source))
+    held = capture.wrap(torch.from_numpy(np.array(value)), place)
+    assert isinstance(held, TensorVariable)
+    return ArrayVariable(held, True, source=source, guards=guards | held.guards)
+
+
 class UnmodeledArrayVariable(VariableTracker):
     """An array that no tensor can share memory with: it is passed on."""
 
+    def __init__(self, cls: type = np.ndarray, **options: Any) -> None:
+        super().__init__(**options)
+        self.cls = cls
+
     def python_type(self) -> type:
-        return np.ndarray
+        return self.cls
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         return unsupported(CODE, "a NumPy array that no tensor can share memory with")
@@ -352,7 +445,7 @@ def from_numpy(evaluator: Evaluator, array: VariableTracker) -> VariableTracker:
     """``torch.from_numpy(array)``: the tensor on its memory, a new object each time."""
     if not isinstance(array, ArrayVariable) or array.is_scalar:
         unsupported(CODE, "torch.from_numpy of something that is no array")
-    return array.tensor.call_method(evaluator, "detach", [], {})
+    return array.writeable().call_method(evaluator, "detach", [], {})
 
 
 @handles(torch.as_tensor, torch.asarray)
@@ -362,7 +455,7 @@ def as_tensor_of(
     """``torch.as_tensor(array)`` shares the array's memory where it can."""
     if not isinstance(data, ArrayVariable):
         return as_tensor(evaluator, data, **kwargs)
-    shared = data.tensor.call_method(evaluator, "detach", [], {})
+    shared = data.writeable().call_method(evaluator, "detach", [], {})
     return shared.call_method(evaluator, "to", [], kwargs) if kwargs else shared
 
 
@@ -375,11 +468,16 @@ def tensor_of(
 
 
 def numpy_of(
-    tensor: TensorVariable, evaluator: Evaluator, *args: VariableTracker
+    tensor: TensorVariable, evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
     """``tensor.numpy()``: an array on the tensor's memory."""
     fake = tensor.fake
-    if args or tensor.requires_grad or fake.device.type != "cpu" or fake.dtype not in NUMPY_DTYPES:
+    named = {name: value.as_constant() for name, value in kwargs.items()}
+    if not args and named == {"force": True}:
+        tensor = tensor.call_method(evaluator, "detach", [], {})  # type: ignore[assignment]
+        named = {}
+    can = not (args or named or tensor.requires_grad) and fake.device.type == "cpu"
+    if not can or fake.dtype not in NUMPY_DTYPES:
         unsupported("scalar-read", "Tensor.numpy reads the data of a tensor")
     return ArrayVariable(tensor)
 
