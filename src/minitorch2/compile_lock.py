@@ -10,10 +10,32 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-COMPILING = threading.RLock()
+_LOCKS: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
+
+
+def new_lock() -> threading.RLock:
+    """A lock that is free in a child process, whichever thread of the parent has it.
+
+    A child has only the thread that forked: no other one will give the lock back.
+    """
+    lock = threading.RLock()
+    _LOCKS.add(lock)
+    return lock
+
+
+def _free_locks() -> None:
+    for lock in _LOCKS:
+        if not lock._is_owned():  # type: ignore[attr-defined]
+            lock._at_fork_reinit()  # type: ignore[attr-defined]
+
+
+os.register_at_fork(after_in_child=_free_locks)
+
+COMPILING = new_lock()
 """A thread may take it several times: backends may call compiled functions."""
 
 
@@ -49,7 +71,3 @@ def in_turn(lock: threading.RLock) -> Iterator[None]:
 def is_held() -> bool:
     """Whether this thread is compiling."""
     return COMPILING._is_owned()  # type: ignore[attr-defined, no-any-return]
-
-
-# A child process has only the thread that forked: no other one will give the lock back.
-os.register_at_fork(after_in_child=COMPILING._at_fork_reinit)  # type: ignore[attr-defined]

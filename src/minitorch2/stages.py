@@ -10,7 +10,6 @@ the counts of the whole process.
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 from minitorch2 import logs
+from minitorch2.compile_lock import new_lock
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def record(name: str, text: str) -> None:
 
 
 _TOTALS: Counter[str] = Counter()
-_TOTALS_LOCK = threading.Lock()
+_TOTALS_LOCK = new_lock()
 
 
 def count(name: str, number: int = 1) -> None:

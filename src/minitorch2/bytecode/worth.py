@@ -21,23 +21,25 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
     """
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
-    if any(not _is_known(mode) for mode in _function_modes()):
-        return False  # a mode of the user's looks at each call: there must be the calls to look at
+    if torch._C._is_tracing() or any(not _is_known(mode) for mode in _modes()):
+        return False  # somebody looks at each operator: there must be the operators to look at
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
 
 
 def _is_known(mode: object) -> bool:
-    """Whether captured code may run under a function mode: a default device, or one of ours."""
+    """Whether captured code may run under a mode: a default device, or one of ours."""
     own = type(mode).__module__.startswith("minitorch2.")
     return own or isinstance(mode, DeviceContext)
 
 
-def _function_modes() -> Iterator[object]:
+def _modes() -> Iterator[object]:
     """The active modes that see each call of an operator; a default device is one of them."""
     for index in range(torch._C._len_torch_function_stack()):
         yield torch._C._get_function_stack_at(index)
+    for index in range(torch._C._len_torch_dispatch_stack()):
+        yield torch._C._get_dispatch_stack_at(index)
 
 
 def has_tensor(value: object, depth: int) -> bool:

@@ -46,7 +46,7 @@ from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
 from minitorch2.loopir.verify import verify_lowered
 
-__all__ = ["LoweredGraph", "check_dtypes", "layout_of", "lower_graph", "positional", "to_exprs"]
+__all__ = ["LoweredGraph", "check_tensors", "layout_of", "lower_graph", "positional", "to_exprs"]
 
 LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples of them
 
@@ -164,7 +164,7 @@ class _GraphLowering:
         reason = "it has no lowering"
         if rule is not None:
             try:
-                check_dtypes((args, kwargs, node.meta["val"]))
+                check_tensors((args, kwargs, node.meta["val"]))
                 args, kwargs = positional(target, args, kwargs)
                 result = rule(*args, **kwargs)
                 if agrees(result, node.meta["val"]):
@@ -281,18 +281,20 @@ def agrees(result: LoweredValue, fake: Any) -> bool:
     return True
 
 
-def check_dtypes(values: Any) -> None:
-    """Loop bodies compute with `LOOP_DTYPES` only.
+def check_tensors(values: Any) -> None:
+    """Loop bodies compute with `LOOP_DTYPES` only, and where there is memory.
 
     Raises:
-        NoLoopForm: a tensor has another dtype, such as a complex one.
+        NoLoopForm: a tensor has another dtype, such as a complex one, or is on the device `meta`.
     """
     if isinstance(values, (TensorBox, torch.Tensor)):
+        if values.device.type == "meta":
+            raise NoLoopForm("a meta tensor has no elements")
         if values.dtype not in LOOP_DTYPES:
             raise NoLoopForm(f"loops do not compute with {values.dtype}")
     elif isinstance(values, (tuple, list, dict)):
         for value in values.values() if isinstance(values, dict) else values:
-            check_dtypes(value)
+            check_tensors(value)
 
 
 def _line(node: Node) -> object | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import linecache
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -15,6 +14,7 @@ from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
 from minitorch2.bytecode.observe.recompiles import Misses
 from minitorch2.bytecode.sizes import SizeHistory
 from minitorch2.bytecode.sources import Source
+from minitorch2.compile_lock import new_lock
 from minitorch2.graph.node import SourceLine
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class CodeCache:
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        self.turn = threading.RLock()
+        self.turn = new_lock()
         self.compiled: list[CompiledFrame] = []
         self.died = 0
         self.as_is: GraphBreak | None = None

@@ -33,6 +33,7 @@ STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("deterministic algorithms", torch._C._get_deterministic_algorithms),
     ("function modes", torch._C._len_torch_function_stack),
     ("dispatch modes", torch._C._len_torch_dispatch_stack),
+    ("tracing by torch.jit", torch._C._is_tracing),
 )
 """What PyTorch keeps per thread or per process and operators depend on. A default device is a
 function mode, so it shows as their number."""

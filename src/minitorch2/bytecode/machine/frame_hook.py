@@ -57,6 +57,7 @@ from minitorch2.bytecode.machine.interpreter_api import (
 )
 from minitorch2.bytecode.machine.slots import Slots
 from minitorch2.bytecode.machine.tables import print_line_table
+from minitorch2.compile_lock import new_lock
 
 Answer = Callable[[], object]
 Callback = Callable[[FunctionType, tuple[object, ...]], Answer | None]
@@ -178,7 +179,7 @@ class _Machinery:
         keep_forever(self.table)
         self._free_rows = list(reversed(range(MOST_THREADS)))
         self._used_rows: set[int] = set()
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._previous: int | None = None
         extra_type = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p)
         self._extra_index = extra_type(
@@ -260,8 +261,10 @@ class _Switch(AbstractContextManager[None]):
         self._entered = 0
 
     def __del__(self) -> None:
-        """An interrupt where the block is left has kept `__exit__` from its work."""
-        if self._entered == _thread.address:
+        """An interrupt where the block is left has kept `__exit__` from its work; one before the
+        block may have kept `__init__` from its own.
+        """
+        if getattr(self, "_entered", 0) == _thread.address:
             self._leave()
 
     def __enter__(self) -> None:

@@ -6,6 +6,7 @@ Nothing here needs a C compiler: llvmlite brings LLVM.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import sysconfig
 
@@ -50,6 +51,14 @@ def address(*names: str) -> int:
         assert found is not None
         return found
     raise UnsupportedPythonError(f"this interpreter ({sys.version}) does not export {names[0]}")
+
+
+# What LLVM does for another thread cannot be finished in a child process: a fork waits for it.
+os.register_at_fork(
+    before=llvm.ffi.lib._lock.__enter__,
+    after_in_parent=llvm.ffi.lib._lock.__exit__,
+    after_in_child=llvm.ffi.lib._lock.__exit__,
+)
 
 
 def compile_ir(text: str, function: str) -> int:

@@ -61,6 +61,40 @@ def test_fork_while_another_thread_compiles():
     assert printed.split() == ["0"]
 
 
+@forks
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "llvm.ffi.lib._lock",  # of LLVM
+        "dispatcher_of(compiled).cache.turn",  # of who compiles the same function
+        "stages._TOTALS_LOCK",
+    ],
+)
+def test_fork_while_another_thread_has_a_lock(lock):
+    """The child waited for a thread that it does not have."""
+    printed = run(f"""
+        import signal
+        import llvmlite.binding as llvm
+        from minitorch2 import stages
+        from minitorch2.bytecode.dispatch import dispatcher_of
+        compiled = minitorch2.compile(program)
+        inside = threading.Event()
+        def hold():
+            with {lock}:
+                inside.set()
+                time.sleep(0.5)
+        thread = threading.Thread(target=hold)
+        thread.start()
+        inside.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            os._exit(0 if torch.allclose(compiled(X), program(X)) else 1)
+        print(os.waitpid(child, 0)[1])
+    """)
+    assert printed.split() == ["0"]
+
+
 def test_data_loaders_and_executors():
     printed = run("""
         import concurrent.futures, multiprocessing
