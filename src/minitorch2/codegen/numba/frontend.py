@@ -45,7 +45,7 @@ _SHARED = ("nounwind", "alwaysinline")
 
 def lower(
     function: Callable[..., Any], signature: Signature, module: ir.Module, symbol: str
-) -> None:
+) -> ir.Function:
     """Write a Python function of the language into a module; `real` is its first argument's type.
 
     Raises:
@@ -53,7 +53,7 @@ def lower(
     """
     tree = syntax_tree.parse(textwrap.dedent(inspect.getsource(function)))
     names = function.__globals__ | {"real": signature.args[0]}
-    lower_tree(tree, names, signature, module, symbol)
+    return lower_tree(tree, names, signature, module, symbol)
 
 
 def lower_tree(

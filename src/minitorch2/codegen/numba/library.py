@@ -27,11 +27,15 @@ Versions = dict[tuple[Any, ...], tuple[str, Signature]]
 
 @dataclass(frozen=True)
 class LibraryFunction:
-    """A Python function in Numba's subset, with the one signature it is compiled for."""
+    """A Python function in Numba's subset, with the one signature it is compiled for.
+
+    `beyond`: only arguments of at least this size need it, see `seldom`.
+    """
 
     symbol: str
     python: Callable[..., Any]
     signature: Signature
+    beyond: float | None = None
 
 
 LIBRARY: dict[str, LibraryFunction] = {}
@@ -42,11 +46,13 @@ real: Any = float64
 """In the source of a library function: the type of its first argument."""
 
 
-def library_function(signature: Signature) -> Callable[[Callable[..., Any]], Any]:
+def library_function(
+    signature: Signature, beyond: float | None = None
+) -> Callable[[Callable[..., Any]], Any]:
     """Put a function in the library; the name then stands for a call of its symbol."""
 
     def register(python: Callable[..., Any]) -> Any:
-        return _register(python.__name__, python, signature)
+        return _register(python.__name__, python, signature, beyond)
 
     return register
 
@@ -58,8 +64,10 @@ def for_each_float(python: Callable[..., Any]) -> Any:
     return _register(name, python, float32(*[float32] * arity))
 
 
-def _register(name: str, python: Callable[..., Any], signature: Signature) -> Any:
-    function = LibraryFunction(PREFIX + name, python, signature)
+def _register(
+    name: str, python: Callable[..., Any], signature: Signature, beyond: float | None = None
+) -> Any:
+    function = LibraryFunction(PREFIX + name, python, signature, beyond)
     LIBRARY[function.symbol] = function
     versions = VERSIONS.setdefault(name.removesuffix("_f64"), {})
     versions[signature.args] = function.symbol, signature

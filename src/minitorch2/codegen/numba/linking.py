@@ -7,7 +7,7 @@ kernel, whose C type is the same for all kernels: see `launcher`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -21,10 +21,12 @@ from minitorch2.codegen.numba import (
     frontend,
     library,
     primitives,
+    seldom,
     vecmath,
     vecmath_f64,
     vecmath_real,
 )
+from minitorch2.codegen.numba.library import LibraryFunction
 from minitorch2.codegen.numba.machine_code import optimize, own_sources, toolchain
 
 _WORD, _BIT = ir.IntType(64), ir.IntType(1)
@@ -52,13 +54,12 @@ def compile_kernel(
     return module
 
 
-def compile_function(
-    function: Callable[..., Any], signature: Signature, symbol: str
-) -> llvm.ModuleRef:
+def compile_function(function: LibraryFunction) -> llvm.ModuleRef:
     """A module with one C function, for linking; it is simplified but not vectorized."""
-    written = ir.Module(name=symbol)
-    frontend.lower(function, signature, written, symbol)
-    module = llvm.parse_assembly(str(written))
+    written = ir.Module(name=function.symbol)
+    lowered = frontend.lower(function.python, function.signature, written, function.symbol)
+    skipping = "" if function.beyond is None else seldom.let_vectors_skip(lowered, function.beyond)
+    module = llvm.parse_assembly(str(written) + skipping)
     optimize(module, vectorize=False)
     return module
 
@@ -94,13 +95,12 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
 def _bitcode(symbol: str) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
     sources = own_sources(
-        arithmetic, frontend, library, primitives, vecmath, vecmath_f64, vecmath_real
+        arithmetic, frontend, library, primitives, seldom, vecmath, vecmath_f64, vecmath_real
     )
     key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
     bitcode = disk.load(key)
     if bitcode is None:
-        function = library.LIBRARY[symbol]
-        bitcode = compile_function(function.python, function.signature, symbol).as_bitcode()
+        bitcode = compile_function(library.LIBRARY[symbol]).as_bitcode()
         disk.store(key, bitcode)
     return bitcode
 

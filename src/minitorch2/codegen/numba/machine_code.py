@@ -54,6 +54,11 @@ def optimize(module: llvm.ModuleRef, *, vectorize: bool = True) -> None:
     builder = llvm.create_pass_builder(target_machine(), options)
     manager = builder.getModulePassManager()
     manager.run(module, builder)
+    inlining = llvm.create_new_module_pass_manager()  # what the vectorizer has called
+    inlining.add_always_inliner_pass()
+    inlining.add_simplify_cfg_pass()
+    inlining.add_instruction_combine_pass()
+    inlining.run(module, builder)
 
 
 def emit_object(module: llvm.ModuleRef) -> bytes:

@@ -20,6 +20,7 @@ from minitorch2.codegen.numba import (
     linking,
     machine_code,
     primitives,
+    seldom,
     transpose,
     vecmath,
     vecmath_f64,
@@ -35,8 +36,8 @@ _LOGGER = get_logger(__name__)
 
 
 _OWN = (
-    arithmetic, frontend, library, linking, machine_code, primitives, transpose, vecmath,
-    vecmath_f64, vecmath_real, vocabulary,
+    arithmetic, frontend, library, linking, machine_code, primitives, seldom, transpose,
+    vecmath, vecmath_f64, vecmath_real, vocabulary,
 )  # fmt: skip
 """What writes a kernel's machine code: with other sources, it is another kernel."""
 

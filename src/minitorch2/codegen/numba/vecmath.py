@@ -182,11 +182,12 @@ def after_turns(x, n):  # type: ignore[no-untyped-def]
     return fma(n, f32(-5.39030253e-15), fma(n, f32(-3.13916473e-7), r))
 
 
-@library_function(int64(float32))
-def phase(x):  # type: ignore[no-untyped-def]
-    """|x| / (2 pi) modulo 1, in units of 2**-64, for |x| >= 2**15: exact integer arithmetic.
+@library_function(int64(float32), beyond=float(FAR))
+def after_many_turns(x):  # type: ignore[no-untyped-def]
+    """How many times pi/2 goes into x, modulo 4, above 32 bits of what is left.
 
-    With |x| = m * 2**e, only the digits of 1 / (2 pi) after the e-th matter (Payne and Hanek).
+    Exact integer arithmetic for |x| >= 2**15: of |x| / (2 pi) modulo 1, in units of 2**-64, with
+    |x| = m * 2**e, only the digits of 1 / (2 pi) after the e-th matter (Payne and Hanek).
     """
     pattern = uint64(bits(absolute(x)))
     mantissa = (pattern & uint64(0x7FFFFF)) | uint64(0x800000)
@@ -199,21 +200,12 @@ def phase(x):  # type: ignore[no-untyped-def]
     digits = (first << shift) | ((second >> uint64(1)) >> (uint64(63) - shift))
     # The next 32 digits: what is left next to a multiple of pi/2 has none above them.
     further = ((second << shift) | ((third >> uint64(1)) >> (uint64(63) - shift))) >> uint64(32)
-    return int64(mantissa * digits + ((mantissa * further) >> uint64(32)))
-
-
-@library_function(int32(float32))
-def far_turns(x):  # type: ignore[no-untyped-def]
-    """The whole number nearest to x / (pi/2), modulo 4, for a large x."""
-    turns = int32(((phase(x) >> 61) + 1) >> 1)
-    return int32(-turns) if x < f32(0.0) else turns
-
-
-@library_function(float32(float32))
-def far_rest(x):  # type: ignore[no-untyped-def]
-    """What is left of a large x after its `far_turns`."""
-    rest = float32(float64(phase(x) << 2) * 8.515303950216386e-20)  # 2 pi / 2**66
-    return -rest if x < f32(0.0) else rest
+    phase = int64(mantissa * digits + ((mantissa * further) >> uint64(32)))
+    turns = ((phase >> 61) + 1) >> 1
+    rest = float32(float64(phase << 2) * 8.515303950216386e-20)  # 2 pi / 2**66
+    is_negative = x < f32(0.0)
+    left = bits(-rest if is_negative else rest)
+    return ((-turns if is_negative else turns) << 32) | (int64(left) & 0xFFFFFFFF)
 
 
 @library_function(float32(float32))
@@ -237,8 +229,9 @@ def sin_after(x, quarters):  # type: ignore[no-untyped-def]
     """sin(x + quarters * pi/2)."""
     shifted = fma(x, f32(0.6366197723675814), ROUNDING)
     is_far = absolute(x) >= FAR and absolute(x) < INFINITY
-    turns = far_turns(x) if is_far else int32(bits(shifted) - ROUNDING_BITS)
-    r = far_rest(x) if is_far else after_turns(x, shifted - ROUNDING)
+    far = after_many_turns(x)
+    turns = int32(far >> 32) if is_far else int32(bits(shifted) - ROUNDING_BITS)
+    r = from_bits(int32(far)) if is_far else after_turns(x, shifted - ROUNDING)
     turns = int32(turns + quarters)
     value = cos_reduced(r) if (turns & int32(1)) != int32(0) else sin_reduced(r)
     value = -value if (turns & int32(2)) != int32(0) else value
@@ -262,8 +255,9 @@ def tan(x):  # type: ignore[no-untyped-def]
     """tan(x) = sin(x) / cos(x), of what the turns leave."""
     shifted = fma(x, f32(0.6366197723675814), ROUNDING)
     is_far = absolute(x) >= FAR and absolute(x) < INFINITY
-    turns = far_turns(x) if is_far else int32(bits(shifted) - ROUNDING_BITS)
-    r = far_rest(x) if is_far else after_turns(x, shifted - ROUNDING)
+    far = after_many_turns(x)
+    turns = int32(far >> 32) if is_far else int32(bits(shifted) - ROUNDING_BITS)
+    r = from_bits(int32(far)) if is_far else after_turns(x, shifted - ROUNDING)
     s = sin_reduced(r)
     c = cos_reduced(r)
     value = -c / s if (turns & int32(1)) != int32(0) else s / c
