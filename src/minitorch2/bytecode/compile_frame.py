@@ -31,7 +31,7 @@ from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.perform import CAPTURING
 from minitorch2.bytecode.reasons import page_of, remedy_of
-from minitorch2.bytecode.rerun import may_run_again
+from minitorch2.bytecode.rerun import undoing, writes_late
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.errors import GraphBreakError, UnsupportedError
@@ -313,13 +313,23 @@ class Attempt:
         alive = set(module.graph.nodes)
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
+        may_fail = any(may_raise(node) for node in module.graph.nodes)
+        may_run_again = writes_late(compiled, self.capture.writes_tensors)
+        if may_fail and not may_run_again and self._is_observed():
+            safe = undoing(compiled, [entry.node for entry in inputs])
+            compiled, may_run_again = safe or compiled, safe is not None
         self.capture.references.bind(name, compiled)
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
-        may_fail = any(may_raise(node) for node in module.graph.nodes)
-        if may_fail and may_run_again(compiled, self.capture.writes_tensors):
+        if may_fail and may_run_again:
             self.residual.rerun_if_graph_raises()
+
+    def _is_observed(self) -> bool:
+        """Whether it makes a difference what was done when the graph raises."""
+        capture = self.capture
+        handles_errors = any(code.co_exceptiontable for code in capture.entered.values())
+        return handles_errors or len(capture.side_effects) > 0
 
 
 def graph_break_error(

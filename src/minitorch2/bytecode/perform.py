@@ -15,6 +15,7 @@ from typing import Final
 
 from minitorch2.bytecode.evaluator import Evaluator
 from minitorch2.bytecode.handlers.calls import take_call
+from minitorch2.bytecode.handlers.imports import imported_name
 from minitorch2.bytecode.handlers.operators import UNARY
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.residual import Residual
@@ -303,8 +304,10 @@ def perform_import(evaluator: Evaluator, residual: Residual, instruction: Instru
 @performs("IMPORT_FROM")
 def perform_import_from(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """``from module import name``"""
-    module = residual.operand(evaluator.stack[-1])
-    push_result(evaluator, residual, f"{module}.{instruction.argval}", instruction.argval)
+    module, name = residual.operand(evaluator.stack[-1]), instruction.argval
+    push_result(
+        evaluator, residual, f"{residual.reference(imported_name)}({module}, {name!r})", name
+    )
 
 
 @performs("RAISE_VARARGS")

@@ -6,26 +6,30 @@ can run the frame from its start: the side effects that come before the operator
 own handlers see the exception, and the traceback leads to the user's line. Only random numbers are
 drawn a second time.
 
-A graph that writes to tensors may run again only if it does so when nothing can fail any more.
+A graph that writes to its inputs when nothing can fail any more has changed nothing, either. One
+that writes in between gets them back as they were, where somebody could tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
+
+import torch
 
 from minitorch2 import config
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.signature import taking_all_positionally
 from minitorch2.cautions import caution
+from minitorch2.graph.node import Node
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
 
 
-def may_run_again(compiled: Callable[..., Any], writes_tensors: bool) -> bool:
+def writes_late(compiled: Callable[..., Any], writes_tensors: bool) -> bool:
     """Whether a graph that has raised has changed nothing.
 
     Args:
@@ -34,6 +38,39 @@ def may_run_again(compiled: Callable[..., Any], writes_tensors: bool) -> bool:
         writes_tensors: whether the graph writes to any.
     """
     return not writes_tensors or getattr(compiled, "writes_last", False)
+
+
+@dataclass(frozen=True)
+class Undoing:
+    """A graph that leaves its inputs as they were if it raises.
+
+    Attributes:
+        compiled: what the backend made.
+        written: the inputs that it writes to.
+    """
+
+    compiled: Callable[..., Any]
+    written: Sequence[int]
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """The outputs of the graph."""
+        before = [(inputs[place], inputs[place].detach().clone()) for place in self.written]
+        try:
+            return self.compiled(*inputs)
+        except Exception:
+            with torch.no_grad():
+                for tensor, value in before:
+                    tensor.copy_(value)
+            raise
+
+
+def undoing(compiled: Callable[..., Any], inputs: Sequence[Node]) -> Undoing | None:
+    """A graph that gives back what it has written to; None if autograd has recorded a write."""
+    values = [node.meta["val"] for node in inputs]
+    tensors = [(place, v) for place, v in enumerate(values) if isinstance(v, torch.Tensor)]
+    if any(v.is_inference() or (v.requires_grad and not v.is_leaf) for _, v in tensors):
+        return None
+    return Undoing(compiled, [place for place, value in tensors if value._version])
 
 
 @dataclass(frozen=True)

@@ -252,6 +252,39 @@ def test_a_generator_that_a_loop_leaves_is_closed_before_the_loop_goes_on(breaks
     agrees(g, (X, []), (X[:1], []))
 
 
+# Errors of Python -------------------------------------------------------------------------------
+
+REFUSED = """
+items[7] = x; del items[7]; raise ValueError(1) from 5
+with 5: pass
+with Entered(): pass
+[*5]; {**5}; {**"ab"}
+from collections import nosuch
+import math; from math import nosuch
+(1, 2)[5]; range(3)[9]; items.pop(7); items.insert("a", 1); {}["k"]; None.foo; items["a"] = 1
+"""
+
+
+class Entered:
+    def __enter__(self):
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.parametrize("statements", REFUSED.strip().splitlines())
+def test_a_statement_is_refused_in_the_words_of_cpython(statements):
+    for statement in statements.split("; ") if "pass" not in statements else [statements]:
+        text = f"""def f(x, items):
+            try:
+                {statement}
+            except Exception as error:
+                return x + 1, type(error).__name__, str(error)
+            return x"""
+        scope = dict(globals())
+        exec(text, scope)
+        agrees(scope["f"], (X, [1, 2]))
+
+
 # Functions --------------------------------------------------------------------------------------
 
 

@@ -106,18 +106,39 @@ def test_closures_are_run_again_with_their_cells():
     assert total == 4
 
 
-def test_tensors_are_written_once():
-    def add_rows(x, rows):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tensors_are_written_once(backend):
+    """A backend that writes while something can still fail gets its inputs back as they were."""
+
+    def add_rows(x, rows, log):
         x += 1
+        log.count += 1
         try:
-            return x[rows]
+            return x[rows] * 2
         except IndexError:
+            x[0] = 9
             return x
 
-    compiled, x = minitorch2.compile(add_rows, backend="numba"), torch.zeros(5)
-    compiled(x, GOOD)
-    compiled(x, BAD)
-    assert x.tolist() == [2.0] * 5
+    compiled, x, log = minitorch2.compile(add_rows, backend=backend), torch.zeros(5), Log()
+    assert compiled(x, GOOD, log).tolist() == [2.0, 2.0]
+    assert compiled(x, BAD, log) is x
+    assert x.tolist() == [9.0] + [2.0] * 4
+    assert log.count == 2
+
+
+def test_parameters_that_are_written_without_gradients_are_given_back():
+    def step(weight, rows, log):
+        with torch.no_grad():
+            weight.mul_(2)
+        log.count += 1
+        return torch.nn.functional.embedding(rows, weight)
+
+    compiled, log = minitorch2.compile(step, backend="eager"), Log()
+    weight = torch.ones(5, 2, requires_grad=True)
+    compiled(weight, GOOD, log).sum().backward()
+    with pytest.raises(IndexError):
+        compiled(weight.detach().requires_grad_(), BAD, log)
+    assert log.count == 2 and weight.unique().tolist() == [4.0]
 
 
 def test_integer_division_by_zero_is_handled():

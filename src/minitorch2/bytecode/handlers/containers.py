@@ -82,7 +82,22 @@ def fill(evaluator: Evaluator, instruction: Instruction) -> None:
     """``container ... item -> container ...``"""
     item = evaluator.pop()
     container = evaluator.stack[-instruction.argval]
+    if instruction.opname in _UNPACKED:
+        _check_unpacked(instruction.opname, item)
     container.call_method(evaluator, FILL[instruction.opname], [item], {})
+
+
+_UNPACKED = {
+    "LIST_EXTEND": (("__iter__", "__getitem__"), "Value after * must be an iterable, not {}"),
+    "DICT_UPDATE": (("keys",), "{!r} object is not a mapping"),
+}
+"""What ``[*x]`` and ``{**x}`` ask of a value, and how they refuse it."""
+
+
+def _check_unpacked(opname: str, item: VariableTracker) -> None:
+    methods, message = _UNPACKED[opname]
+    if item.is_constant() and not any(hasattr(item.python_type(), name) for name in methods):
+        raise_observed(TypeError, message.format(item.python_type().__name__))
 
 
 @handles("MAP_ADD")

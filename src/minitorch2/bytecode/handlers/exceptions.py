@@ -36,7 +36,10 @@ def _cause(evaluator: Evaluator, cause: VariableTracker) -> VariableTracker:
     """``raise error from None`` hides the context."""
     if cause.is_constant() and cause.as_constant() is None:
         return cause
-    return _instance(evaluator, cause)
+    cause = _instance(evaluator, cause)
+    if not issubclass(cause.python_type(), BaseException):
+        raise_observed(TypeError, "exception causes must derive from BaseException")
+    return cause
 
 
 def raise_exception(exception: VariableTracker, *, again: bool = False) -> NoReturn:
@@ -110,10 +113,24 @@ def load_assertion_error(evaluator: Evaluator, instruction: Instruction) -> None
 def before_with(evaluator: Evaluator, instruction: Instruction) -> None:
     """``manager -> manager.__exit__ manager.__enter__()``"""
     manager = evaluator.pop()
-    leave = manager.get_attribute(evaluator, "__exit__")
-    entered = manager.call_method(evaluator, "__enter__", [], {})
+    leave = _protocol_method(evaluator, manager, "__exit__", " (missed __exit__ method)")
+    entered = _protocol_method(evaluator, manager, "__enter__").call(evaluator, [], {})
     evaluator.push(leave)
     evaluator.push(entered)
+
+
+def _protocol_method(
+    evaluator: Evaluator, manager: VariableTracker, name: str, missed: str = ""
+) -> VariableTracker:
+    try:
+        return manager.get_attribute(evaluator, name)
+    except ObservedError as error:
+        kind = manager.python_type()
+        if error.kind is not AttributeError or hasattr(kind, name):
+            raise
+        missed = missed if hasattr(kind, "__enter__") else ""
+        cause = f"{kind.__name__!r} object does not support the context manager protocol{missed}"
+        raise_observed(TypeError, cause)
 
 
 @handles("WITH_EXCEPT_START")

@@ -11,7 +11,7 @@ import sys
 
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.observed import ObservedError, raise_as_observed
 from minitorch2.bytecode.trackers.base import unsupported
 
 
@@ -37,7 +37,27 @@ def _imported(evaluator: Evaluator, name: str, level: int, from_names: bool) -> 
 @handles("IMPORT_FROM")
 def import_from(evaluator: Evaluator, instruction: Instruction) -> None:
     """``module -> module module.name``"""
+    module, name = evaluator.stack[-1], instruction.argval
     try:
-        evaluator.push(evaluator.stack[-1].get_attribute(evaluator, instruction.argval))
+        evaluator.push(module.get_attribute(evaluator, name))
     except ObservedError:
-        raise_observed(ImportError, f"cannot import name {instruction.argval!r}")
+        try:
+            imported_name(getattr(module, "value", None), name)
+        except ImportError as error:
+            raise_as_observed(error)
+
+
+def imported_name(module: object, name: str) -> object:
+    """What ``from module import name`` gives.
+
+    Raises:
+        ImportError: CPython's.
+    """
+    if hasattr(module, name):
+        return getattr(module, name)
+    place = getattr(module, "__file__", None) or "unknown location"
+    whole = getattr(module, "__name__", "<unknown module name>")
+    if f"{whole}.{name}" in sys.modules:  # it is being imported itself
+        return sys.modules[f"{whole}.{name}"]
+    cause = f"cannot import name {name!r} from {whole!r} ({place})"
+    raise ImportError(cause, name=whole, path=getattr(module, "__file__", None))

@@ -290,9 +290,11 @@ STATEMENTS: tuple[str, ...] = (
     "        if $C: continue\n        $l[88]",
     "@contextlib.contextmanager\ndef $newf(p):\n    print('open')\n    try:\n        yield p + 1\n"
     "    except ValueError:\n        print('caught')\n    finally:\n"
-    "        history.append('close')\nwith $newf($T) as $tmpT:\n    $block\n    if $C: raise ValueError",
+    "        history.append('close')\nwith $newf($T) as $tmpT:\n    $block\n"
+    "    if $C: raise ValueError",
     "try:\n    $block\n    raise Complaint($n)\nexcept Complaint as $tmpO:\n    try:\n"
-    "        $l[50]\n    except IndexError as inner:\n        print(type(inner.__context__).__name__)\n"
+    "        $l[50]\n    except IndexError as inner:\n"
+    "        print(type(inner.__context__).__name__)\n"
     "        $block\n        if $C: raise ValueError('again') from inner",
     # Generators, half way at a break
     "for $tmpN in positives($L):\n    print('half', $tmpN)\n    $block\n    if $C: break",
@@ -314,7 +316,8 @@ STATEMENTS: tuple[str, ...] = (
     "$newL = [w for row in [[v, $n] for v in $L[:2]] for w in row if w]",
     "for first, *others in [[$n, 1, 2], [3]]:\n    print(others)\n    $block",
     "match $l:\n    case [first, second, *rest] if first > $n:\n        print(rest)\n"
-    "        $block\n    case [] | [_]:\n        $block\n    case whole:\n        history.append(len(whole))",
+    "        $block\n    case [] | [_]:\n        $block\n    case whole:\n"
+    "        history.append(len(whole))",
     "match {'kind': $n, 'at': ($n, $N)}:\n    case {'kind': 1, **others}:\n"
     "        print(sorted(others))\n    case {'at': (int(first), _)} if first:\n        $block",
     # Containers and objects that change around a break

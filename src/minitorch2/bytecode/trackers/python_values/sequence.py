@@ -117,15 +117,20 @@ class SequenceVariable(ModeledVariable):
             sum(operations.equal(evaluator, element, item) for element in self.realized())
         )
 
-    def index_of(self, evaluator: Evaluator, key: VariableTracker) -> Any:
-        """A valid int index, or a slice of constants; else the user's TypeError or IndexError."""
+    def index_of(self, evaluator: Evaluator, key: VariableTracker, use: str = "") -> Any:
+        """A valid int index, or a slice of constants; else the user's TypeError or IndexError.
+
+        Args:
+            use: what the IndexError calls an index that is not for reading.
+        """
         if isinstance(key, SliceVariable):
             return key.as_constant()
         index = as_index(evaluator, key)
         try:
             return range(len(self.elements))[index]
         except IndexError:
-            raise_observed(IndexError, f"{self.python_type().__name__} index out of range")
+            use = use or f"{self.python_type().__name__} index"
+            raise_observed(IndexError, f"{use} out of range")
         except TypeError:
             name = key.python_type().__name__
             kind = self.python_type().__name__
@@ -193,10 +198,10 @@ class SequenceVariable(ModeledVariable):
         return self.make(elements)
 
     def py___mul__(self, evaluator: Evaluator, times: VariableTracker) -> VariableTracker:
-        return self.concatenated(self.elements * as_index(evaluator, times))
+        return self.concatenated(self.elements * repetitions(evaluator, times))
 
     def py___rmul__(self, evaluator: Evaluator, times: VariableTracker) -> VariableTracker:
-        return self.concatenated(self.elements * as_index(evaluator, times))
+        return self.concatenated(self.elements * repetitions(evaluator, times))
 
     def names(self, residual: Residual) -> str:
         """The elements' names, separated by commas."""
@@ -408,7 +413,7 @@ class ListVariable(SequenceVariable):
     def py___setitem__(
         self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
     ) -> None:
-        index = self.index_of(evaluator, key)
+        index = self.index_of(evaluator, key, "list assignment index")
         new: Any = operations.iterate(evaluator, value) if isinstance(index, slice) else value
         try:
             self.changed(evaluator)[index] = new
@@ -416,14 +421,15 @@ class ListVariable(SequenceVariable):
             raise_as_observed(error)
 
     def py___delitem__(self, evaluator: Evaluator, key: VariableTracker) -> None:
-        del self.changed(evaluator)[self.index_of(evaluator, key)]
+        index = self.index_of(evaluator, key, "list assignment index")
+        del self.changed(evaluator)[index]
 
     def py___iadd__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
         self.py_extend(evaluator, other)
         return self
 
     def py___imul__(self, evaluator: Evaluator, times: VariableTracker) -> VariableTracker:
-        self.changed(evaluator)[:] = self.elements * as_index(evaluator, times)
+        self.changed(evaluator)[:] = self.elements * repetitions(evaluator, times)
         return self
 
     def reconstruct(self, residual: Residual) -> str:
@@ -433,6 +439,14 @@ class ListVariable(SequenceVariable):
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
         return [f"{name}[:] = [{self.names(residual)}]"]
+
+
+def repetitions(evaluator: Evaluator, times: VariableTracker) -> int:
+    """How often a sequence is repeated."""
+    kind = times.python_type()
+    if not hasattr(kind, "__index__"):
+        raise_observed(TypeError, f"can't multiply sequence by non-int of type {kind.__name__!r}")
+    return as_index(evaluator, times)
 
 
 def sort(
