@@ -77,7 +77,7 @@ class Config:
         float, "what part of the minimum cut's bytes may be kept for backward, from 0 to 1"
     ] = 1.0
     fallback_random: Annotated[
-        bool, "random operators draw eager's numbers from PyTorch's generator; no other way yet"
+        bool, "random operators draw eager's numbers; if not, kernels draw their own, from a seed"
     ] = True
     # Loops
     max_fusion_size: Annotated[int, "most loop nests that one kernel may hold"] = 64

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_unflatten
 
 from minitorch2 import config, stages
 from minitorch2.autograd.decompositions import DECOMPOSITIONS, REQUIRED_DECOMPOSITIONS
+from minitorch2.autograd.decompositions.randomness import RANDOM_DECOMPOSITIONS
 from minitorch2.autograd.drawing import draw_cut
 from minitorch2.autograd.frozen import FrozenProgram
 from minitorch2.autograd.joint import TracedProgram, trace_program
@@ -98,7 +99,8 @@ def _compile_program(
     lifted, attributes = lift_attributes(rewritten)
     examples = [*example_inputs, *attributes]
     differentiate = torch.is_grad_enabled() and any(_requires_grad(value) for value in examples)
-    table = {**REQUIRED_DECOMPOSITIONS, **decompositions}
+    drawn = {} if config.current().fallback_random else RANDOM_DECOMPOSITIONS
+    table = {**REQUIRED_DECOMPOSITIONS, **drawn, **decompositions}
     with COMPILING:
         with stages.phase("joint"):
             program = trace_program(lifted, examples, table, differentiate=differentiate)

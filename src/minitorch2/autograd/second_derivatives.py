@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from minitorch2 import config
 from minitorch2.autograd.joint import Place, TracedProgram
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.graph_module import GraphModule
@@ -64,6 +65,7 @@ class EagerGradients:
         self.written = {mutation.input_index for mutation in program.epilogue.mutations}
         self.unread = self.written - _indices_read(program)
         self.draws = any(is_random(node) for node in program.module.graph.nodes)
+        self.draws_as_eager = config.current().fallback_random
         self.autocasts = {
             device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
             for device in ("cpu", "cuda")
@@ -82,7 +84,7 @@ class EagerGradients:
         An output that was not used has None. The result is None if the call cannot be repeated.
         """
         inputs = call.given(self.unread)
-        if inputs is None:
+        if inputs is None or (self.draws and not self.draws_as_eager):
             return None
         # Each input is seen through an alias of its own, so that no gradient of it includes what
         # reaches it through another input.

@@ -1,0 +1,150 @@
+"""Numbers that kernels draw by themselves: ``options={"fallback_random": False}``."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import minitorch2
+from minitorch2 import config, stages
+from minitorch2.errors import BackendError
+
+OWN = {"fallback_random": False}
+
+UNIFORM: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "rand": lambda x: torch.rand(x.shape),
+    "rand_like": lambda x: torch.rand_like(x),
+    "uniform_": lambda x: (torch.empty_like(x).uniform_(-2, 2) + 2) / 4,
+}
+NORMAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "randn": lambda x: torch.randn(x.shape),
+    "randn_like": lambda x: torch.randn_like(x),
+    "normal_": lambda x: (torch.empty_like(x).normal_(3, 2) - 3) / 2,
+}
+MASKS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "dropout": lambda x: (F.dropout(x + 1, 0.25) != 0).float(),
+    "dropout2d": lambda x: (F.dropout2d(x[:, :, None, None] + 1, 0.25) != 0).float(),
+    "alpha_dropout": lambda x: (F.alpha_dropout(x + 1, 0.25, True) > 0).float(),
+    "bernoulli_": lambda x: torch.empty_like(x).bernoulli_(0.75),
+    "bernoulli": lambda x: torch.bernoulli(x + 0.75),
+}
+DRAWN = UNIFORM | NORMAL | MASKS
+NOTHING = torch.zeros(256, 256)
+
+
+def drawing(name: str, **options: Any) -> Callable[..., torch.Tensor]:
+    return minitorch2.compile(DRAWN[name], options=OWN | options, fullgraph=True)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_fresh_at_each_call_and_repeatable(name: str) -> None:
+    fast = drawing(name)
+    torch.manual_seed(7)
+    first, second = fast(NOTHING), fast(NOTHING)
+    torch.manual_seed(7)
+    assert torch.equal(fast(NOTHING), first)
+    assert not torch.equal(first, second)
+    if (
+        name not in MASKS
+    ):  # neighbours, and what is drawn one after the other, have nothing in common
+        rows = torch.stack([first.flatten()[1:], first.flatten()[:-1], second.flatten()[1:]])
+        assert (torch.corrcoef(rows) - torch.eye(3)).abs().max() < 0.02
+
+
+@pytest.mark.parametrize("name", UNIFORM)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_uniform_numbers(name: str, dtype: torch.dtype) -> None:
+    with torch.no_grad():
+        given = drawing(name)(NOTHING.to(dtype)).float()
+    counts = torch.histc(given, 16, 0, 1)
+    expected = given.numel() / 16
+    assert given.min() >= 0 and given.max() < (1 if name != "uniform_" else 1.01)
+    assert ((counts - expected) ** 2 / expected).sum() < 60  # chi squared: 15 degrees of freedom
+
+
+@pytest.mark.parametrize("name", NORMAL)
+def test_normal_numbers(name: str) -> None:
+    given = drawing(name)(NOTHING)
+    assert abs(given.mean()) < 0.02 and abs(given.std() - 1) < 0.02
+    bounds = torch.distributions.Normal(0.0, 1.0).icdf(torch.arange(1, 16) / 16)
+    counts = torch.bincount(torch.bucketize(given.flatten(), bounds), minlength=16)
+    expected = given.numel() / 16
+    assert ((counts - expected) ** 2 / expected).sum() < 60
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(name: str) -> None:
+    given = drawing(name)(NOTHING)
+    assert abs(given.mean() - 0.75) < 4 * 0.44 / given.numel() ** 0.5
+
+
+def test_backward_reads_the_seed_alone() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(F.dropout(x * 2, 0.5) * 3, 0.5)
+
+    x = torch.ones(64, 64, requires_grad=True)
+    with stages.collect() as log:
+        result = minitorch2.compile(program, options=OWN)(x)
+        kept = [t for t in result.grad_fn.saved_tensors if t is not x]
+        (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert torch.equal(gradient, result.detach())
+    assert [t.nbytes for t in kept] == [8, 8]
+    assert log.counts["kernels"] == 2  # forward and backward
+
+
+def test_no_two_operators_draw_the_same() -> None:
+    first, second = minitorch2.compile(
+        lambda x: (torch.rand_like(x), torch.rand_like(x)), options=OWN
+    )(NOTHING)
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("options", [{"fusion": False}, {"inline_pointwise": False}], ids=str)
+def test_numbers_do_not_depend_on_kernels(options: dict[str, Any]) -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a, b = F.dropout(x + 1, 0.5), torch.randn_like(x)
+        return b.sin() * a, a.sum(0), torch.rand_like(x) + b
+
+    results = []
+    for each in (OWN, OWN | options):
+        torch.manual_seed(3)
+        results.append(minitorch2.compile(program, options=each)(NOTHING))
+    torch.testing.assert_close(*results)
+
+
+def test_any_backend_draws_the_same() -> None:
+    results = []
+    for backend in ("numba", "aot_eager"):
+        torch.manual_seed(3)
+        with config.patch(fallback_random=False):
+            results.append(minitorch2.compile(MASKS["dropout"], backend=backend)(NOTHING))
+    assert torch.equal(*results)
+
+
+def test_sizes_that_vary() -> None:
+    fast = minitorch2.compile(lambda x: F.dropout(x + 1, 0.5), options=OWN, dynamic=True)
+    for rows in (3, 40, 200):
+        given = fast(NOTHING[:rows])
+        assert given.shape == (rows, 256)
+        assert abs((given != 0).float().mean() - 0.5) < 0.1
+
+
+def test_what_has_no_kernel_draws_eagers() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.randperm(10), torch.randint(5, (9,)), torch.rand(4, dtype=torch.double)
+
+    torch.manual_seed(3)
+    given = minitorch2.compile(program, options=OWN)(NOTHING)
+    torch.manual_seed(3)
+    assert all(map(torch.equal, given, program(NOTHING)))
+
+
+def test_a_second_derivative_would_draw_others() -> None:
+    x = torch.ones(8, requires_grad=True)
+    fast = minitorch2.compile(lambda x: F.dropout(x**3), options=OWN)
+    (first,) = torch.autograd.grad(fast(x).sum(), x, create_graph=True)
+    with pytest.raises(BackendError) as found:
+        first.sum().backward()
+    assert found.value.code == "double-backward"
