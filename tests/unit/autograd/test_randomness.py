@@ -94,6 +94,20 @@ def test_backward_reads_the_seed_alone() -> None:
     assert log.counts["kernels"] == 2  # forward and backward
 
 
+def test_the_hash_is_splitmix() -> None:
+    def mixed(z: int) -> int:
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> shift)) * factor % 2**64
+        return z ^ (z >> 31)
+
+    torch.manual_seed(3)
+    given = minitorch2.compile(lambda x: torch.rand(100), options=OWN)(NOTHING)
+    torch.manual_seed(3)
+    seed = int(torch.randint(2**63 - 1, ()))
+    words = [mixed((seed + i * 0x9E3779B97F4A7C15) % 2**64) for i in range(100)]
+    assert given.tolist() == [(word >> 40) / 2**24 for word in words]
+
+
 def test_no_two_operators_draw_the_same() -> None:
     first, second = minitorch2.compile(
         lambda x: (torch.rand_like(x), torch.rand_like(x)), options=OWN

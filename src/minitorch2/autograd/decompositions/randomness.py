@@ -51,13 +51,13 @@ def _bits(size: Sequence[Any], device: torch.device) -> Tensor:
 
 def _shifted(z: Tensor, count: int) -> Tensor:
     """The bits moved to the right; zeros come in from the left."""
-    return (z >> count) & (2 ** (64 - count) - 1)
+    return z.bitwise_right_shift(count).bitwise_and(2 ** (64 - count) - 1)
 
 
 def _uniform(bits: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The upper bits as a number from 0 up to, and without, 1."""
     digits = _DIGITS[dtype]
-    return (_shifted(bits, 64 - digits).to(torch.float32) * 2.0**-digits).to(dtype)
+    return _shifted(bits, 64 - digits).to(torch.float32).mul(2.0**-digits).to(dtype)
 
 
 def _normal(bits: Tensor) -> Tensor:
