@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import gc
 import sys
 import types
 import weakref
@@ -300,3 +301,68 @@ def test_the_cache_of_a_function_is_asked_by_python():
             return x, square.cache_info().currsize
 
     agrees(f, (X, 2), (X, 2), (X, 3))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: [f]], ids=["itself", "in a list"])
+def test_functions_of_one_code_may_have_other_globals(wrap):
+    """A function that is passed is known by its code, and by the module that it reads."""
+    code = compile("def scaled(x): return x * SCALE", "<scaled>", "exec").co_consts[0]
+
+    def program(x, given):
+        return (given[0] if isinstance(given, list) else given)(x) + 1
+
+    compiled = minitorch2.compile(program, backend="eager")
+    for scale in (2, 3, 2):
+        function = types.FunctionType(code, {"SCALE": scale, "__name__": "somewhere"})
+        assert torch.equal(compiled(X, wrap(function)), X * scale + 1)
+
+
+def test_equal_sets_may_have_another_order_or_elements_of_another_type():
+    def program(x, numbers):
+        numbers.add(1)
+        return [x * n for n in numbers], numbers | {16}, str(numbers), numbers.pop()
+
+    compiled = minitorch2.compile(program, backend="eager")
+    for numbers in ({0, 8}, {8, 0}, {0, 8}, {0.0, 8}, {False, 8}):
+        expected, given = (f(X, copy.copy(numbers)) for f in (program, compiled))
+        for mine, theirs in zip(given[0], expected[0], strict=True):
+            assert torch.equal(mine, theirs) and mine.dtype == theirs.dtype
+        assert list(map(repr, given[1])) == list(map(repr, expected[1]))
+        assert given[2:] == expected[2:]
+
+
+def test_a_set_that_is_changed_keeps_the_order_of_the_rest():
+    def program(x, numbers):
+        numbers.discard(24)
+        numbers |= {40}
+        return x + len(numbers)
+
+    compiled = minitorch2.compile(program, backend="eager")
+    for start in ([32, 24, 8, 0], [0, 8, 24, 32]):
+        mine, theirs = set(start), set(start)
+        compiled(X, mine), program(X, theirs)
+        assert [n for n in mine if n != 40] == [n for n in theirs if n != 40]
+        assert mine == theirs
+
+
+class Finalized:
+    gone: list[str] = []  # noqa: RUF012
+
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self):
+        self.gone.append(self.name)
+
+
+def test_the_finalizer_of_an_object_that_dies_inside_runs():
+    def program(x):
+        made = Finalized("made inside")
+        return x + len(made.name)
+
+    Finalized.gone.clear()
+    compiled = minitorch2.compile(program, backend="eager")
+    for _ in range(2):
+        compiled(X)
+    gc.collect()
+    assert Finalized.gone == ["made inside"] * 2

@@ -10,6 +10,7 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
+from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
 from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.sources import (
@@ -90,9 +91,12 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
     if value.__code__.co_filename == TENSOR_FILE and hasattr(torch.Tensor, value.__name__):
         return _tensor_method(capture, value, source)
     if isinstance(source.root(), LocalSource | CellSource):
-        # A caller often makes its function anew for each call: the same code will do, as defaults
-        # and closure are guarded where they are used.
-        guards = identity_guards(capture, value.__code__, AttributeSource(source, "__code__"))
+        # A caller often makes its function anew for each call: the same code in the same module
+        # will do, as defaults and closure are guarded where they are used.
+        parts = ((name, getattr(value, name)) for name in ("__code__", "__globals__"))
+        guards = frozenset[Guard]().union(
+            *(identity_guards(capture, p, AttributeSource(source, name)) for name, p in parts)
+        )
     else:
         guards = identity_guards(capture, value, source)
     return UserFunctionVariable(value, source=source, guards=guards)

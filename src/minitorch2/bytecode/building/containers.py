@@ -172,9 +172,9 @@ def wrap_set(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """A set or frozenset."""
     if not all(is_constant_value(element) or _is_constant_tuple(element) for element in value):
         return _set_of_objects(capture, value, source)
-    elements = SetMatch(source, frozenset(value), user_line=capture.line)
+    elements = SetMatch(source, tuple(value), user_line=capture.line)
     guards = guarded(capture, *type_guards(capture, value, source), elements)
-    return SetVariable(map(literal, value), type(value), source=source, guards=guards)
+    return SetVariable(map(literal, value), type(value), value, source=source, guards=guards)
 
 
 _LASTING = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
@@ -184,7 +184,7 @@ _LASTING = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleTyp
 def _set_of_objects(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """A set of classes, functions and modules is guarded as a whole; others, element by element."""
     if all(isinstance(element, _LASTING) or is_constant_value(element) for element in value):
-        same: Guard = SetMatch(source, frozenset(value), user_line=capture.line)
+        same: Guard = SetMatch(source, tuple(value), user_line=capture.line)
         places: list[Source] = [capture.reference(element) for element in value]
     else:
         same = LengthMatch(source, len(value), user_line=capture.line)

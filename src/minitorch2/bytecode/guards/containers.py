@@ -56,13 +56,17 @@ class DictKeysMatch(SourceGuard):
 
 @dataclass(frozen=True)
 class SetMatch(SourceGuard):
-    """A set with the same elements."""
+    """A set with the same elements, in the order in which iteration meets them: equal sets that
+    were filled in another order may have another, and equal elements another type."""
 
     KIND = "SET_CONTAINS"
-    elements: frozenset[Hashable]
+    elements: tuple[Hashable, ...]
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        yield Check("elements", f"{path} == {name(self.elements)}", path, str(set(self.elements)))
+        equal = f"(*{path},) == {name(self.elements)}"
+        types = name(tuple(map(type, self.elements)))
+        condition = f"{equal} and (*{name(map)}({name(type)}, {path}),) == {types}"
+        yield Check("elements", condition, path, str(self.elements))
 
 
 @dataclass(frozen=True)

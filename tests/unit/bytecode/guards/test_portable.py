@@ -60,7 +60,7 @@ GUARDS = [
     constant_match(B, torch.device("cpu")),
     LengthMatch(B, 3),
     DictKeysMatch(B, ("a", 1, None)),
-    SetMatch(B, frozenset({1, "a"})),
+    SetMatch(B, (1, "a")),
     KeyAbsent(B, "x"),
     KeyPresent(B, "y"),
     AttributeGuard(B, "z", True),

@@ -346,6 +346,8 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
         container = TupleVariable(args[0].items(evaluator) if args else ())
     elif not _is_plain(cls):
         unsupported("construction", f"{cls.__name__} is made by C code")
+    if hasattr(cls, "__del__"):
+        unsupported("construction", f"{cls.__name__} has a finalizer, which runs when it dies")
     if cls.__flags__ & _ABSTRACT:
         raise_real(object.__new__, [class_tracker(evaluator, cls)])
     kind = ModuleVariable if issubclass(cls, torch.nn.Module) else ObjectVariable

@@ -1,8 +1,12 @@
-"""Sets and frozen sets. Elements keep the order of insertion, which no program may rely on."""
+"""Sets and frozen sets.
+
+The order of elements depends on how a set came about; so where all are constants, what a real set
+does is asked of a real set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode import operations
@@ -26,15 +30,26 @@ Members = dict[Hashable, VariableTracker]
 
 
 class SetVariable(ModeledVariable):
-    """A set or, with `cls`, a frozenset."""
+    """A set or, with `cls`, a frozenset.
+
+    Args:
+        elements: trackers of its elements.
+        real: a set of these constants that has the order of the one that is modelled.
+    """
 
     def __init__(
-        self, elements: Iterable[VariableTracker] = (), cls: type = set, **options: Any
+        self,
+        elements: Iterable[VariableTracker] = (),
+        cls: type = set,
+        real: Set[Any] | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
+        self.real = real
         self.members: Members = {}
         for element in elements:
             self.members.setdefault(element.hash_key(), element)
+        self.initial = dict(self.members)
         self.cls = cls
 
     def __repr__(self) -> str:
@@ -52,6 +67,8 @@ class SetVariable(ModeledVariable):
         return all(element.is_constant() for element in self.members.values())
 
     def as_constant(self) -> Any:
+        if self.real is not None:
+            return self.real
         return self.cls(element.as_constant() for element in self.members.values())
 
     def truth(self, evaluator: Evaluator) -> bool:
@@ -66,6 +83,7 @@ class SetVariable(ModeledVariable):
     def changed(self, evaluator: Evaluator) -> Members:
         """The members, about to change."""
         self.record_change(evaluator)
+        self.real = None
         return self.members
 
     def py___len__(self, evaluator: Evaluator) -> VariableTracker:
@@ -111,19 +129,31 @@ class SetVariable(ModeledVariable):
 
     # Algebra ------------------------------------------------------------------------------------
 
+    def _of_constants(self, name: str, others: Sequence[VariableTracker]) -> VariableTracker | None:
+        """What the method gives, where all operands are sets of constants."""
+        if not all(isinstance(o, SetVariable) and o.is_constant() for o in (self, *others)):
+            return None
+        return literal(getattr(self.as_constant(), name)(*(o.as_constant() for o in others)))
+
     def py_union(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
+        if (known := self._of_constants("union", others)) is not None:
+            return known
         result = SetVariable(self.members.values())
         result.py_update(evaluator, *others)
         result.cls = self.cls
         return result
 
     def py_intersection(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
+        if (known := self._of_constants("intersection", others)) is not None:
+            return known
         kept = self.members
         for other in others:
             kept = _common(kept, members_of(evaluator, other), isinstance(other, SetVariable))
         return SetVariable(kept.values(), self.cls)
 
     def py_difference(self, evaluator: Evaluator, *others: VariableTracker) -> VariableTracker:
+        if (known := self._of_constants("difference", others)) is not None:
+            return known
         kept = self.members
         for other in others:
             keys = members_of(evaluator, other)
@@ -133,6 +163,8 @@ class SetVariable(ModeledVariable):
     def py_symmetric_difference(
         self, evaluator: Evaluator, other: VariableTracker
     ) -> VariableTracker:
+        if (known := self._of_constants("symmetric_difference", [other])) is not None:
+            return known
         theirs = members_of(evaluator, other)
         mine = [value for key, value in self.members.items() if key not in theirs]
         added = [value for key, value in theirs.items() if key not in self.members]
@@ -231,9 +263,29 @@ class SetVariable(ModeledVariable):
         return f"{residual.reference(self.cls)}([{names}])"
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
-        names = ", ".join(element.name_as_key(residual) for element in self.members.values())
-        contents = residual.bind(f"[{names}]", "contents")
-        return [f"{name}.clear()", f"{name}.update({contents})"]
+        """Take out what is gone and put in what is new: the rest keeps its order."""
+        gone, new = _without(self.initial, self.members), _without(self.members, self.initial)
+        return [
+            f"{name}.{method}({self._bound(residual, elements)})"
+            for method, elements in (("difference_update", gone), ("update", new))
+            if elements
+        ]
+
+    def _bound(self, residual: Residual, elements: Members) -> str:
+        names = ", ".join(element.name_as_key(residual) for element in elements.values())
+        return residual.bind(f"[{names}]", "contents")
+
+
+def _without(members: Members, others: Members) -> Members:
+    """The members that are not the same ones among the others."""
+    return {k: v for k, v in members.items() if k not in others or not _is_same(v, others[k])}
+
+
+def _is_same(one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether equal elements cannot be told apart."""
+    if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
+        return type(one.value) is type(other.value)
+    return one is other
 
 
 def members_of(evaluator: Evaluator, value: VariableTracker) -> Members:
@@ -254,5 +306,5 @@ def _is_set(value: VariableTracker) -> bool:
     return isinstance(value, SetVariable | DictViewVariable)
 
 
-register_literal(set, lambda v: SetVariable([literal(x) for x in v]))
-register_literal(frozenset, lambda v: SetVariable([literal(x) for x in v], frozenset))
+register_literal(set, lambda v: SetVariable([literal(x) for x in v], set, v))
+register_literal(frozenset, lambda v: SetVariable([literal(x) for x in v], frozenset, v))
