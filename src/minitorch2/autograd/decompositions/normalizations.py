@@ -108,21 +108,22 @@ def native_group_norm_backward(
     grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None,
     n: int, c: int, hw: int, groups: int, mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
-    """Gradients of x, weight and bias."""
-    channels = c // groups
-    mean, rstd = widen(mean), widen(rstd)
-    g = widen(grad).reshape(n, groups, channels, hw)
-    x_hat = (widen(x).reshape(n, groups, channels, hw) - mean[:, :, None, None]) * rstd[
-        :, :, None, None
-    ]
-    scaled = g if weight is None else g * weight.reshape(1, groups, channels, 1)
-    grad_x = (
-        _mean_gradient(scaled, x_hat, rstd[:, :, None, None], [2, 3]).reshape(x.shape).to(x.dtype)
-    )
+    """Gradients of x, weight and bias, all from two sums over each channel's elements."""
+    shape = n, groups, c // groups, hw
+    g, wide = widen(grad).reshape(shape), widen(x).reshape(shape)
+    mean, rstd = (widen(each).reshape(n, groups, 1, 1) for each in (mean, rstd))
+    x_hat = (wide - mean) * rstd
+    scale = 1.0 if weight is None else weight.reshape(1, groups, c // groups, 1)
+    sums, dots = g.sum(3, keepdim=True), (g * x_hat).sum(3, keepdim=True)
+    total, projection = ((each * scale).sum(2, keepdim=True) for each in (sums, dots))
+    grad_x = rstd * (g * scale - (total + x_hat * projection) / (c // groups * hw))
     dtype = x.dtype if weight is None else weight.dtype
-    grad_weight = (g * x_hat).sum([0, 3]).reshape(c).to(dtype) if mask[1] else None
-    grad_bias = g.sum([0, 3]).reshape(c).to(dtype) if mask[2] else None
-    return (grad_x if mask[0] else None), grad_weight, grad_bias
+    grad_weight, grad_bias = (each.sum(0).reshape(c).to(dtype) for each in (dots, sums))
+    return (
+        grad_x.reshape(x.shape).to(x.dtype) if mask[0] else None,
+        grad_weight if mask[1] else None,
+        grad_bias if mask[2] else None,
+    )
 
 
 def _batch_norm(
