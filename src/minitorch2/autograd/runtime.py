@@ -148,7 +148,7 @@ def make_function(
         def gradients(ctx: Any, given: list[Any]) -> tuple[torch.Tensor | None, ...]:
             """The gradient of each input; takes the tangents out of the list."""
             needs_graph = torch.is_grad_enabled()
-            if needs_graph:
+            if needs_graph or any(t is not None and _is_batched(t) for t in given):
                 found = plan.again.gradients(ctx.call, given)
                 if found is not None:
                     return found
@@ -173,6 +173,12 @@ def make_function(
             return _differentiable_once(tuple(without_grad(backward)(arguments)), sources)
 
     return CompiledFunction
+
+
+def _is_batched(tensor: torch.Tensor) -> bool:
+    """Whether it stands for a batch of gradients (``is_grads_batched``), which no kernel can read."""
+    functorch = torch._C._functorch
+    return functorch.is_legacy_batchedtensor(tensor) or functorch.is_batchedtensor(tensor)
 
 
 def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:

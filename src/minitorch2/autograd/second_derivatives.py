@@ -86,11 +86,11 @@ class EagerGradients:
         inputs = call.given(self.unread)
         if inputs is None or (self.draws and not self.draws_as_eager):
             return None
-        # Each input is seen through an alias of its own, so that no gradient of it includes what
-        # reaches it through another input.
-        own = {id(x): self._own(index, x) for index, x in reversed([*enumerate(inputs)])}
-        values = [own[id(x)] for x in inputs]
         with self._state(call.random_states):
+            # Each input is seen through an alias of its own, so that no gradient of it includes
+            # what reaches it through another input.
+            own = {id(x): self._own(index, x) for index, x in reversed([*enumerate(inputs)])}
+            values = [own[id(x)] for x in inputs]
             results = tree_leaves(self.module(*values))
             used = [(p, t) for p, t in zip(self.places, tangents, strict=True) if t is not None]
             heads = [self._head(place, values, results) for place, _ in used]

@@ -354,3 +354,11 @@ def test_a_compiled_function_inside_of_a_checkpoint() -> None:
         result = checkpoint(fast, x, w, use_reentrant=False)
         given = torch.autograd.grad(result.sum(), [x, w])
         torch.testing.assert_close(given, torch.autograd.grad(heights(x, w).sum(), [x, w]))
+
+
+def test_a_batch_of_gradients() -> None:
+    x, w = leaf(3, 3), leaf(3, 3)
+    result = minitorch2.compile(heights)(x, w)[0]
+    given = torch.autograd.grad(result, [x, w], torch.eye(3), is_grads_batched=True)
+    expected = [torch.autograd.functional.jacobian(lambda x, w: heights(x, w)[0], (x, w))]
+    torch.testing.assert_close(given, *expected)
