@@ -132,7 +132,14 @@ def attention_of_kept(x: torch.Tensor) -> Any:
     return mixed + F.scaled_dot_product_attention(kept[None], kept[None], kept[None])
 
 
+def squeezed(x: torch.Tensor) -> Any:
+    """One row is no matrix any more."""
+    kept = x[x[:, 0] > 0]
+    return kept.squeeze() * 2, kept.squeeze(0) + 1
+
+
 PROGRAMS = [
+    squeezed,
     rare_when_empty,
     attention_of_kept,
     masked_sum,

@@ -25,7 +25,7 @@ from minitorch2.graph.known_scalars import known_value, learn
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.unbacked import current_symbols
-from minitorch2.graph.unbacked_views import slice_of_unbacked
+from minitorch2.graph.unbacked_views import UNBACKED_VIEWS
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -333,7 +333,7 @@ def _run_on_meta(
         with env.running(str(func)), enable_python_dispatcher():
             if fresh:
                 return _run_cached_symbolic(func, args, kwargs, env)
-            view = slice_of_unbacked(*args, **kwargs) if func is aten.slice.Tensor else None
+            view = UNBACKED_VIEWS[func](*args, **kwargs) if func in UNBACKED_VIEWS else None
             return func(*args, **kwargs) if view is None else view
     if fresh:
         return _run_cached(func, args, kwargs)

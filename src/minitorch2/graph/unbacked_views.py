@@ -1,13 +1,15 @@
-"""Slices where only data will tell a size or a bound: ``kept[:100]``, ``kept[-1:]``, ``x[:n]``.
+"""Views where only data will tell a size or a bound: ``kept[:100]``, ``x[:n]``, ``kept.squeeze()``.
 
-PyTorch's meta kernel asks on which side of the end a bound lies. No answer is needed: the size of
-``kept[:100]`` is ``min(u0, 100)``.
+PyTorch's meta kernel of a slice asks on which side of the end a bound lies. No answer is needed:
+the size of ``kept[:100]`` is ``min(u0, 100)``. That of ``squeeze`` keeps such a size without asking
+whether it is 1; so that has to be checked.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -37,6 +39,23 @@ def slice_of_unbacked(
     offset = x.storage_offset() + first * strides[dim]
     strides[dim] = strides[dim] * step
     return x.as_strided(sizes, strides, offset)
+
+
+def squeeze_of_unbacked(x: Tensor, dims: int | Sequence[int] | None = None) -> None:
+    """Before ``aten.squeeze``: an unbacked size that would vanish if it were 1 is not 1."""
+    chosen = range(x.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
+    for dim in chosen:
+        if x.dim() and unbacked_in((x.shape[dim],)):
+            torch._check(x.shape[dim] != 1)  # type: ignore[no-untyped-call]
+
+
+UNBACKED_VIEWS: Final[dict[torch._ops.OpOverload, Callable[..., Tensor | None]]] = {
+    torch.ops.aten.slice.Tensor: slice_of_unbacked,
+    torch.ops.aten.squeeze.default: squeeze_of_unbacked,
+    torch.ops.aten.squeeze.dim: squeeze_of_unbacked,
+    torch.ops.aten.squeeze.dims: squeeze_of_unbacked,
+}
+"""What runs before PyTorch's meta kernels, and instead of them unless it gives None."""
 
 
 def _is_from_front(bound: Any) -> bool | None:

@@ -41,6 +41,7 @@ from minitorch2.loopir.layout import FixedLayout, same_strides
 from minitorch2.loopir.loops import Pointwise
 from minitorch2.loopir.lowered_graph import LoweredGraph, OutputValue
 from minitorch2.loopir.lowering import LOWERINGS
+from minitorch2.loopir.lowering.creation import zeros
 from minitorch2.loopir.lowering.fallback import lower_by_fallback, realize_arguments
 from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
@@ -161,6 +162,8 @@ class _GraphLowering:
     ) -> LoweredValue:
         self.table.result = node.meta["val"]
         rule = LOWERINGS.get(target)
+        if rule is not None and _is_empty(node.meta["val"]):
+            rule = zeros
         reason = "it has no lowering"
         if rule is not None:
             try:
@@ -268,6 +271,11 @@ def positional(
         if not argument.kwarg_only:
             result.append(rest.pop(argument.name, argument.default_value))
     return tuple(result), rest
+
+
+def _is_empty(fake: object) -> bool:
+    """Whether there is no element to compute, and no index that could be divided by a size of 0."""
+    return isinstance(fake, torch.Tensor) and any(expr_of(size) == 0 for size in fake.shape)
 
 
 def agrees(result: LoweredValue, fake: Any) -> bool:

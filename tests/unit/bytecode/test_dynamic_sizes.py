@@ -137,6 +137,15 @@ def test_a_graph_runs_only_where_its_guards_hold() -> None:
     assert runs == ["mul", "add", "mul", "add"]
 
 
+def test_a_guard_that_divides_by_a_size_of_0_fails() -> None:
+    """The explanation of the failed guard divided by zero, and the call raised that."""
+    program = lambda x: sum(part.sum() for part in x.chunk(3, 0)) * x  # noqa: E731
+    fast = minitorch2.compile(program, backend="aot_eager", dynamic=True)
+    for shape in [(33, 9, 1), (7, 33, 4), (0, 2, 12)]:
+        x = torch.randn(shape, requires_grad=True)
+        assert_same(fast(x), program(x), 1e-5)
+
+
 def test_conditions_on_sizes_are_one_boolean_expression_over_the_inputs() -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         large = x.shape[0] + y.shape[0] > 8 and x.shape[0] % 2 == 0

@@ -63,6 +63,33 @@ def test_a_ratio_of_sizes_keeps_its_brackets() -> None:
         assert_same_values_and_gradients(fast, program, torch.randn(2, 3, rows, columns))
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x.repeat(2, 1, 3),  # the index was taken modulo 0
+        lambda x: x.reshape(-1, x.shape[-1]).sin(),  # and divided by 0
+        lambda x: F.pad(x, (1, 2)).sum(),
+        lambda x: x.flip(0).transpose(0, 2).sum((0, 1)),
+        lambda x: F.layer_norm(x, x.shape[2:]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_tensors_without_elements(
+    program: Callable[[torch.Tensor], torch.Tensor], dynamic: bool | None
+) -> None:
+    fast = minitorch2.compile(program, backend="numba", dynamic=dynamic)
+    for shape in [(0, 2, 4), (3, 0, 2), (2, 3, 4)]:
+        assert_same_values_and_gradients(fast, program, torch.randn(shape))
+
+
+def test_negative_pads_may_be_symbols() -> None:
+    """The gradient of an odd size's pad crops; it was as large as the padded image."""
+    program = lambda x: F.pad(x, (0, x.shape[1] % 2, x.shape[0] - 4, 1)) * 2  # noqa: E731
+    fast = minitorch2.compile(program, backend="numba", dynamic=True)
+    for shape in [(6, 7), (3, 8), (2, 5), (4, 9)]:
+        assert_same_values_and_gradients(fast, program, torch.randn(shape))
+
+
 @pytest.mark.parametrize("shape", [(5, 40000), (40000, 5), (3, 200, 300), (2, 17000, 3)])
 @pytest.mark.parametrize("dim", [-1, 0, (0, 1), None])
 def test_long_sums_are_made_of_pieces(shape: tuple[int, ...], dim: Any) -> None:

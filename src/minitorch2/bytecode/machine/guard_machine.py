@@ -49,7 +49,9 @@ from minitorch2.bytecode.machine.interpreter_api import (
     keep_forever,
 )
 
-PATH_ERRORS = (AttributeError, LookupError, NameError, TypeError, ValueError)
+PATH_ERRORS = (
+    AttributeError, LookupError, NameError, TypeError, ValueError, ZeroDivisionError,
+)  # fmt: skip
 """What following a path may raise when the world has changed: a failed guard, not an error."""
 
 HEADER = 4

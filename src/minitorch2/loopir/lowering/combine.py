@@ -174,9 +174,8 @@ def _positive(pad: Expr) -> Expr:
 
 
 def _crop(x: TensorBox, dim: int, before: Expr, after: Expr) -> TensorBox:
-    """Negative pads, which must be numbers, take elements away."""
-    front = -before if isinstance(before, int) and before < 0 else 0
-    back = -after if isinstance(after, int) and after < 0 else 0
-    if not front and not back:
+    """Negative pads take elements away."""
+    front, back = _positive(to_expr(-before)), _positive(to_expr(-after))
+    if front == 0 and back == 0:
         return x
     return slice_(x, dim, front, to_expr(x.size[dim] - front - back))
