@@ -5,6 +5,7 @@ import copy
 import functools
 import gc
 import sys
+import threading
 import types
 import weakref
 
@@ -366,3 +367,37 @@ def test_the_finalizer_of_an_object_that_dies_inside_runs():
         compiled(X)
     gc.collect()
     assert Finalized.gone == ["made inside"] * 2
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{1: 2}, {True: 2}, {1.0: 2}],
+        [{(1,): 2}, {(True,): 2}],
+        [range(0, 3, 2), range(0, 4, 2)],
+    ],
+    ids=["keys", "tuples as keys", "ranges"],
+)
+def test_equal_values_that_can_be_told_apart(values):
+    def program(x, value):
+        return x, repr(value), [repr(item) for item in value]
+
+    compiled = minitorch2.compile(program, backend="eager")
+    for value in [*values, values[0]]:
+        assert compiled(X, value)[1:] == program(X, value)[1:]
+
+
+LOCAL = threading.local()
+
+
+def test_attributes_of_a_thread_local_are_asked_at_each_call():
+    def program(x):
+        y = x + 1
+        return y * getattr(LOCAL, "factor", 1)
+
+    compiled = minitorch2.compile(program, backend="eager")
+    for factor in (1, 2, 3):
+        LOCAL.factor = factor
+        assert torch.equal(compiled(X), (X + 1) * factor)
+    del LOCAL.factor
+    assert torch.equal(compiled(X), X + 1)

@@ -8,6 +8,7 @@ is first accessed.
 from __future__ import annotations
 
 import functools
+import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
@@ -62,6 +63,7 @@ from minitorch2.bytecode.building.objects import (
     wrap_numpy_scalar,
     wrap_object,
     wrap_outside_context,
+    wrap_thread_local,
     wrap_ufunc,
     wrap_weak_reference,
 )
@@ -153,6 +155,8 @@ def _by_class(value: object) -> Builder:
         return wrap_partial
     if isinstance(value, torch.autocast):
         return wrap_autocast
+    if isinstance(value, threading.local):
+        return wrap_thread_local
     if type(value) in OUTSIDE_CONTEXTS:
         return wrap_outside_context
     return wrap_object

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import types
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from minitorch2.bytecode.sources import (
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
+from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.mapping import (
     DictVariable,
 )
@@ -106,6 +108,13 @@ def wrap_numpy_function(capture: Capture, value: Any, source: Source) -> Variabl
     if is_torch_function(value):
         return TorchVariable(value, source=source, guards=guards)
     return capture.wrap(value._implementation, AttributeSource(source, "_implementation"))
+
+
+def wrap_thread_local(capture: Capture, value: threading.local, source: Source) -> VariableTracker:
+    """A `threading.local`: Python asks it, as each thread has other attributes."""
+    return OpaqueVariable(
+        type(value), source=source, guards=guarded(capture, *type_guards(capture, value, source))
+    )
 
 
 def wrap_weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -40,18 +40,27 @@ class Remaining(SourceGuard):
 
 @dataclass(frozen=True)
 class DictKeysMatch(SourceGuard):
-    """A dict with the same keys in the same order."""
+    """A dict with the same keys in the same order; equal ones of other types (1, True, 1.0) are
+    others."""
 
     KIND = "DICT_KEYS"
     keys: tuple[Hashable, ...]
 
+    @property
+    def only_names(self) -> bool:
+        """Whether equal keys are the same ones."""
+        return all(type(key) is str for key in self.keys)
+
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
         actual = f"[*{path}]"
         expected = list(self.keys)
-        yield Check("keys", f"{actual} == {name(expected)}", actual, str(expected))
+        condition = f"{actual} == {name(expected)}"
+        if not self.only_names:
+            condition += f" and {name(repr)}({actual}) == {str(expected)!r}"
+        yield Check("keys", condition, actual, str(expected))
 
-    def tests(self) -> Sequence[Test]:
-        return (Test(Op.KEYS, list(self.keys)),)
+    def tests(self) -> Sequence[Test] | None:
+        return (Test(Op.KEYS, list(self.keys)),) if self.only_names else None
 
 
 @dataclass(frozen=True)

@@ -187,11 +187,11 @@ def _is_single(value: object) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether ``==`` tells the value from all others of its type: not so for zeros, NaN and complex
-    parts."""
+    """Whether ``==`` tells the value from all others of its type: not so for zeros, NaN, complex
+    parts, and ranges of the same numbers."""
     if isinstance(value, float):
         return value != 0 and not math.isnan(value)
-    return not isinstance(value, complex)
+    return not isinstance(value, complex | range)
 
 
 @dataclass(frozen=True)

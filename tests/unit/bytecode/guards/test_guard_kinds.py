@@ -185,6 +185,7 @@ def test_identity_type_length_keys_set() -> None:
     assert length.check([1, 2]) and not length.check([1]) and not length.check(5)
     keys = compiled(DictKeysMatch(A, ("x", 1)))
     assert keys.check({"x": 0, 1: 0}) and not keys.check({1: 0, "x": 0})
+    assert not keys.check({"x": 0, True: 0})
     elements = compiled(SetMatch(A, (0, 8)))
     assert elements.check({0, 8}) and not elements.check({0})
     assert not elements.check({8, 0}) and not elements.check({False, 8})
