@@ -176,7 +176,7 @@ def make_function(
 
 
 def _is_batched(tensor: torch.Tensor) -> bool:
-    """Whether it stands for a batch of gradients (``is_grads_batched``), which no kernel can read."""
+    """Whether it is a batch of gradients (``is_grads_batched``), which no kernel can read."""
     functorch = torch._C._functorch
     return functorch.is_legacy_batchedtensor(tensor) or functorch.is_batchedtensor(tensor)
 
