@@ -113,3 +113,21 @@ def test_a_complex_result_without_strides_of_its_own():
     """Loops do not copy complex numbers, not even into an expanded result."""
     fast = minitorch2.compile(lambda: torch.empty_strided((2, 3), (0, 1), dtype=torch.complex64))
     assert fast().shape == (2, 3)
+
+
+def test_a_transposed_tensor_without_dimensions():
+    check(lambda x: x.transpose(0, 0) + 1, torch.randn(()))
+
+
+def test_a_quotient_by_infinity_is_rounded_down():
+    x = torch.tensor([-6.5, 6.5, 0.0, -0.0, torch.inf, torch.nan])
+    check(lambda x: (x // torch.inf, x // -torch.inf, x % torch.inf), x)
+
+
+def test_nan_is_on_no_side_of_zero():
+    check(lambda x: torch.heaviside(x, x + 5), torch.tensor([-1.0, 0.0, torch.nan, 2.0]))
+
+
+def test_digamma_of_numbers_just_above_a_pole():
+    """The tangent's argument used to be next to pi, where it lost half of its digits."""
+    check(torch.digamma, torch.tensor([-5.9605, -2.9999, -7.4074, -0.5, -1e-3]))

@@ -193,7 +193,7 @@ def _transposition(
         return Operation("mT", {"self": args[0]})
     value = fake_of(args[0]) if args else None
     bound = _bind(node, name, args, kwargs)
-    if bound is None or not isinstance(value, torch.Tensor):
+    if bound is None or not isinstance(value, torch.Tensor) or not value.dim():
         return None
     source, *dims = bound.values()
     order = list(range(value.dim()))

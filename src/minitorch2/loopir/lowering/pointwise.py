@@ -134,20 +134,25 @@ def _floor_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
 
 def _floor_divide_floats(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Through the exact remainder, since `floor(x / y)` is off by one where `x / y` rounds up."""
-    quotient = ops.truediv(x, y)
-    exact = ops.truediv(ops.sub(x, remainder_of_floats(dtype, x, y)), y)
-    nearest = ops.round(exact)
-    is_zero = ops.eq(nearest, number_value(0, dtype))
-    signed = ops.where(is_zero, ops.copysign(number_value(0, dtype), quotient), nearest)
-    return ops.where(ops.eq(y, number_value(0, dtype)), quotient, signed)
+    quotient, zero = ops.truediv(x, y), number_value(0, dtype)
+    rest, is_other = _c_remainder(dtype, x, y)
+    whole = ops.truediv(ops.sub(x, rest), y)
+    nearest = ops.round(ops.where(is_other, ops.sub(whole, number_value(1, dtype)), whole))
+    signed = ops.where(ops.eq(nearest, zero), ops.copysign(zero, quotient), nearest)
+    return ops.where(ops.eq(y, zero), quotient, signed)
 
 
 def remainder_of_floats(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """`x - y * floor(x / y)` exactly: the C remainder, moved to the sign of `y`."""
+    rest, is_other = _c_remainder(dtype, x, y)
+    return ops.where(is_other, ops.add(rest, y), rest)
+
+
+def _c_remainder(dtype: torch.dtype, x: Value, y: Value) -> tuple[Value, Value]:
+    """`fmod(x, y)`, and whether it has the other sign than `y`."""
     rest, zero = ops.fmod(x, y), number_value(0, dtype)
-    other_sign = ops.logical_xor(ops.lt(rest, zero), ops.lt(y, zero))
-    moved = ops.logical_and(ops.ne(rest, zero), other_sign)
-    return ops.where(moved, ops.add(rest, y), rest)
+    signs_differ = ops.logical_xor(ops.lt(rest, zero), ops.lt(y, zero))
+    return rest, ops.logical_and(ops.ne(rest, zero), signs_differ)
 
 
 @lowering(aten.remainder)
@@ -247,11 +252,11 @@ def clamp_max(dtype: torch.dtype, x: Value, high: Value) -> Value:
 
 @pointwise(aten.heaviside)
 def heaviside(dtype: torch.dtype, x: Value, at_zero: Value) -> Value:
-    """0 below zero, `at_zero` at zero, 1 above; 1 for NaN as eager."""
+    """0 below zero, `at_zero` at zero, 1 above; 0 for NaN."""
     if dtype == torch.bool:
         return ops.where(x, x, at_zero)
     zero = number_value(0, dtype)
-    side = ops.where(ops.lt(x, zero), zero, number_value(1, dtype))
+    side = ops.where(ops.gt(x, zero), number_value(1, dtype), zero)
     return ops.where(ops.eq(x, zero), at_zero, side)
 
 

@@ -164,7 +164,7 @@ def digamma(dtype: torch.dtype, x: Value) -> Value:
     zero, one = number_value(0, dtype), number_value(1, dtype)
     negative = ops.lt(x, zero)
     whole = ops.logical_and(negative, ops.eq(x, ops.trunc(x)))
-    part = ops.mul(number_value(math.pi, dtype), ops.sub(x, ops.trunc(x)))
+    part = ops.mul(number_value(math.pi, dtype), ops.sub(x, ops.round(x)))
     reflected = ops.truediv(number_value(math.pi, dtype), ops.tan(part))
     at = ops.where(negative, ops.sub(one, x), x)
     total = ops.where(negative, ops.neg(reflected), zero)
