@@ -42,11 +42,14 @@ def compile_module(module: M, region: Region) -> M:
     if not isinstance(function, FunctionType):
         cause = f"the forward of {cls.__name__} is no Python function: {forward!r}"
         raise ConfigError(cause, code="not-compilable")
-    compiled = Dispatcher(region, original_of(function)).as_function()
-    twin: M = twin_with_forward(module, compiled, (compile_module, region))
-    if not hasattr(cls, "recompiles"):
-        type.__setattr__(type(twin), "recompiles", staticmethod(region.recompiles))
-    return twin
+    twin_class = region.twin_classes.get((cls, function))
+    if twin_class is None:
+        compiled = Dispatcher(region, original_of(function)).as_function()
+        twin_class = twin_class_with_forward(cls, compiled, (compile_module, region))
+        if not hasattr(cls, "recompiles"):
+            type.__setattr__(twin_class, "recompiles", staticmethod(region.recompiles))
+        region.twin_classes[cls, function] = twin_class
+    return _sharing(module, twin_class)
 
 
 def twin_with_forward(
@@ -57,7 +60,14 @@ def twin_with_forward(
     Args:
         again: a function and its second argument that make the twin of a copy of the module.
     """
-    cls = uncompiled_class(type(module))
+    return _sharing(module, twin_class_with_forward(type(module), forward, again))
+
+
+def twin_class_with_forward(
+    cls: type[Any], forward: Callable[..., Any], again: tuple[Callable[..., Any], object]
+) -> type[Any]:
+    """The class of such modules."""
+    cls = uncompiled_class(cls)
     members = {
         "forward": forward,
         "__module__": cls.__module__,
@@ -67,7 +77,13 @@ def twin_with_forward(
         TWIN: again,
     }
     metaclass: Any = type(cls)
-    twin: M = object.__new__(metaclass(cls.__name__, (cls,), members))
+    made: type[Any] = metaclass(cls.__name__, (cls,), members)
+    return made
+
+
+def _sharing(module: M, cls: type[Any]) -> M:
+    """An instance of the class that shares everything with the module."""
+    twin: M = object.__new__(cls)
     object.__setattr__(twin, "__dict__", module.__dict__)
     return twin
 
@@ -80,11 +96,7 @@ def uncompiled_class(cls: type[Any]) -> type[Any]:
 def uncompiled(module: M) -> M:
     """The original of a twin; other modules are their own."""
     cls = uncompiled_class(type(module))
-    if cls is type(module):
-        return module
-    twin = object.__new__(cls)
-    object.__setattr__(twin, "__dict__", module.__dict__)
-    return twin  # type: ignore[no-any-return]
+    return module if cls is type(module) else _sharing(module, cls)
 
 
 def _reduce(self: torch.nn.Module, protocol: int) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import FunctionType, ModuleType
 
 import numpy
@@ -21,25 +21,28 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
     """
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
-    if torch._C._is_tracing() or any(not _is_known(mode) for mode in _modes()):
+    if _is_watched():
         return False  # somebody looks at each operator: there must be the operators to look at
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
 
 
-def _is_known(mode: object) -> bool:
-    """Whether captured code may run under a mode: a default device, or one of ours."""
-    own = type(mode).__module__.startswith("minitorch2.")
-    return own or isinstance(mode, DeviceContext)
+def _is_watched() -> bool:
+    """Whether each operator of this thread is seen: by a tracer, or by a mode; not if that is a
+    default device or counts operators for `explain`.
+
+    Modes of the compiler are on only while it works. What runs then besides is a finalizer or a
+    handler of signals.
+    """
+    if torch._C._is_tracing() or torch._C._len_torch_dispatch_stack():
+        return True
+    modes = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
+    return not all(isinstance(mode, DeviceContext) or _is_own(mode) for mode in modes)
 
 
-def _modes() -> Iterator[object]:
-    """The active modes that see each call of an operator; a default device is one of them."""
-    for index in range(torch._C._len_torch_function_stack()):
-        yield torch._C._get_function_stack_at(index)
-    for index in range(torch._C._len_torch_dispatch_stack()):
-        yield torch._C._get_dispatch_stack_at(index)
+def _is_own(mode: object) -> bool:
+    return type(mode).__module__.startswith("minitorch2.")
 
 
 def has_tensor(value: object, depth: int) -> bool:

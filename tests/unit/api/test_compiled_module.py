@@ -146,3 +146,16 @@ def test_compiling_a_compiled_module_again():
     again = minitorch2.compile(compiled, backend="eager")
     assert isinstance(again, Net)
     torch.testing.assert_close(again.eval()(X), net(X))
+
+
+def test_equal_blocks_compiled_by_one_decorator_share_an_entry():
+    """Regional compilation: each had a class of its own, which the guards of the others refused."""
+    region = minitorch2.compile(backend="eager", fullgraph=True)
+    nets = [Net().eval() for _ in range(4)]
+    blocks = [region(net) for net in nets]
+    with stages.collect() as log:
+        for net, block in zip(nets, blocks, strict=True):
+            assert torch.equal(block(X), net(X))
+        assert torch.equal(copy.deepcopy(blocks[0])(X), nets[0](X))
+    assert log.counts["frames"] == 1
+    assert len({type(block) for block in blocks}) == 1

@@ -642,6 +642,14 @@ def test_requests_of_torch_are_obeyed():
     assert [reason.reason for reason in explanation.breaks] == ["graph-break"]
     assert torch.equal(compiled(f)(X), X.sin().cos() + 1)
 
+    def step(x):
+        torch.compiler.cudagraph_mark_step_begin()
+        return x.sin() + 1
+
+    region = torch.compiler.nested_compile_region(step)
+    explanation = explained(lambda x: region(region(x)), X)
+    assert (explanation.graph_count, explanation.graph_break_count) == (1, 0)
+
     @theirs.forbid_in_graph
     def never(x):
         return x

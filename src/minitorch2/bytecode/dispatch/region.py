@@ -68,7 +68,12 @@ class ClosingContinuation:
 
 
 class Region:
-    """One call of `compile`: a backend, its options, and the caches of all code it met."""
+    """One call of `compile`: a backend, its options, and the caches of all code it met.
+
+    Attributes:
+        twin_classes: for the class and the `forward` of a module that was compiled here, the class
+            of its compiled modules. Equal modules have one, so an entry serves them all.
+    """
 
     def __init__(
         self,
@@ -88,6 +93,9 @@ class Region:
         self.failures: list[str] = []
         self._numbers = itertools.count()
         self.continuations = Continuations(self.new_number)
+        self.twin_classes: weakref.WeakValueDictionary[tuple[type, FunctionType], type] = (
+            weakref.WeakValueDictionary()
+        )
         self._hook: FrameHook | None = None
         _REGIONS.add(self)
 

@@ -69,14 +69,19 @@ _PATCHED_MODULES: Final = ("torch.optim.",)
 
 
 def patched_by_torch(function: types.FunctionType) -> int | None:
-    """Which cell of a function holds the one that `torch.compile` has put it in the place of.
+    """Which cell of a function holds the one that `torch.compile` has put it in the place of."""
+    cells = function.__code__.co_freevars
+    known = _CELLS_OF_PATCHES.get(function.__module__, ())
+    return next((cells.index(name) for name in known if name in cells), None)
 
-    Its first call patches `nn.Module.__init__` and `__setstate__`, to number modules.
-    """
-    if function.__module__ != "torch._dynamo.mutation_guard":
-        return None
-    names = function.__code__.co_freevars
-    return next((names.index(name) for name in ("init", "setstate") if name in names), None)
+
+_CELLS_OF_PATCHES: Final = {
+    # The first call of `torch.compile` patches `nn.Module.__init__` and `__setstate__`, to number
+    # modules.
+    "torch._dynamo.mutation_guard": ("init", "setstate"),
+    # `torch.compiler.nested_compile_region`: kernels of equal text are compiled once anyway.
+    "torch._higher_order_ops.invoke_subgraph": ("func",),
+}
 
 
 def is_captured_as_written(function: types.FunctionType) -> bool:

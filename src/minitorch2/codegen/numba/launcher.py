@@ -88,6 +88,7 @@ def _survive_forks() -> None:
     os.register_at_fork(after_in_child=run_serially)
 
 
+@cache
 def make_launcher(
     name: str, entry: int, *, arguments: int, grain: int, inner: int | None = None, threads: int = 0
 ) -> Callable[..., None]:

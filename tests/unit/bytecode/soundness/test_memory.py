@@ -56,6 +56,15 @@ def cycle_of_reset():
     minitorch2.reset()
 
 
+KERNELS = minitorch2.compile(lambda x: x.cos() * 3, backend="numba")
+
+
+def cycle_of_kernels():
+    """The same kernel had a new launcher each time, which lives as long as the process."""
+    KERNELS(X)
+    minitorch2.reset()
+
+
 def failing(x):
     raise ValueError(x.sum())
 
@@ -72,6 +81,7 @@ def cycle_of_exceptions():
         cycle_of_modules,
         cycle_of_new_code,
         cycle_of_reset,
+        cycle_of_kernels,
         cycle_of_exceptions,
     ],
 )

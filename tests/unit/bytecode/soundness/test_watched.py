@@ -1,10 +1,13 @@
 """Compiled functions where somebody looks at each operator, or where tensors have no elements."""
 
+import signal
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import minitorch2
+from tests.unit.bytecode.soundness.processes import run
 
 
 def program(x, w):
@@ -88,3 +91,32 @@ def test_a_default_device_without_elements():
     with torch.device("meta"):
         assert compiled(torch.empty(4, 8)).device.type == "meta"
     assert torch.equal(compiled(X), X)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_compiled_functions_in_signal_handlers_while_others_compile():
+    """They were compiled under the compiler's own modes, and ran kernels on the address 0."""
+    printed = run("""
+        import signal
+        compiled, calls = minitorch2.compile(inner), []
+        compiled(X)
+        def handle(*_):
+            try:
+                compiled(X)
+            except Exception:  # the compiler has taken the operators for those of its program
+                pass
+            calls.append(1)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+        signal.signal(signal.SIGALRM, handle)
+        for number in range(12):
+            exec(f"def f(x): return (x * {number}).sin() + x.exp()", globals())
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            try:
+                minitorch2.compile(f)(X)
+            except minitorch2.errors.MinitorchError:
+                pass
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert torch.allclose(compiled(X), inner(X))
+        print(len(calls) > 0)
+    """)
+    assert printed.split() == ["True"]

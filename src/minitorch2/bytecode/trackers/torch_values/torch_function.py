@@ -113,6 +113,7 @@ ALWAYS: Final[dict[Any, object]] = {
     torch.compiler.is_compiling: True,
     torch.compiler.is_dynamo_compiling: True,
     torch.compiler.is_exporting: False,
+    torch.compiler.cudagraph_mark_step_begin: None,
     torch._C._get_tracing_state: None,
     torch._C._is_tracing: False,
     torch._C._is_torch_function_enabled: True,
