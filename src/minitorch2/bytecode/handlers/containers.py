@@ -113,11 +113,26 @@ def dict_merge(evaluator: Evaluator, instruction: Instruction) -> None:
     """``dict ... mapping -> dict ...`` for ``f(**a, **b)``: a repeated keyword is an error."""
     update = evaluator.pop()
     container = evaluator.stack[-instruction.argval]
+    callee = evaluator.stack[-instruction.argval - 2]
     for name, value in keyword_arguments(evaluator, update).items():
         if any(key.as_constant() == name for key in container.items(evaluator)):
-            raise_observed(TypeError, f"got multiple values for keyword argument {name!r}")
+            text = f"{_shown(evaluator, callee)} got multiple values for keyword argument {name!r}"
+            raise_observed(TypeError, text)
         key = next(k for k in update.items(evaluator) if k.as_constant() == name)
         container.call_method(evaluator, "__setitem__", [key, value], {})
+
+
+def _shown(evaluator: Evaluator, callee: VariableTracker) -> str:
+    """A callable as CPython names it in errors: ``module.function()``."""
+
+    def ask(name: str) -> object:
+        real = getattr(callee, "value", None)
+        if hasattr(real, name):
+            return getattr(real, name)
+        return callee.get_attribute(evaluator, name).as_constant()
+
+    name, module = ask("__qualname__"), ask("__module__")
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
 @handles("LIST_TO_TUPLE")

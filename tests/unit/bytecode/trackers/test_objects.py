@@ -457,3 +457,65 @@ def test_absence_from_an_object_with_its_own_lookup_is_guarded() -> None:
         torch.testing.assert_close(compiled(x, looked), x * 2)
     finally:
         del Looked.wide  # type: ignore[attr-defined]
+
+
+class Reflecting:
+    """Its operators are asked when a tensor is on the left."""
+
+    def __radd__(self, other: Any) -> Any:
+        return "radd", other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * 3
+
+    def __rsub__(self, other: Any) -> Any:
+        return NotImplemented
+
+    def __gt__(self, other: Any) -> Any:
+        return "gt"
+
+    def __eq__(self, other: object) -> Any:
+        return "eq"
+
+
+def test_operators_of_a_tensor_and_an_object() -> None:
+    def program(x: torch.Tensor) -> Any:
+        own, plain = Reflecting(), Plain()
+        y = x
+        y *= own
+        try:
+            x - own
+        except TypeError as error:
+            text = str(error)
+        return x + own, y, x < own, x == own, own == x, x == plain, x != plain, text
+
+    check(program, X)
+
+
+class Plain:
+    """Without operators."""
+
+
+class Subscripted:
+    def __class_getitem__(cls, key: Any) -> Any:
+        return cls.__name__, key
+
+
+def test_classes_with_their_own_subscripts() -> None:
+    check(lambda x: (x + 1, Subscripted[3], Subscripted[x]), X)
+
+
+def test_a_keyword_that_is_given_twice() -> None:
+    def program(x: torch.Tensor) -> Any:
+        def inner(**named: Any) -> Any:
+            return named
+
+        errors = []
+        for function in (inner, dict, torch.sin, Plain, test_operators_of_objects):
+            try:
+                function(**{"a": 1}, **{"a": 2})  # noqa: PIE804
+            except TypeError as error:
+                errors.append(str(error))
+        return x + 1, errors
+
+    check(program, X)

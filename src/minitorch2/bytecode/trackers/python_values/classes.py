@@ -182,7 +182,13 @@ class ClassVariable(KnownObjectVariable):
         found_in, method = class_lookup(type(self.value), "__getitem__")
         if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
             return self.call_method(evaluator, "__getitem__", [key], {})
-        found_in, _ = class_lookup(self.value, "__class_getitem__")
+        found_in, custom = class_lookup(self.value, "__class_getitem__")
+        if isinstance(custom, types.FunctionType | classmethod) and not is_trusted(
+            found_in.__module__
+        ):
+            part = "__func__" if isinstance(custom, classmethod) else None
+            function = class_function(evaluator, found_in, "__class_getitem__", custom, part)
+            return function.call(evaluator, [self, key], {})
         if key.is_constant() and is_trusted(found_in.__module__):
             return GenericAliasVariable(self, self.value[key.as_constant()])  # type: ignore[index]
         return unsupported("class-subscript", f"{self.value.__name__}[...]")

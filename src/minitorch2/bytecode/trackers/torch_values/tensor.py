@@ -16,8 +16,14 @@ from minitorch2.bytecode.guards import AttributeGuard
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import allocator
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    NOT_IMPLEMENTED,
+    ConstantVariable,
+    literal,
+)
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     SizeVariable,
@@ -54,6 +60,11 @@ if TYPE_CHECKING:
 
 LONGEST_LIST: Final = 16
 """Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""
+
+
+def _has_operators_of_its_own(cls: type) -> bool:
+    """Whether PyTorch leaves an operator to the other operand: an instance of a Python class."""
+    return allocator(cls) is object and not hasattr(cls, "__torch_function__")
 
 
 class TensorVariable(VariableTracker):
@@ -307,6 +318,8 @@ class TensorVariable(VariableTracker):
         call = evaluator.capture.call_in_graph
         if args and args[0].is_constant() and isinstance(args[0].as_constant(), str | bytes):
             unsupported("format", "the text of a tensor is not known while capturing")
+        if args and _has_operators_of_its_own(args[0].python_type()):
+            return NOT_IMPLEMENTED
         for table in (UNARY, BINARY, COMPARISONS):
             if name in table:
                 return call(evaluator, "call_function", table[name], [self, *args])
