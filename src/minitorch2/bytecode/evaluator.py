@@ -27,7 +27,7 @@ from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.observed import ObservedError
-from minitorch2.bytecode.skip_files import refuses_inlining
+from minitorch2.bytecode.skip_files import is_stand_in, refuses_inlining
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.null import NullVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
@@ -138,7 +138,7 @@ class Evaluator:
         except ObservedError as error:
             self.catch(error, instruction)
         except UnsupportedError as error:
-            error.user_line = error.user_line or self.source_line()
+            error.user_line = error.user_line or self.user_stack()[-1]
             error.user_stack = error.user_stack or self.user_stack()
             raise
 
@@ -244,9 +244,14 @@ class Evaluator:
         return known
 
     def user_stack(self) -> tuple[SourceLine, ...]:
-        """The lines that are being evaluated: the captured frame's first, then inlined calls'."""
+        """The lines that are being evaluated: the captured frame's first, then inlined calls'.
+
+        What stands in for C code, and NumPy's Python, are no calls of the user's.
+        """
         lines, frame = [self.source_line()], self.parent
         while frame is not None:
+            if is_stand_in(lines[-1].file):
+                lines.pop()
             lines.append(frame.source_line())
             frame = frame.parent
         return tuple(reversed(lines))

@@ -71,6 +71,11 @@ def is_skipped_file(file: str) -> bool:
     return file.startswith(STANDARD_LIBRARY) and not file.startswith(SITE_PACKAGES)
 
 
+def is_stand_in(file: str) -> bool:
+    """Whether code of this file is evaluated in place of a call that users make to a library."""
+    return file.startswith((POLYFILLS, NUMPY))
+
+
 @cache
 def _refused_file(file: str) -> str | None:
     inlined_whole = (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS, ENVIRONMENT)

@@ -212,13 +212,13 @@ def counter_in_a_checkpoint(x, counter):
 
 
 @breaks("numpy", X)
-def array_indexed_by_a_list(x):
-    return x.numpy()[[0, 1]]
+def array_read_backwards(x):
+    return x.numpy()[::-1]
 
 
 @whole("numpy", X)
-def tensor_indexed_by_a_list(x):
-    return x[[0, 1]]
+def tensor_flipped(x):
+    return x.flip(0)
 
 
 MEMORY = torch.ones(6)

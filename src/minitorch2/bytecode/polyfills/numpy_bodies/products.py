@@ -51,6 +51,8 @@ def vdot(a: Any, b: Any) -> Any:
     """``numpy.vdot``"""
     left, right = factors(a, b)
     left, right = left.reshape(-1), right.reshape(-1)
+    if left.shape != right.shape:
+        refuse("numpy.vdot of different sizes")  # which is an error
     return (
         (left.conj_physical() * right).sum()
         if left.is_complex()

@@ -146,8 +146,11 @@ class ArrayVariable(VariableTracker):
             return from_number(fake.numel())
         if name == "dtype":
             return ConstantVariable(self.numpy_dtype)
-        if name in ("T", "mT"):
-            return self.call_method(evaluator, "transpose" if name == "T" else "_swapped", [], {})
+        if name == "T":
+            return self.call_method(evaluator, "transpose", [], {})
+        if name == "mT":
+            last = [ConstantVariable(-1), ConstantVariable(-2)]
+            return self.call_method(evaluator, "swapaxes", last, {})
         if name in ("real", "imag") and fake.dtype.is_complex:
             return array(evaluator, self.tensor.get_attribute(evaluator, name), self.is_scalar)
         if name == "real":
