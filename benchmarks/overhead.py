@@ -1,5 +1,8 @@
 """What a call costs when there is next to nothing to compute."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +24,24 @@ def ten_linears() -> nn.Module:
     return nn.Sequential(*(nn.Linear(4, 4) for _ in range(10)))
 
 
+def in_a_row(count: int) -> Callable[[Tensor], Tensor]:
+    """A function of so many kernels: each sum is read by other rows than it is made of."""
+
+    def run(x: Tensor) -> Tensor:
+        for _ in range(count - 1):
+            x = x.sum(1, keepdim=True).t() + x
+        return x
+
+    return run
+
+
+def kernel_and_product(x: Tensor, weight: Tensor) -> Tensor:
+    """Two pools of threads would get in each other's way here."""
+    for _ in range(4):
+        x = (x.sin() + x.cos()) @ weight
+    return x
+
+
 def with_a_break(x: Tensor) -> Tensor:
     y = x + 1
     return y * 2 if y.sum() > 0 else y - 2
@@ -33,5 +54,14 @@ def cases() -> list[Case]:
         Case("x + 1, backward", lambda: add_one, lambda: (torch.randn(8),), backward=True),
         Case("20 inputs", lambda: many_inputs, lambda: tuple(torch.randn(8) for _ in range(20))),
         Case("10 linears of width 4", ten_linears, lambda: (torch.randn(1, 4),)),
+        *(
+            Case(f"{n} kernels in a row", partial(in_a_row, n), lambda: (torch.randn(8, 8),))
+            for n in (2, 5, 10)
+        ),
+        Case(
+            "kernels and products in turn",
+            lambda: kernel_and_product,
+            lambda: (torch.randn(512, 512), torch.randn(512, 512) / 32),
+        ),
         Case("a graph break", lambda: with_a_break, lambda: (torch.randn(8),)),
     ]

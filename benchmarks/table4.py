@@ -87,6 +87,8 @@ def on_device(case: Case, device: str) -> Case:
 def run(only: str, device: str, budget: float, results: Path, console: Console) -> int:
     """Measure, print and write; 1 if a result was wrong."""
     chosen = [on_device(case, device) for case in models.cases() if only in case.name]
+    if not chosen:
+        raise SystemExit(f"no case of models contains {only!r}")
     found = [measure(case, compilers(device), budget) for case in track(chosen, "table4")]
     lines = lines_of(found, {case.name for case in chosen if case.backward})
     console.print(table(lines, device))

@@ -4,10 +4,12 @@ import gc
 import os
 import stat
 import timeit
+from pathlib import Path
 
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import config
 from minitorch2.codegen import cache
 from minitorch2.codegen.cache import storage
@@ -194,3 +196,20 @@ def test_missing_symbols_raise():
                                  "call void @no_such_symbol()\nret void\n}")  # fmt: skip
     with pytest.raises(BackendError, match="no_such_symbol"):
         machine_code.emit_object(module)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts this system's threads")
+def test_kernels_and_torch_share_their_threads():
+    """A second pool would have each core run two threads at once."""
+
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    x = torch.randn(400, 5000)
+    (x.exp(), x @ x.t())
+    count = threads()
+    minitorch2.compile(lambda x: x.exp() + 1)(x)
+    assert threads() == count >= 3
+    torch.set_num_threads(before)
