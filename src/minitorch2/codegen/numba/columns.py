@@ -14,8 +14,6 @@ from minitorch2.loopir.expressions import Expr, floor_div, product
 from minitorch2.loopir.memory_plan import SCRATCH_COLUMNS
 from minitorch2.loopir.ops import ReductionKind
 
-COLUMN_BLOCK = 512
-"""Where the width is not known when the kernel is printed."""
 WIDEST_BLOCK = 1024
 # Longer sums of float32 are made of pieces.
 LONG_COLUMN_SUM = 1024
@@ -165,9 +163,11 @@ def _step(kind: str, place: str, value: str, source: torch.dtype, held: torch.dt
 
 
 def _column_block(width: Expr) -> int:
-    """A block for each thread: the wider it is, the more of a row is read at a time."""
-    if not isinstance(width, int):
-        return COLUMN_BLOCK
+    """A block for each thread: the wider it is, the more of a row is read at a time.
+
+    A width that is not known when the kernel is printed is taken for the widest block.
+    """
     threads = config.current().threads or torch.get_num_threads()
-    share = -(-width // threads // SCRATCH_COLUMNS) * SCRATCH_COLUMNS
+    known = width if isinstance(width, int) else WIDEST_BLOCK
+    share = -(-known // threads // SCRATCH_COLUMNS) * SCRATCH_COLUMNS
     return min(WIDEST_BLOCK, max(SCRATCH_COLUMNS, share))
