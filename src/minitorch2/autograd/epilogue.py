@@ -61,7 +61,7 @@ Result: TypeAlias = Computed | InputView | OutputView | Constant
 
 @dataclass(frozen=True)
 class Mutation:
-    """Input ``input_index`` must hold the graph's output ``output_index`` afterwards.
+    """A view of input ``input_index`` must hold the graph's output ``output_index`` afterwards.
 
     ``differentiable``: the write is part of the caller's autograd history.
     """
@@ -69,6 +69,7 @@ class Mutation:
     input_index: int
     output_index: int
     differentiable: bool
+    views: tuple[ViewStep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Epilogue:
                 target.copy_(value)
             else:
                 with torch.no_grad():
-                    target.copy_(value)
+                    _seen(target, mutation.views, outputs).copy_(value)
         return [_make(result, inputs, outputs) for result in self.results]
 
 
@@ -106,15 +107,19 @@ def _filled(step: ViewStep, outputs: Sequence[Any]) -> ViewStep:
     return ViewStep(step.func, tree_map(number, step.args), tree_map(number, step.kwargs))
 
 
+def _seen(tensor: torch.Tensor, views: Sequence[ViewStep], outputs: Sequence[Any]) -> torch.Tensor:
+    for step in views:
+        tensor = _filled(step, outputs).apply(tensor)
+    return tensor
+
+
 def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     if isinstance(result, Computed):
         return outputs[result.index]
     if isinstance(result, Constant):
         return result.value
     base = (inputs if isinstance(result, InputView) else outputs)[result.index]
-    tensor = base
-    for step in result.views:
-        tensor = _filled(step, outputs).apply(tensor)
+    tensor = _seen(base, result.views, outputs)
     # A view taken under no_grad, or detached, must not bring the base's history with it.
     return (
         tensor.detach()

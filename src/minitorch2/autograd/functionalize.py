@@ -54,12 +54,14 @@ class ViewStep:
 class Storage:
     """One memory. ``value`` is what its base tensor holds now; ``version`` counts the writes.
 
-    ``origin`` is the base tensor's first value, which is laid out as the base tensor is.
+    ``origin`` is the base tensor's first value, which is laid out as the base tensor is. If all
+    writes were to one view of it, that is ``written``, with the value that it holds.
     """
 
     value: Node
     version: int = 0
     input_index: int | None = None
+    written: tuple[tuple[ViewStep, ...], Node] | None = None
     origin: Node = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +97,8 @@ class TensorState:
     def write(self, emitter: Emitter, value: Node) -> None:
         """Let the tensor hold ``value`` (of the tensor's own shape and dtype)."""
         bases = replay(emitter, self.storage.value, self.views[:-1]) if self.views else []
+        same = self.storage.written is not None and self.storage.written[0] == self.views
+        self.storage.written = (self.views, value) if same or not self.storage.version else None
         self.node = value
         for base, step in zip(reversed(bases), reversed(self.views), strict=True):
             value = _put_back(emitter, base, step, value)

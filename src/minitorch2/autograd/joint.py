@@ -263,9 +263,20 @@ class _ProgramTracer:
             if not self.tracer.state_of(value).storage.is_written:
                 continue
             self._refuse_overlap(index)
-            yield Mutation(index, len(self.heads), self._is_differentiable_write(index))
+            differentiable = self._is_differentiable_write(index)
+            views, part = ((), value) if differentiable else self._written_part(value)
+            yield Mutation(index, len(self.heads), differentiable, views)
             self.places[len(self.heads)] = Place(True, index)
-            self.heads.append(value)
+            self.heads.append(part)
+
+    def _written_part(self, value: FakeTensor) -> tuple[tuple[ViewStep, ...], FakeTensor]:
+        """The view of an input that was written to, and what it holds; maybe the input itself."""
+        views, node = self.tracer.state_of(value).storage.written or ((), None)
+        if not views or node is None:
+            return (), value
+        part = fake_like(node.meta["val"])
+        self.tracer.set_state(part, TensorState(Storage(node), node))
+        return self._with_numbers(views), part
 
     def _is_differentiable_write(self, index: int) -> bool:
         value, leaf = self.values[index], self.leaves[index]

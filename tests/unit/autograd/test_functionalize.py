@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import minitorch2
+from minitorch2 import stages
 from minitorch2.autograd import default_partition, min_cut_partition
 from minitorch2.autograd.schemas import alias_facts, functional_form
 from minitorch2.errors import BackendError, UnsupportedError
@@ -288,6 +289,24 @@ def test_parts_of_a_conjugated_view_are_views_of_memory() -> None:
     assert all(map(torch.equal, given, expected))
     assert [t.is_neg() for t in given] == [t.is_neg() for t in expected]
     assert relations([], given) == relations([], expected)
+
+
+def test_a_write_to_a_part_of_an_input_writes_that_part() -> None:
+    def program(cache: torch.Tensor, row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        cache[1, 2:4] = row
+        cache[1, 2:4].mul_(2)
+        return cache.sum(), cache[1]
+
+    cache, row = torch.randn(3, 6), torch.randn(2)
+    with stages.collect() as log:
+        fast = minitorch2.compile(program, fullgraph=True)
+        given, expected = [tensor.clone() for _ in range(2) for tensor in [cache]]
+        results, wanted = fast(given, row), program(expected, row)
+    assert torch.equal(given, expected)
+    torch.testing.assert_close(results, wanted)
+    assert results[1].data_ptr() == given[1].data_ptr()
+    (text,) = log.texts("wrapper.py")
+    assert "empty_strided((3, 6)" not in text  # no copy of the cache is made
 
 
 def test_hermitian_transforms() -> None:
