@@ -132,8 +132,8 @@ def run(peer: bool, folder: Path, console: Console) -> int:
     kernels = measure_kernels()
     console.print(table(found))
     console.print(
-        f"kernels of symbolic sizes take {geometric_mean(kernels.values()):.2f}x the time of static "
-        f"ones in geometric mean, at most {max(kernels.values()):.2f}x ({len(kernels)} kernels)"
+        f"{len(kernels)} kernels of symbolic sizes take {geometric_mean(kernels.values()):.2f}x "
+        f"the time of static ones in geometric mean, at most {max(kernels.values()):.2f}x"
     )
     report = {name: asdict(measured) for name, measured in found.items()}
     folder.mkdir(exist_ok=True)
