@@ -60,7 +60,7 @@ REPR_GUARDS: Final = (
 UNCOMPILED: Final = TORCH + "_compile.py"
 
 
-TENSOR_FILE: Final = TORCH + "wrap_tensor.py"
+TENSOR_FILE: Final = TORCH + "_tensor.py"
 
 
 def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -> VariableTracker:

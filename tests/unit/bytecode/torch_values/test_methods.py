@@ -46,6 +46,9 @@ OPERATORS = [
 ]
 
 METHODS = [
+    # methods of tensors that are written in Python, read from the class
+    "torch.Tensor.split(x, 2), torch.Tensor.norm(x), torch.Tensor.unflatten(x, 1, (2, 2))",
+    "torch.Tensor.__rsub__(x, 2), list(map(torch.Tensor.__rpow__, [x], [3]))",
     "x.add(1).mul(2).sub_(y).div_(2)",
     "x.add(y, alpha=2), x.addcmul(x, x, value=2), x.addcdiv(x, abs(x) + 1)",
     "x.sum(), x.sum(0), x.sum(-1, keepdim=True), x.sum((0, 1)), x.sum(dim=[0]), x.sum(dtype=torch.float64)",
