@@ -2,7 +2,6 @@
 
 import torch
 import torch.utils.checkpoint
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from minitorch2.errors import UnsupportedError
 from tests.unit.bytecode.break_examples import X, breaks, whole
@@ -222,17 +221,6 @@ def tensor_flipped(x):
 
 
 MEMORY = torch.ones(6)
-
-
-class Passing(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
-
-
-@breaks("dispatch-modes", X, within=Passing)
-def modes_that_are_active(x):
-    y = x + 1
-    return y * (1 + len(_get_current_dispatch_mode_stack()))
 
 
 @breaks("overlapping-inputs", MEMORY[:4], MEMORY[2:], backend="aot_eager")

@@ -187,14 +187,9 @@ def plain_string(x, name):
     return getattr(x, name)
 
 
-class Indexed:
-    def __class_getitem__(cls, key):
-        return key
-
-
 @breaks("class-subscript", X)
-def class_with_its_own_subscript(x):
-    return x + 1, Indexed[int]
+def subscript_that_is_no_constant(x):
+    return x + 1, list[x]
 
 
 @breaks("changed-while-iterated", X, {"a": 1, "b": 2})
