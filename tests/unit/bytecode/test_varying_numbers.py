@@ -161,3 +161,19 @@ def test_a_float_of_a_number_that_turns_out_to_be_fixed():
     compiled = minitorch2.compile(filled, backend="numba")
     for n in range(4):
         torch.testing.assert_close(compiled(torch.ones(3), n), filled(torch.ones(3), n))
+
+
+POWERS: Final[dict[str, Callable[..., Any]]] = {
+    "itself": lambda x, n: x + n,
+    "remainder": lambda x, n: x + n % 7,
+    "square": lambda x, n: x + (n * n) % 5,
+    "cube": lambda x, n: x + (n * n * n) % 5,
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_integers_that_need_more_than_64_bits_are_computed_by_python(name: str) -> None:
+    function = POWERS[name]
+    compiled, x = minitorch2.compile(function, backend="numba"), torch.ones(2, dtype=torch.float64)
+    for n in (3, 4, 5, 2**40, -(2**21), *([] if name == "itself" else [2**80, -(2**70)]), 7):
+        assert torch.equal(compiled(x, n), function(x, n)), n

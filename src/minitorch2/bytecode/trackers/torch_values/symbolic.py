@@ -24,6 +24,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     fold,
     literal,
 )
+from minitorch2.bytecode.trackers.torch_values.word_size import fits_words
 from minitorch2.graph.symbols import expr_of, free_symbols, print_condition, print_expr
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
 from minitorch2.graph.symbols.floats import (
@@ -177,7 +178,8 @@ class SymbolicNumberVariable(VariableTracker):
     def as_argument(self) -> Argument:
         if isinstance(self.number, torch.SymBool):
             return bool(self.number)  # an option of an operator
-        return expr_of(self.number)
+        expr = expr_of(self.number)
+        return expr if fits_words(self.number.node.shape_env, expr) else self.as_constant()
 
     def as_constant(self) -> Any:
         """The number in the example, fixed by a guard: Python needs to know it.

@@ -1,0 +1,48 @@
+"""Integers of Python have any size, those of a graph 64 bits.
+
+An expression of integer arguments enters the graph only if neither it nor a part of it can leave
+64 bits for arguments of moderate size; guards see to it that they are. Otherwise the arguments are
+taken for constants, with which Python computes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sympy
+
+from minitorch2.graph.symbols import ShapeEnv
+from minitorch2.graph.symbols.ranges import Range, range_of
+from minitorch2.graph.symbols.unbacked import is_unbacked
+
+_WORD: Final = Range(-(2**63), 2**63 - 1)
+_MODERATE: Final = Range(-(2**30), 2**30)
+_LARGE: Final = Range(1 - 2**62, 2**62 - 1)
+
+
+def fits_words(env: ShapeEnv, expr: object) -> bool:
+    """Whether an integer expression can be computed in 64 bits, given the guards that it adds."""
+    if not isinstance(expr, sympy.Basic) or not expr.is_integer:
+        return True
+    numbers = [env.symbols[symbol] for symbol in _inputs(env, expr) if symbol in env.symbols]
+    numbers = [n for n in numbers if n.limits.low < 0 and not is_unbacked(n.symbol)]
+    limits = _LARGE if expr.is_Symbol else _MODERATE
+    if any(n.hint is None or not limits.low <= n.hint <= limits.high for n in numbers):
+        return False
+    if not numbers:
+        return True  # sizes, whose products are sizes of memory
+    ranges = dict.fromkeys(expr.free_symbols, limits)
+    parts = (range_of(part, ranges) for part in sympy.preorder_traversal(expr))
+    if any(part.meet(_WORD) != part for part in parts):
+        return False
+    for number in numbers:
+        number.limits = number.limits.meet(limits)
+    return True
+
+
+def _inputs(env: ShapeEnv, expr: sympy.Basic) -> set[sympy.Symbol]:
+    """The symbols that an expression depends on, without those that divisibility made."""
+    multiples = env.knowledge.multiples
+    while any(symbol in multiples for symbol in expr.free_symbols):
+        expr = expr.xreplace(multiples)
+    return set(expr.free_symbols)
