@@ -70,10 +70,10 @@ def sigmoid_backward(grad: Tensor, y: Tensor) -> Any:
 @register_decomposition(aten.tanh_backward.default)
 @in_float32
 def tanh_backward(grad: Tensor, y: Tensor) -> Any:
-    """``grad * (1 - y^2)``; of complex numbers, it stays an operator."""
+    """``grad * (1 - y^2)``, without cancellation; of complex numbers, it stays an operator."""
     if y.is_complex():
         return NotImplemented
-    return grad * (1.0 - y * y)
+    return grad * ((1.0 - y) * (1.0 + y))
 
 
 @register_decomposition(aten.threshold.default)

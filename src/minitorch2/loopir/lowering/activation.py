@@ -160,8 +160,9 @@ def sigmoid_backward(dtype: torch.dtype, grad: Value, y: Value) -> Value:
 
 @pointwise(aten.tanh_backward)
 def tanh_backward(dtype: torch.dtype, grad: Value, y: Value) -> Value:
-    """`grad * (1 - y * y)`, of the result y."""
-    return ops.mul(grad, ops.sub(_constant(dtype, 1), ops.mul(y, y)))
+    """`grad * (1 - y) * (1 + y)`, of the result y: `1 - y * y` would cancel."""
+    one = _constant(dtype, 1)
+    return ops.mul(grad, ops.mul(ops.sub(one, y), ops.add(one, y)))
 
 
 @pointwise(aten.threshold_backward)
