@@ -87,12 +87,13 @@ class Epilogue:
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """The program's results. Runs in the caller's grad mode."""
         for mutation in self.mutations:
-            target, value = inputs[mutation.input_index], outputs[mutation.output_index]
+            target = _seen(inputs[mutation.input_index], mutation.views, outputs)
+            value = outputs[mutation.output_index]
             if mutation.differentiable:
                 target.copy_(value)
             else:
                 with torch.no_grad():
-                    _seen(target, mutation.views, outputs).copy_(value)
+                    target.copy_(value)
         return [_make(result, inputs, outputs) for result in self.results]
 
 
