@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import torch
+from torch.profiler import record_function
 
 from minitorch2 import config
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.signature import taking_all_positionally
 from minitorch2.cautions import caution
 from minitorch2.graph.node import Node
+from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
@@ -40,6 +42,10 @@ def writes_late(compiled: Callable[..., Any], writes_tensors: bool) -> bool:
     return not writes_tensors or getattr(compiled, "writes_last", False)
 
 
+KEEPING: Final = "minitorch2: keep what the graph will write to"
+"""How a profile calls the copies."""
+
+
 @dataclass(frozen=True)
 class Undoing:
     """A graph that leaves its inputs as they were if it raises.
@@ -54,7 +60,8 @@ class Undoing:
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
         """The outputs of the graph."""
-        before = [(inputs[place], inputs[place].detach().clone()) for place in self.written]
+        with record_function(KEEPING):
+            before = [(inputs[place], inputs[place].detach().clone()) for place in self.written]
         try:
             return self.compiled(*inputs)
         except Exception:
@@ -73,7 +80,7 @@ def undoing(compiled: Callable[..., Any], inputs: Sequence[Node]) -> Undoing | N
     return Undoing(compiled, [place for place, value in tensors if value._version])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Rerun:
     """Runs the frames of a function whose graph has raised.
 
@@ -84,6 +91,7 @@ class Rerun:
 
     function: FunctionType
     handles_errors: bool
+    _has_cautioned: bool = False
 
     def __call__(self, error: Exception, *values: object) -> object:
         """The frame's own result.
@@ -98,9 +106,19 @@ class Rerun:
         """
         with frame_hook.disabled():
             result = taking_all_positionally(self.function)(*values)
-        if not self.handles_errors:
+        if isinstance(error, SuppositionError):
+            self._tell_of(error)
+        elif not self.handles_errors:
             self._blame_backend(error)
         return result
+
+    def _tell_of(self, error: SuppositionError) -> None:
+        name = self.function.__qualname__
+        message = f"{name}: {error}; a call that does not meet it ran in Python"
+        _LOGGER.info(message)
+        if not self._has_cautioned:
+            self._has_cautioned = True
+            caution(_LOGGER, message)
 
     def _blame_backend(self, error: Exception) -> None:
         if not config.current().suppress_errors:

@@ -16,13 +16,17 @@ from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.graph.symbols.shape_env import RuntimeCheck
 
 
+class SuppositionError(RuntimeError):
+    """The graph supposes something of a size that is not so: it does not serve this data."""
+
+
 def check(condition: object, message: str, error: str = "RuntimeError") -> None:
-    """Raise an exception, one of Python's own classes, unless the condition holds.
+    """Raise an exception, one of Python's own classes or the one above, unless a condition holds.
 
     >>> check(3 <= 4, "too many")
     """
     if not condition:
-        raise getattr(builtins, error)(message)
+        raise getattr(builtins, error, SuppositionError)(message)
 
 
 def add_check(graph: Graph, stated: RuntimeCheck) -> Node:

@@ -183,3 +183,18 @@ def test_arithmetic_is_called_without_a_handler():
     with warnings.catch_warnings(), pytest.raises(RuntimeError, match="a bug"):
         warnings.simplefilter("error")
         compiled(torch.randn(3, 3))
+
+
+def test_data_that_is_not_as_supposed_is_no_fault_of_the_backend():
+    """Squeezing what may have one element: the graph supposes that it has more."""
+
+    def f(x):
+        return x.nonzero().squeeze() + 1
+
+    compiled = minitorch2.compile(f, backend="eager", options={"suppress_errors": False})
+    rows = [[1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 1, 1]]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for x in map(torch.tensor, rows):
+            torch.testing.assert_close(compiled(x), f(x))
+    assert ["a call that does not meet it ran in Python" in str(w.message) for w in said] == [True]

@@ -37,10 +37,9 @@ class ColumnPrinter(ReductionPrinter):
     def write_loops(self) -> Expr:
         *outer, width = self.node.ranges
         self.width = width
-        self.length = SCRATCH_COLUMNS if self.needs_scratch() else _column_block(width)
-        if isinstance(width, int):
-            self.length = max(1, min(self.length, width))
-        blocks = floor_div(width + self.length - 1, self.length)
+        most = SCRATCH_COLUMNS if self.needs_scratch() else WIDEST_BLOCK
+        blocks, self.share = _division(width, most)
+        self.length = self.share if isinstance(self.share, int) else most
         self.limits = "start, stop"
         if blocks == 1:
             self.limits = str(width)  # a constant number of turns can be unrolled
@@ -49,16 +48,18 @@ class ColumnPrinter(ReductionPrinter):
             )
         else:
             loop = self.enter_flattened(len(outer), blocks, "block")
+            known = isinstance(self.share, int)
+            share = str(self.share) if known else self.arguments.size(self.share)
             loop.lines += [
-                f"start = block * {self.length}",
-                f"stop = min(start + {self.length}, {self.text(width)})",
+                f"start = block * {share}",
+                f"stop = min(start + {share}, {self.text(width)})",
             ]
         self.write_passes()
         self.leave(loop)
         return product((*outer, blocks))
 
     def inner_sizes(self) -> Sequence[Expr]:
-        return (*self.node.reduction_ranges, self.length)
+        return (*self.node.reduction_ranges, self.share)
 
     def enter_columns(self) -> Block:
         """The vectorized loop over the outputs of the block."""
@@ -162,12 +163,18 @@ def _step(kind: str, place: str, value: str, source: torch.dtype, held: torch.dt
     return f"{place} = {operators.store(held, step)}"
 
 
-def _column_block(width: Expr) -> int:
-    """A block for each thread: the wider it is, the more of a row is read at a time.
+def _division(width: Expr, most: int) -> tuple[Expr, Expr]:
+    """Into how many blocks of how many columns a row is divided.
 
-    A width that is not known when the kernel is printed is taken for the widest block.
+    There is a block for each thread: the wider it is, the more of a row is read at a time. A width
+    that is not known when the kernel is printed is divided when it is called; then the last blocks
+    may be empty.
     """
     threads = config.current().threads or torch.get_num_threads()
-    known = width if isinstance(width, int) else WIDEST_BLOCK
-    share = -(-known // threads // SCRATCH_COLUMNS) * SCRATCH_COLUMNS
-    return min(WIDEST_BLOCK, max(SCRATCH_COLUMNS, share))
+    if isinstance(width, int):
+        share = min(most, SCRATCH_COLUMNS * max(1, -(-width // (threads * SCRATCH_COLUMNS))))
+        share = max(1, min(share, width))
+        return -(-width // share), share
+    blocks = threads * (floor_div(width, threads * most) + 1)
+    unit = SCRATCH_COLUMNS * blocks
+    return blocks, floor_div(width + unit - 1, unit) * SCRATCH_COLUMNS

@@ -350,13 +350,16 @@ class ShapeEnv:
     def expect(self, condition: Condition, message: str = "", error: str = "RuntimeError") -> bool:
         """``torch._check(condition)``: decided if it can be, else learned and checked at run time.
 
-        Whoever makes the graph puts what is in `checks` into it.
+        Without a message it is not the program's condition but one that compiling needs. Whoever
+        makes the graph puts what is in `checks` into it.
         """
         if self.can_decide(condition):
             return self.evaluate(condition)
         condition = map_condition(condition, self.simplify)
-        text = message or f"{self.operator or 'the program'} needs {print_condition(condition)}"
-        self.checks.append(RuntimeCheck(condition, text, error, self.locate()))
+        if not message:
+            message = f"{self.operator or 'the program'} needs {print_condition(condition)}"
+            error = "SuppositionError"
+        self.checks.append(RuntimeCheck(condition, message, error, self.locate()))
         self.stated.append(ShapeGuard(condition, self.locate(), self.operator))
         self.knowledge.learn(condition)
         return True
