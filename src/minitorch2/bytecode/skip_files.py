@@ -42,6 +42,7 @@ INLINED_TORCH = (
     "optim/",
     "utils/_contextlib.py",
     "utils/_foreach_utils.py",
+    "utils/_pytree.py",
     "utils/hooks.py",
 )
 INLINED_NUMPY = ("_core/", "fft/", "lib/", "linalg/")

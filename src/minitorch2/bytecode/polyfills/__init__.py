@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import numpy
 import torch
+from torch._higher_order_ops.associative_scan import associative_scan
 
-from minitorch2.bytecode.polyfills import iterators, torch_functions, values
+from minitorch2.bytecode.polyfills import iterators, scan, torch_functions, values
 from minitorch2.bytecode.polyfills.iterators import iterate_by_index as iterate_by_index
 from minitorch2.bytecode.polyfills.numpy_bodies import numpy_python
 from minitorch2.bytecode.polyfills.twins import twins
@@ -54,6 +55,7 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     _NAMESPACE.__repr__: values.namespace_repr,
     numpy.errstate: numpy_python.errstate,
     numpy_python.CONVERTER: numpy_python.array_converter,
+    associative_scan: scan.associative_scan,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
     torch._C._group_tensors_by_device_and_dtype: torch_functions.group_tensors,
