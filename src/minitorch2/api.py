@@ -32,6 +32,7 @@ from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
 from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options
+from minitorch2.dimensions import ShapesSpec
 from minitorch2.disabled import disable
 from minitorch2.errors import ConfigError
 from minitorch2.graph.graph_module import GraphModule
@@ -84,6 +85,7 @@ def compile(
     disable: bool = ...,
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
+    shapes_spec: ShapesSpec | None = ...,
     name: str | None = ...,
 ) -> C: ...
 
@@ -100,6 +102,7 @@ def compile(
     disable: bool = ...,
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
+    shapes_spec: ShapesSpec | None = ...,
     name: str | None = ...,
 ) -> Callable[[C], C]: ...
 
@@ -115,6 +118,7 @@ def compile(
     disable: bool = False,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    shapes_spec: ShapesSpec | None = None,
     name: str | None = None,
 ) -> Any:
     """Make a function or module that means the same and runs faster.
@@ -141,6 +145,9 @@ def compile(
         isolate_recompiles: used as a decorator, each function that it decorates has entries of its
             own and counts them alone. Otherwise those made from one ``def`` share them. Different
             calls of `compile` never do.
+        shapes_spec: the dimensions that vary, by the name of a parameter, each as `mark_dynamic`
+            takes it: ``{"x": 0}`` or ``{"x": {0: Dim("batch", max=64)}}``. What a function never
+            sees as its parameter is marked by hand.
         name: stands before the function's name in warnings, errors and logs.
 
     Raises:
@@ -157,7 +164,9 @@ def compile(
         to_use = _backend(backend)
 
     def region() -> Region:
-        return Region(to_use, bool(chosen["fullgraph"]), chosen, name or "", guard_filter)
+        return Region(
+            to_use, bool(chosen["fullgraph"]), chosen, name or "", guard_filter, shapes_spec
+        )
 
     if model is not None:
         return _compiled(model, region())

@@ -102,6 +102,30 @@ def _mark_dynamic(tensor: torch.Tensor, dim: int, mark: DimensionMark) -> None:
     _mark(tensor, d, mark)
 
 
+ShapesSpec = Mapping[str, int | Sequence[int] | Mapping[int, Dim]]
+"""By the name of a parameter: the dimensions that vary, as `mark_dynamic` takes them."""
+
+
+def mark_arguments(arguments: Mapping[str, object], spec: ShapesSpec) -> None:
+    """Mark the tensors of a call; sizes that a mark does not serve are compiled apart.
+
+    Raises:
+        ConfigError: there is no such parameter, its value is no tensor or has no such dimension.
+    """
+    for name, dims in spec.items():
+        tensor = arguments.get(name)
+        if not isinstance(tensor, torch.Tensor):
+            given = f"is {tensor!r}, not a tensor" if name in arguments else "is no parameter"
+            raise ConfigError(f"shapes_spec names {name!r}, which {given}", code="shapes-spec")
+        named: Mapping[int, Dim | None] = dims if isinstance(dims, Mapping) else {}
+        chosen = [dims] if isinstance(dims, int) else list(dims)
+        for dim, d in zip(chosen, _dimensions(tensor, chosen), strict=True):
+            limits = named.get(dim)
+            low, high = (limits.min, limits.max) if limits else (2, math.inf)
+            if low <= tensor.shape[d] <= high:
+                mark_dynamic(tensor, {d: limits} if limits else d)
+
+
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | Sequence[int]) -> None:
     """Say that the size of a dimension varies, if the program lets it.
 

@@ -214,3 +214,30 @@ def test_patches_are_the_threads_own_and_work_as_decorators():
         assert limit() == 3
         assert config.current().recompile_limit == 5
     assert seen == [8]
+
+
+def test_a_spec_of_shapes_marks_the_arguments_of_calls():
+    compilations = []
+
+    def backend(module, inputs):
+        compilations.append(module)
+        return module
+
+    batch = minitorch2.Dim("batch", max=8)
+    spec = {"x": {0: batch}, "y": {-2: batch}}
+    f = minitorch2.compile(lambda x, y: x @ y.T, backend=backend, shapes_spec=spec)
+    for size in (4, 8, 2, 5):
+        x, y = torch.randn(size, 3), torch.randn(size, 3)
+        torch.testing.assert_close(f(x, y), x @ y.T)
+    assert len(compilations) == 1
+    f(torch.randn(9, 3), torch.randn(9, 3))  # more than the limit: compiled apart
+    f(torch.randn(1, 3), torch.randn(1, 3))
+    assert len(compilations) == 3
+
+
+def test_a_spec_of_shapes_must_name_parameters_that_are_tensors():
+    for spec, cause in (({"z": 0}, "'z', which is no parameter"), ({"k": 0}, "is 3, not a tensor")):
+        with pytest.raises(ConfigError, match=cause):
+            minitorch2.compile(lambda x, k: x * k, shapes_spec=spec)(torch.randn(2), 3)
+    with pytest.raises(ConfigError, match="has no dimension 4"):
+        minitorch2.compile(lambda x: x + 1, shapes_spec={"x": 4})(torch.randn(2))

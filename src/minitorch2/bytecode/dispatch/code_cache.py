@@ -34,6 +34,7 @@ class CodeCache:
         as_is: why its frames run in Python as they are; None while they are captured.
         varying: its parameters that change too often to be constants.
         misses: why its entries did not serve calls.
+        is_given: whether it is the code of a function that the user compiles.
         was_called: whether a call has needed to be compiled before, for some stances.
         sizes: the sizes and numbers with which it was compiled.
     """
@@ -48,6 +49,7 @@ class CodeCache:
         self.misses = Misses(code.co_qualname)
         self._frame_number: int | None = None
         self._compilations = itertools.count()
+        self.is_given = False
         self.was_called = False
         self.sizes = SizeHistory()
         self.shared: dict[int, Dispatcher] = {}

@@ -311,6 +311,7 @@ class Dispatcher:
         its calls.
         """
         code = self.cache.code
+        self.cache.is_given = True
         made = self._generated(suspended.dispatching_text(code) or _DISPATCH)
         made.__defaults__ = self.function.__defaults__
         made.__kwdefaults__ = self.function.__kwdefaults__

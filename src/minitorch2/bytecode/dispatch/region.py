@@ -38,6 +38,7 @@ from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, is_held, released
 from minitorch2.controls import Disabled
+from minitorch2.dimensions import ShapesSpec, mark_arguments
 from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
@@ -82,6 +83,7 @@ class Region:
         options: Mapping[str, config.Value] | None = None,
         name: str = "",
         guard_filter: GuardFilter | None = None,
+        shapes_spec: ShapesSpec | None = None,
     ) -> None:
         check_threads()
         self.backend = backend
@@ -89,6 +91,7 @@ class Region:
         self.fullgraph = fullgraph
         self.options = dict(options or {})
         self.guard_filter = guard_filter
+        self.shapes_spec = dict(shapes_spec or {})
         self.caches: dict[int, CodeCache] = {}
         self.failures: list[str] = []
         self._numbers = itertools.count()
@@ -104,7 +107,7 @@ class Region:
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings = self.backend, self.fullgraph, self.options, self.name, self.guard_filter
-        return Region, settings
+        return Region, (*settings, self.shapes_spec)
 
     def reset(self) -> None:
         """Forget all entries; functions that ran as they are get another try."""
@@ -251,6 +254,8 @@ class Region:
         """Compile a frame; None (and a note in its cache) if it runs in Python as it is."""
         code = function.__code__
         named = dict(zip(code.co_varnames, values, strict=False))
+        if self.cache_of(code).is_given:
+            mark_arguments(named, self.shapes_spec)
         frame = Frame(function, named, varying, sizes=self.cache_of(code).sizes)
         try:
             with (
