@@ -5,8 +5,8 @@ Takes a PyTorch function or module, gives one with the same meaning that runs fa
 Read the packages in this order, each with its own docstring: `graph` (the language all layers
 share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward),
 `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`, which
-chains them. `errors`, `cautions`, `config`, `controls`, `dimensions`, `logs` and `stages` are the
-basement under all.
+chains them. `errors`, `cautions`, `config`, `controls`, `dimensions`, `logs`, `stages`,
+`compile_lock` (threads) and `syntax_tree` (text to code) are the basement under all.
 
 Names of the public interface are looked up on first use, so that
 `import minitorch2` costs a few milliseconds and a single layer can be used without the others.

@@ -2,8 +2,8 @@
 
 ``DECOMPOSITIONS`` is the table that our own backends use; :func:`register_decomposition` adds to it
 or to a table of one's own. What stays an operator: matrix products, convolutions, pooling,
-attention
-kernels, random operators, gathers and scatters.
+attention kernels, gathers and scatters, and random operators, unless kernels are to draw their own
+numbers (`randomness`, a table of its own).
 """
 
 import torch

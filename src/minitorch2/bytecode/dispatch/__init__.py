@@ -8,7 +8,8 @@ object that it met. A frame reaches its cache in one of three ways:
 - through the dispatcher of a continuation, called by residual code;
 - through the frame hook, for functions called where a graph is broken.
 
-One lock for compiling, none for running. PyTorch 2 paper, section 3.2.
+`definition` notices that a compiled function got new code or defaults. One lock for compiling, none
+for running. PyTorch 2 paper, section 3.2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Python bodies for functions that CPython writes in C or that cannot be inlined as they are.
 
 The evaluator inlines these like user code, so each is as short and as faithful as its documentation
-in the standard library.
+in the standard library. A new one is a function in the file of its kind (`iterators`, `values`,
+`torch_functions`, `scan`, `numpy_bodies/`) and a line in `POLYFILLS`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Each takes what its namesake takes, with tensors in place of arrays (and of NumPy's scalars), and
 gives tensors that share memory with them where NumPy's results do. Dtypes are asked of NumPy. What
-has no such body, or calls `refuse`, breaks the graph.
+has no such body, or calls `refuse`, breaks the graph. Read `dtypes` (and `refuse`) first;
+`numpy_python` holds classes that NumPy's own Python uses.
 """
 
 from __future__ import annotations

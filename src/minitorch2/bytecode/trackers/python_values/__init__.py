@@ -2,4 +2,5 @@
 
 Files that end in `_rules` say what calls of built-in and library functions give; the others hold
 one kind of value each. Read `constant`, `sequence`, `functions` and `objects`.
+Numbers that are drawn at random (`random_generator`) become symbols.
 """
