@@ -2,12 +2,13 @@
 graphs.
 
     python -m benchmarks.gpu_models --jobs 4 --peer --mode default --mode reduce-overhead
-    python -m benchmarks.gpu_models --training --only bert
+    python -m benchmarks.gpu_models --training --only BERT --profile
 
 Inference runs in float16; so does training, which is forward and backward for a random gradient of
 the output. Weights are random, from a fixed seed. A result is correct if it is as near to eager's
 float32 result as eager's own float16 result is, within a factor of two. With `--jobs` several
-models are compiled at once; they are timed one after the other, when nobody compiles.
+models are compiled at once; they are timed one after the other, when nobody compiles. `--profile`
+writes the kernels of a call, too, with the time that each takes on the device.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 
 import minitorch2
 from benchmarks.compilers import EAGER
@@ -138,6 +140,8 @@ class Measured:
     error: float = math.nan
     failure: str = ""
     phases: dict[str, float] = field(default_factory=dict)
+    kernels: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of one call, if asked for: microseconds on the device, and the number of launches."""
 
 
 def compilers(modes: Sequence[str], peer: bool) -> dict[str, Callable[[Any], Any]]:
@@ -240,6 +244,20 @@ def milliseconds(step: Callable[[], Any], seconds: float) -> float:
     return sorted(spent)[len(spent) // 2]
 
 
+def profiled(step: Callable[[], Any], calls: int = 5) -> dict[str, tuple[float, float]]:
+    """What runs on the device in one call: microseconds and launches by kernel, slowest first."""
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for _ in range(calls):
+            step()
+        torch.cuda.synchronize()
+    spent: dict[str, tuple[float, float]] = {
+        event.key: (round(event.self_device_time_total / calls, 2), event.count / calls)
+        for event in profiler.key_averages()
+        if event.self_device_time_total
+    }
+    return dict(sorted(spent.items(), key=lambda item: -item[1][0]))
+
+
 @dataclass(frozen=True)
 class Turn:
     """Who may use the GPU alone: the processes take turns when all have compiled, or it is late."""
@@ -247,6 +265,8 @@ class Turn:
     folder: str
     processes: int
     deadline: float
+    profiles: bool = False
+    """Whether kernels are timed one by one, too."""
 
     def is_late(self) -> bool:
         """Whether it is time to measure what there is."""
@@ -290,6 +310,8 @@ def measure(name: str, training: bool, modes: Sequence[str], peer: bool, turn: T
             if not result.failure:
                 step = steps[result.compiler]
                 result.milliseconds = milliseconds(lambda step=step: step(inputs), seconds=0.4)
+                if turn.profiles:
+                    result.kernels = profiled(lambda step=step: step(inputs))
             print(shown(result), flush=True)
     return results
 
@@ -374,6 +396,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--peer", action="store_true", help="torch.compile beside")
     parser.add_argument("--jobs", type=int, default=1, help="so many models compile at once")
     parser.add_argument("--minutes", type=float, default=60.0, help="then measure what there is")
+    parser.add_argument("--profile", action="store_true", help="time kernels one by one, too")
     parser.add_argument("--out", default=str(RESULTS / "gpu_models.json"))
     options = parser.parse_args(arguments)
     kinds = [False] * (not options.no_inference) + [True] * options.training
@@ -384,7 +407,7 @@ def main(arguments: Sequence[str]) -> int:
     at_once = min(options.jobs, len(jobs))
     deadline = time.time() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as folder:
-        turn = Turn(folder, at_once, deadline)
+        turn = Turn(folder, at_once, deadline, options.profile)
         spawn = get_context("spawn")
         with ProcessPoolExecutor(at_once, spawn, max_tasks_per_child=1) as pool:
             work = [pool.submit(measure, *job, modes, options.peer, turn) for job in jobs]
