@@ -25,7 +25,7 @@ from minitorch2.autograd.min_cut import Roles, saved_within
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.node import Node, map_nodes, nodes_in
+from minitorch2.graph.node import Node, append_with_inputs, map_nodes, nodes_in
 from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols
 
@@ -120,13 +120,18 @@ def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition
 
 
 def _donated(saved: list[Node], outputs: set[Node], extra: set[Node]) -> tuple[int, ...]:
-    """The saved values that fill a memory in which nothing else lies that forward returns."""
+    """The saved values that fill a memory in which nothing else lies that forward returns.
+
+    Only on the CPU: on a GPU such memory may belong to recorded launches, which are repeated.
+    """
     roots = Counter(map(memory_root, outputs | extra))
 
     def is_alone(node: Node) -> bool:
         root = memory_root(node)
-        is_computed = root.op == "call_function" and node in extra
-        return is_computed and roots[root] == 1 and memory_order(node.meta["val"]) is not None
+        if root.op != "call_function" or node not in extra or roots[root] > 1:
+            return False
+        value = node.meta["val"]
+        return memory_order(value) is not None and value.device.type == "cpu"
 
     return tuple(position for position, node in enumerate(saved) if is_alone(node))
 
@@ -177,25 +182,10 @@ def _backward_order(program: TracedProgram, roles: Roles, given: set[Node]) -> l
     done, order = set(given), list[Node]()
     for node in program.module.graph.nodes:
         if node in roles.backward and (node in needed or is_impure(node)):
-            _append_with_inputs(node, done, order)
+            append_with_inputs(node, done, order)
     for node in gradients:
-        _append_with_inputs(node, done, order)
+        append_with_inputs(node, done, order)
     return order
-
-
-def _append_with_inputs(root: Node, done: set[Node], order: list[Node]) -> None:
-    """Depth first, without recursion: chains can be longer than Python's stack."""
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        missing = [used for used in node.all_input_nodes if used not in done]
-        if missing and node not in done:
-            stack.extend(reversed(missing))
-            continue
-        stack.pop()
-        if node not in done:
-            done.add(node)
-            order.append(node)
 
 
 def _unbound_symbols(

@@ -6,12 +6,14 @@ verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this 
     node, graph, names, printer, tabular, graph_module, verify, interpreter    the language
     symbols/, fake_tensor, fake_kernels, fake_pointwise, known_scalars         values without data
     data_dependent, symbol_nodes, runtime_checks, unbacked_views               what data will tell
+    canonical                                                  one text and hash for equal graphs
     effects, rewriting, passes/, pipeline, bisect                              passes, one a file
     symbolic_trace, patterns/                                                  rules, as functions
 
 ``python -m minitorch2.graph`` prints a small example.
 """
 
+from minitorch2.graph.canonical import canonical_text, graph_hash
 from minitorch2.graph.fake_tensor import (
     DataDependentError,
     FakeConverter,
@@ -41,10 +43,12 @@ __all__ = [
     "ShapeEnv",
     "SourceLine",
     "Target",
+    "canonical_text",
     "expr_of",
     "format_tabular",
     "fake_like",
     "free_symbols",
+    "graph_hash",
     "map_nodes",
     "nodes_in",
     "print_python",

@@ -173,3 +173,26 @@ def nodes_in(value: Argument) -> Iterator[Node]:
             yield from nodes_in(item)
     elif isinstance(value, slice):
         yield from nodes_in((value.start, value.stop, value.step))
+
+
+def append_with_inputs(
+    root: Node,
+    done: set[Node],
+    order: list[Node],
+    inputs: Callable[[Node], list[Node]] = lambda node: node.all_input_nodes,
+) -> None:
+    """Append to ``order`` what ``root`` needs and is not done, then ``root``; note it as done.
+
+    Depth first, left to right, without recursion: chains can be longer than Python's stack.
+    """
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [used for used in inputs(node) if used not in done]
+        if missing and node not in done:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if node not in done:
+            done.add(node)
+            order.append(node)
