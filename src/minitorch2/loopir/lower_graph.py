@@ -105,8 +105,12 @@ class _GraphLowering:
         if not isinstance(value, torch.Tensor):
             self.result.inputs.append(expr_of(value))
             return expr_of(value)
-        # On a GPU, launches that are recorded run more than once on the same arguments.
-        donated = node.meta.get("donated", False) and value.device.type == "cpu"
+        self.result.hints |= {
+            size.node.expr: size.node.hint
+            for size in value.shape
+            if isinstance(size, torch.SymInt) and size.node.has_hint()
+        }
+        donated = node.meta.get("donated", False)
         buffer = InputBuffer(node.name, layout_of(value), donated, origins=(node,))
         self.result.inputs.append(buffer)
         return TensorBox.create(buffer)

@@ -5,6 +5,8 @@ On a GPU the same programs run with CUDA graphs.
 
 from __future__ import annotations
 
+import copy
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +16,10 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
+from minitorch2.autograd import aot_autograd, partition
+from minitorch2.backends.aot_eager import run_boxed
 from minitorch2.codegen import replay
-from minitorch2.codegen.replay import Replay, Replayed
+from minitorch2.codegen.replay import Recording, Replay, Replayed
 
 
 @dataclass
@@ -42,7 +46,17 @@ class CpuRecorder:
     def record(self, call: Any, arguments: list[Any]) -> tuple[Replay, list[Any]]:
         self.records += 1
         outputs = call(list(arguments))
-        return _Repeat(call, arguments, outputs), outputs
+        return _Repeat(call, [_at_address(a) for a in arguments], outputs), outputs
+
+
+def _at_address(argument: Any) -> Any:
+    """What lies at the address of an argument, without holding its memory."""
+    if not isinstance(argument, torch.Tensor) or not argument.numel():
+        return argument
+    length = replay._span(argument).numel() * argument.itemsize
+    memory = (ctypes.c_char * length).from_address(argument.data_ptr())
+    flat = torch.frombuffer(memory, dtype=argument.dtype)
+    return flat.as_strided(argument.size(), argument.stride())
 
 
 def affine(arguments: list[Any]) -> list[Any]:
@@ -151,6 +165,95 @@ def test_activations_choose_the_recording_that_was_made_for_them() -> None:
             torch.testing.assert_close(backward([results[1]])[0], answer)
         del results, first, second
     assert recorder.records <= 3
+
+
+class Training:
+    """A model whose forward and backward are replayed, and the same model in eager PyTorch."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(partition, "_donated", lambda *_: ())  # as on a GPU
+        self.calls: list[Replayed] = []
+
+        def recorded(gm: Any, example_inputs: Any) -> Replayed:
+            self.calls.append(replayed(run_boxed(gm, example_inputs))[0])
+            return self.calls[-1]
+
+        torch.manual_seed(0)
+        self.model = torch.nn.Sequential(*[Block() for _ in range(3)])
+        self.eager = copy.deepcopy(self.model)
+        self.fast = minitorch2.compile(
+            self.model, backend=lambda gm, inputs: aot_autograd(gm, inputs, forward_compiler=recorded)
+        )
+
+    def step(self, x: torch.Tensor) -> torch.Tensor:
+        """Forward and backward of both; the result."""
+        expected = self.eager(x).sum()
+        expected.backward()
+        result: torch.Tensor = self.fast(x).sum()
+        result.backward()
+        torch.testing.assert_close(result, expected)
+        for got, wanted in zip(self.model.parameters(), self.eager.parameters(), strict=True):
+            torch.testing.assert_close(got.grad, wanted.grad)
+        return result
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for model in (self.model, self.eager):
+            model.zero_grad(set_to_none)
+
+    def recordings(self) -> list[Recording]:
+        return [recording for call in self.calls for recording in call.recordings]
+
+    def gradients_in_place(self) -> int:
+        """How many gradients lie in the memory of recordings."""
+        outputs = [o for recording in self.recordings() for o in recording.outputs]
+        own = {o.data_ptr() for o in outputs if isinstance(o, torch.Tensor)}
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        return sum(gradient.data_ptr() in own for gradient in gradients)
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(torch.nn.functional.gelu(self.linear(x)))
+
+
+def test_training_copies_the_batch_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither parameters, nor what forward keeps for backward, nor gradients."""
+    training, batches = Training(monkeypatch), torch.randn(6, 4, 8).unbind()
+    for x in batches:
+        training.zero_grad()
+        training.step(x)
+    forward, backward = training.calls
+    assert [len(recording.copies) for recording in forward.recordings] == [1]
+    # Backward reads the batch, too, and the gradient of the result.
+    assert [len(recording.copies) for recording in backward.recordings] == [2]
+    assert training.gradients_in_place() == len(list(training.model.parameters()))
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_gradients_are_kept_by_whoever_holds_them(
+    monkeypatch: pytest.MonkeyPatch, set_to_none: bool
+) -> None:
+    """Accumulated over two batches, in memory that no later replay writes to."""
+    training = Training(monkeypatch)
+    for number, x in enumerate(torch.randn(8, 4, 8)):
+        if number % 2 == 0:
+            training.zero_grad(set_to_none)
+        training.step(x)
+    assert not any(call.refusal for call in training.calls)
+    assert all(len(recording.copies) <= 2 for recording in training.recordings())
+
+
+def test_results_of_earlier_steps_may_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    training, x = Training(monkeypatch), torch.randn(4, 8)
+    losses = []
+    for _ in range(5):
+        training.zero_grad()
+        losses.append(training.step(x))
+    assert all(torch.equal(loss, losses[0]) for loss in losses)
 
 
 def test_what_cannot_be_recorded_is_launched(caplog: Any) -> None:
