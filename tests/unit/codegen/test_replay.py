@@ -9,6 +9,7 @@ import copy
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -181,9 +182,8 @@ class Training:
         torch.manual_seed(0)
         self.model = torch.nn.Sequential(*[Block() for _ in range(3)])
         self.eager = copy.deepcopy(self.model)
-        self.fast = minitorch2.compile(
-            self.model, backend=lambda gm, inputs: aot_autograd(gm, inputs, forward_compiler=recorded)
-        )
+        backend = partial(aot_autograd, forward_compiler=recorded)
+        self.fast = minitorch2.compile(self.model, backend=backend)
 
     def step(self, x: torch.Tensor) -> torch.Tensor:
         """Forward and backward of both; the result."""
