@@ -56,13 +56,13 @@ def with_gradients(function: Function, parameters: list[Tensor]) -> Function:
     """
 
     @functools.cache
-    def incoming(shape: torch.Size, dtype: torch.dtype) -> Tensor:
-        return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    def incoming(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device, dtype)
 
     def run(*inputs: Tensor) -> tuple[Tensor, ...]:
         output = function(*inputs)
         wanted = [*parameters, *(tensor for tensor in inputs if tensor.requires_grad)]
-        flowing = incoming(output.shape, output.dtype)
+        flowing = incoming(output.shape, output.dtype, output.device)
         gradients = torch.autograd.grad(output, wanted, flowing, allow_unused=True)
         return output, *(gradient for gradient in gradients if gradient is not None)
 

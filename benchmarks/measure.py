@@ -49,7 +49,7 @@ def measure(case: Case, compilers: dict[str, Compiler], budget: float = 2.0) -> 
         functions = {name: case.build(compiler) for name, compiler in compilers.items()}
         wrong = disagreeing(case, functions) | disagreeing(case, functions)
         inputs = case.fresh_inputs()
-        slowest = max(seconds(lambda f=f: f(*inputs)) for f in functions.values())
+        slowest = max(seconds(repeated(f, inputs, 1)) for f in functions.values())
         calls = max(1, int(SHORTEST_SAMPLE / slowest))
         runs = {name: repeated(f, inputs, calls) for name, f in functions.items()}
         count = int(budget / (slowest * calls * len(runs)))
@@ -90,11 +90,15 @@ def _doubled(x: Tensor) -> Tensor:
 
 
 def repeated(function: Function, inputs: tuple[Tensor, ...], calls: int) -> Function:
-    """A function that calls another several times, so that short calls can be timed."""
+    """A function that calls another several times, so that short calls can be timed; it ends when
+    the device has done what was asked for.
+    """
 
     def run() -> None:
         for _ in range(calls):
             function(*inputs)
+        for device in {x.device for x in inputs if x.device.type == "cuda"}:
+            torch.cuda.synchronize(device)
 
     return run
 

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as xml
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -28,6 +29,22 @@ def test_the_same_function_is_right_and_takes_a_time(case):
     result = measure.measure(case, IDENTITY, 0.05)
     assert result.wrong == []
     assert all(spent > 0 for spent in result.seconds.values())
+
+
+def test_a_time_ends_when_the_gpu_has_finished(monkeypatch):
+    waits = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waits.append)
+    on_gpu = SimpleNamespace(device=torch.device("cuda", 0))
+    measure.repeated(lambda *_: None, (on_gpu, torch.ones(2)), 3)()
+    assert waits == [on_gpu.device]
+
+
+def test_table_4_has_a_line_for_each_switch(monkeypatch, tmp_path):
+    monkeypatch.setattr(models, "cases", lambda: [CASE, TRAINED])
+    assert program.main(["table4", "--seconds", "0.01"]) == 0
+    report = json.loads((tmp_path / "table4.json").read_text())
+    assert len(report["lines"]) == 7 and report["device"] == "cpu"
+    assert all(line["inference"] and line["training"] for line in report["lines"])
 
 
 @pytest.mark.parametrize("case", [CASE, TRAINED])
