@@ -333,7 +333,7 @@ def first_calls(result: Measured, model: Model, compiled: Callable[[Any], Any], 
     step = runner(compiled(module), module, result.training)
     torch.cuda.synchronize()
     start = time.perf_counter()
-    with stages.collect() as log:
+    with stages.collect(texts=False) as log:
         step(inputs)
         torch.cuda.synchronize()
     result.first_call = time.perf_counter() - start

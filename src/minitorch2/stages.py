@@ -36,9 +36,11 @@ class StageLog:
 
     `stages` in the order of recording; `seconds` per phase, without the phases inside it, so that
     they add up; `counts` by name: `graphs`, `graph_breaks`, `kernels`, `kernels_before_fusion`,
-    `fallbacks` and whatever else a layer counts.
+    `fallbacks` and whatever else a layer counts. With `keeps_texts` False there are no stages:
+    printing them takes a third of the time of a large model's compilation.
     """
 
+    keeps_texts: bool = True
     stages: list[Stage] = field(default_factory=list)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     counts: Counter[str] = field(default_factory=Counter)
@@ -71,9 +73,10 @@ _INNER_SECONDS: ContextVar[float] = ContextVar("inner_seconds", default=0.0)
 
 
 @contextmanager
-def collect() -> Iterator[StageLog]:
-    """Open a log for what is compiled inside the block, on this thread."""
-    log = StageLog()
+def collect(texts: bool = True) -> Iterator[StageLog]:
+    """Open a log for what is compiled inside the block, on this thread; without `texts`, for its
+    seconds and counts alone."""
+    log = StageLog(texts)
     with collect_into((*_OPEN_LOGS.get(), log)):
         yield log
 
@@ -99,13 +102,14 @@ def open_logs() -> tuple[StageLog, ...]:
 
 def wanted(name: str) -> bool:
     """Whether somebody reads stages of this name: ask before printing what is costly to print."""
-    return bool(_OPEN_LOGS.get()) or logs.shows(name)
+    return any(log.keeps_texts for log in _OPEN_LOGS.get()) or logs.shows(name)
 
 
 def record(name: str, text: str) -> None:
     """Add one stage to the open logs, and show it if its artifact is wanted."""
     for log in _OPEN_LOGS.get():
-        log.stages.append(Stage(name, text))
+        if log.keeps_texts:
+            log.stages.append(Stage(name, text))
     logs.show(name, text)
 
 

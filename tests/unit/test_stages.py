@@ -89,3 +89,15 @@ def test_counters_of_the_process_count_without_a_log():
     assert stages.counters()["kernels"] == before + 2
     stages.counters()["kernels"] = 0  # a copy
     assert stages.counters()["kernels"] == before + 2
+
+
+def test_a_log_without_texts_wants_none():
+    with stages.collect(texts=False) as times:
+        assert not stages.wanted("graph.py")
+        stages.record("graph.py", "text")
+        stages.count("graphs")
+        with stages.collect() as log:
+            assert stages.wanted("graph.py")
+            stages.record("graph.py", "another")
+    assert times.stages == [] and times.counts["graphs"] == 1
+    assert log.texts("graph.py") == ["another"]
