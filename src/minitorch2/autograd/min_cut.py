@@ -22,6 +22,7 @@ from minitorch2.autograd.recompute import (
     is_recomputable,
     price,
     saved_bytes,
+    stored_anyway,
 )
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.node import Node, nodes_in
@@ -123,9 +124,11 @@ def _saved_with(roles: Roles, repeated: list[Node]) -> list[Node]:
 def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[Node]:
     """The nodes of least price from which backward can compute what it reads."""
     relevant = _ancestors_of_backward(roles)
+    stored = stored_anyway(roles.forward)
     network = networkx.DiGraph()
     for node in relevant:
-        capacity = math.inf if node in roles.repeated else price(node, node in roles.held)
+        cost = price(node, node in roles.held, node in stored)
+        capacity = math.inf if node in roles.repeated else cost
         network.add_edge((node, "in"), (node, "out"), capacity=capacity)
         if _leaves_checkpoint(node) or not (node in roles.repeated or may_recompute(node)):
             network.add_edge(_SOURCE, (node, "in"), capacity=math.inf)

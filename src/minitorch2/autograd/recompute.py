@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import sympy
@@ -19,6 +20,10 @@ aten = torch.ops.aten
 _CREATIONS: Final = frozenset(
     {aten.full.default, aten.arange.start_step, aten.empty_like.default, aten._to_copy.default}
 )
+_PRODUCTS: Final = frozenset(
+    {aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default,
+     aten.convolution.default}
+)  # fmt: skip
 
 
 def is_recomputable(node: Node) -> bool:
@@ -62,25 +67,59 @@ def effort(node: Node) -> float:
 
 def _contracted(node: Node, inputs: list[Any]) -> int | None:
     """How many products are summed up for an element of a matrix product or a convolution."""
-    if node.target in (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default):
+    if node.target in _PRODUCTS and node.target is not aten.convolution.default:
         return _hint(inputs[-1].shape[-2])
     if node.target is aten.convolution.default:
         return _numel(inputs[1]) // _hint(inputs[1].shape[0])
     return None
 
 
-def price(node: Node, is_held: bool) -> float:
+def price(node: Node, is_held: bool, is_stored: bool) -> float:
     """What saving the node's value costs, in bytes of memory traffic and memory held.
 
-    Inputs and results of matrix products, reductions and other kernels are in memory anyway:
-    saving them holds them longer. A pointwise value would live in registers of a fused kernel only:
-    saving it writes it as well, so it counts twice. What ``is_held`` as an input or output of the
-    program is probably in use elsewhere, and counts half.
+    What is stored in memory anyway (`stored_anyway`) is only held longer. Any other value would
+    live in registers of a fused kernel: saving it writes it as well, so it counts twice. What
+    ``is_held`` as an input or output of the program is probably in use elsewhere, and counts half.
     """
     if is_held:
         return saved_bytes(node) / 2
-    stored_anyway = not is_recomputable(node) or node.target is operator.getitem
-    return saved_bytes(node) * (1 if stored_anyway or _is_view(node) else 2)
+    return saved_bytes(node) * (1 if is_stored or _is_view(node) else 2)
+
+
+def stored_anyway(forward: Iterable[Node]) -> set[Node]:
+    """The values that forward writes to memory whether they are saved or not: results of library
+    calls and of reductions, what a library call reads, and what is read both before such a call
+    and after it, as the sums are that run along a transformer beside its layers.
+    """
+    calls: dict[Node, int] = {}  # so many library calls in a row came before
+    for node in forward:
+        before = max((calls[used] for used in node.all_input_nodes), default=0)
+        calls[node] = before + _is_library_call(node)
+    stored = set()
+    for node in calls:
+        readers = [user for user in _readers(node) if user in calls]
+        after = {calls[user] > calls[node] for user in readers}
+        is_pointwise = is_recomputable(node) and node.target is not operator.getitem
+        if not is_pointwise or len(after) == 2 or any(map(_is_library_call, readers)):
+            stored.add(node)
+    return stored
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """The nodes that compute with a value, or with a view of it."""
+    for user in node.users:
+        if _is_view(user):
+            yield from _readers(user)
+        else:
+            yield user
+
+
+def _is_library_call(node: Node) -> bool:
+    """Whether a kernel of a library computes the node: it shares no loops with others."""
+    if is_recomputable(node) or node.op != "call_function":
+        return False
+    value = node.meta.get("val")
+    return isinstance(value, tuple) or node.target in _PRODUCTS
 
 
 def _is_view(node: Node) -> bool:

@@ -270,3 +270,17 @@ def test_only_the_cpu_writes_to_what_was_saved(device: str, donated: tuple[int, 
     parts = partition_of(lambda x, w: ((x @ w).exp().sin() @ w,), [x, w])
     marked = [n.meta.get("donated", False) for n in parts.backward.graph.placeholders]
     assert parts.donated == donated and marked == [i in donated for i in range(4)]
+
+
+def test_what_runs_beside_the_layers_is_saved_rather_than_what_is_added_to_it() -> None:
+    def layers(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = x + torch.nn.functional.layer_norm(x, (8,), scale) @ w
+        return x
+
+    x, w, scale = (torch.randn(size, requires_grad=True) for size in ((16, 8), (8, 8), (8,)))
+    saved = [
+        node for node in partition_of(layers, (x, w, scale)).saved_nodes if node.op != "placeholder"
+    ]
+    large = [node for node in saved if node.meta["val"].shape == x.shape]
+    assert [node.target for node in large] == [torch.ops.aten.add.Tensor] * 2

@@ -236,3 +236,22 @@ def test_verification_can_be_switched_on():
     with config.patch(verify=True), stages.collect() as log:
         lower(lambda x: x + 1, X)
     assert log.seconds["lower"] > 0
+
+
+def images(*size):
+    return torch.empty(size, device="meta").to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("x", "dims", "partial"),
+    [
+        (images(32, 64, 56, 56), (0, 2, 3), (32, 28, 64)),
+        (images(32, 512, 28, 28), (0, 2, 3), (32, 4, 512)),
+        (torch.empty(8, 256, 768, device="meta"), (0, 1), (8, 4, 768)),
+    ],
+)
+def test_on_a_gpu_columns_are_cut_as_they_lie_in_memory(x, dims, partial):
+    fake = FakeTensor(x, torch.device("cuda", 0))
+    first, second = lower(lambda x: (x * 2).sum(dims), fake).buffers
+    assert first.loops.ranges == partial and second.loops.ranges == partial[-1:]
+    assert not lower(lambda x: (x * 2).sum(-1), fake).buffers[1:]

@@ -212,11 +212,17 @@ def native_batch_norm_backward(
     dims = [d for d in range(x.dim()) if d != 1]
     wide, scale = widen(grad), widen(_given(rstd)).reshape(shape)
     x_hat = (widen(x) - widen(_given(mean)).reshape(shape)) * scale
-    scaled = wide if weight is None else wide * weight.reshape(shape)
-    grad_x = _mean_gradient(scaled, x_hat, scale, dims) if training else scaled * scale
+    # A channel has one weight, so these two sums serve all three gradients.
+    total, projection = wide.sum(dims), (wide * x_hat).sum(dims)
+    factor = scale if weight is None else scale * weight.reshape(shape)
+    grad_x = factor * wide
+    if training:
+        count = math.prod(x.shape[d] for d in dims)
+        change = total.reshape(shape) + x_hat * projection.reshape(shape)
+        grad_x = factor * (wide - change / count)
     dtype = x.dtype if weight is None else weight.dtype
-    grad_weight = (wide * x_hat).sum(dims).to(dtype) if mask[1] else None
-    grad_bias = wide.sum(dims).to(dtype) if mask[2] else None
+    grad_weight = projection.to(dtype) if mask[1] else None
+    grad_bias = total.to(dtype) if mask[2] else None
     return (grad_x.to(x.dtype) if mask[0] else None), grad_weight, grad_bias
 
 

@@ -6,6 +6,7 @@ are reduced in two stages, so that the first runs in parallel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -13,11 +14,20 @@ import torch
 
 from minitorch2 import config
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.expressions import Expr, floor_div, product, to_expr
+from minitorch2.loopir.expressions import (
+    Expr,
+    floor_div,
+    index_symbols,
+    product,
+    simplify,
+    to_expr,
+)
+from minitorch2.loopir.handlers.recorder import RecordingHandler
+from minitorch2.loopir.iteration import linear_access
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, InnerFn, Pointwise, Reduction, ReductionFn
 from minitorch2.loopir.lowering.conversion import convert
-from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
+from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops, use_handler
 from minitorch2.loopir.views import normalize_dim
 
 Dims: TypeAlias = int | Sequence[int] | None
@@ -42,11 +52,6 @@ class ReducedDims:
             for d in range(x.ndim)
             if keepdim or d in self.kept
         )
-
-    def is_across(self) -> bool:
-        """Whether neighbours in memory are reduced into different results, as in sums of columns:
-        then a result has no threads of its own, and many rows are a long way."""
-        return bool(self.kept) and self.ndim - 1 not in self.reduced
 
     def join(self, index: Index, reduction_index: Index) -> Index:
         """The full index of an element from its kept and its reduced coordinates."""
@@ -81,8 +86,8 @@ def make_reduction(
     def inner_fn(index: Index, reduction_index: Index) -> Value:
         return load(dims.join(index, reduction_index))
 
-    pieces = pieces_of(dims, x.device)
-    if pieces > 1:
+    pieces = pieces_of(dims, inner_fn, x.device)
+    if pieces:
         return _in_two_stages(x.device, dtype, dims, inner_fn, kind, pieces)
     return TensorBox.create(
         Reduction(x.device, dtype, dims.ranges, inner_fn, dims.reduction_ranges, kind,
@@ -110,31 +115,60 @@ SPLIT_FROM_ELEMENTS = 1 << 16
 MOST_PIECES = {"cpu": 128, "cuda": 4096}
 MOST_PARTIAL_RESULTS = 1 << 14
 SHORTEST_PIECE = {"cpu": 64, "cuda": 4096}
-PARTIAL_COLUMNS = 1 << 15
+PARTIAL_COLUMNS = 1 << 16
 """So many sums of columns at once keep a GPU busy."""
 SHORTEST_COLUMN = 64
 FEWEST_PIECES = 8
 
 
-def pieces_of(dims: ReducedDims, device: torch.device) -> int:
-    """Into how many partial results a reduction is cut, 1 for not at all.
+def pieces_of(dims: ReducedDims, inner_fn: ReductionFn, device: torch.device) -> Size:
+    """Into how many partial results a reduction is cut, for its first dimensions; () for not.
 
-    Few outputs of many elements each would keep most processors idle. The first reduced dimension
-    is cut into equal pieces, so addresses stay linear.
+    Few outputs of many elements each would keep most processors idle. Dimensions are cut into
+    equal pieces, so addresses stay linear.
     """
     outputs, count = product(dims.ranges), product(dims.reduction_ranges)
-    first = dims.reduction_ranges[0] if dims.reduction_ranges else 1
-    if not (isinstance(outputs, int) and isinstance(count, int) and isinstance(first, int)):
-        return 1
-    if device.type == "cuda" and dims.is_across():
-        most = min(PARTIAL_COLUMNS // max(outputs, 1), count // SHORTEST_COLUMN)
-        return _divisor(first, most) if most >= FEWEST_PIECES else 1
+    if not (isinstance(outputs, int) and isinstance(count, int) and outputs and count):
+        return ()
     kind = device.type if device.type in MOST_PIECES else "cpu"
+    if kind == "cuda" and _goes_across(dims, inner_fn):
+        most = min(PARTIAL_COLUMNS // outputs, count // SHORTEST_COLUMN)
+        pieces = _cut(dims.reduction_ranges, most)
+        return pieces if math.prod(pieces) >= FEWEST_PIECES else ()
     if outputs > SPLIT_BELOW_OUTPUTS[kind] or count < SPLIT_FROM_ELEMENTS:
-        return 1
-    most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // max(outputs, 1))
-    most = min(most, count // SHORTEST_PIECE[kind])
-    return _divisor(first, most)
+        return ()
+    most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // outputs)
+    return _cut(dims.reduction_ranges[:1], min(most, count // SHORTEST_PIECE[kind]))
+
+
+def _goes_across(dims: ReducedDims, inner_fn: ReductionFn) -> bool:
+    """Whether neighbours in memory are reduced into different results, as in sums of columns: then
+    a result has no threads of its own, and many rows are a long way.
+
+    Memory says it, not the order of dimensions: channels may be the last ones there.
+    """
+    symbols = index_symbols("c", len(dims.ranges) + len(dims.reduction_ranges))
+    kept, recorder = len(dims.ranges), RecordingHandler()
+    limits = tuple(zip(symbols, (*dims.ranges, *dims.reduction_ranges), strict=True))
+    with use_handler(recorder):
+        inner_fn(symbols[:kept], symbols[kept:])
+    votes = 0
+    for name, index in recorder.reads:
+        strides = linear_access(name, simplify(index, limits), symbols).strides
+        if any(stride != 0 for stride in strides[kept:]):
+            votes += (1 in strides[:kept]) - (1 in strides[kept:])
+    return votes > 0
+
+
+def _cut(sizes: Size, most: int) -> Size:
+    """Numbers of pieces, at most so many in all: the outer dimensions are cut first."""
+    pieces: list[int] = []
+    for size in sizes:
+        pieces.append(_divisor(size, most) if isinstance(size, int) else 1)
+        most //= pieces[-1]
+        if pieces[-1] != size:
+            break
+    return tuple(pieces) if math.prod(pieces) > 1 else ()
 
 
 def _divisor(number: int, most: int) -> int:
@@ -148,27 +182,28 @@ def _in_two_stages(
     dims: ReducedDims,
     inner_fn: ReductionFn,
     kind: ReductionKind,
-    pieces: int,
+    pieces: Size,
 ) -> TensorBox:
     """Partial results in the compute dtype, one for each piece, and their combination."""
-    first, *others = dims.reduction_ranges
-    length = floor_div(first, pieces)
+    cut, others = dims.reduction_ranges[: len(pieces)], dims.reduction_ranges[len(pieces) :]
+    lengths = tuple(floor_div(size, count) for size, count in zip(cut, pieces, strict=True))
     kept = compute_dtype(dtype)
 
     def partial(index: Index, reduction_index: Index) -> Value | tuple[Value, Value]:
-        head = to_expr(index[0] * length + reduction_index[0])
-        return inner_fn(index[1:], (head, *reduction_index[1:]))
+        parts = zip(index, lengths, reduction_index)
+        heads = [to_expr(piece * length + within) for piece, length, within in parts]
+        return inner_fn(index[len(pieces) :], (*heads, *reduction_index[len(pieces) :]))
 
-    ranges, rest = (pieces, *dims.ranges), (length, *others)
+    ranges, rest = (*pieces, *dims.ranges), (*lengths, *others)
     stage = TensorBox.create(Reduction(device, kept, ranges, partial, rest, kind, kept))
     count = product(dims.reduction_ranges)
-    stage.storage.realize(f"{count} elements are reduced in {pieces} pieces")
+    stage.storage.realize(f"{count} elements are reduced in {math.prod(pieces)} pieces")
     load = stage.make_loader()
 
     def combine(index: Index, reduction_index: Index) -> Value:
         return load((*reduction_index, *index))
 
-    return TensorBox.create(Reduction(device, dtype, dims.ranges, combine, (pieces,), kind, kept))
+    return TensorBox.create(Reduction(device, dtype, dims.ranges, combine, pieces, kind, kept))
 
 
 def _all_positions(sizes: list[int]) -> list[tuple[int, ...]]:
