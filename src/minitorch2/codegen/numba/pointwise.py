@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import sympy
@@ -12,22 +11,24 @@ from minitorch2.codegen.common import Block, TextValue
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter
 from minitorch2.loopir.expressions import Expr, floor_div, index_symbol, product
+from minitorch2.loopir.iteration import Access
 from minitorch2.loopir.ops import compute_dtype
 
 POINTWISE_BLOCK = 4096
 FEW_ITERATIONS = 64
 FAR = 16
 """An access of this stride touches another cache line with each element."""
-TILE = (64, 16)
-"""A transposed access is done in tiles of so many elements across and along the inner loop: few
-rows of memory at a time, since rows that are a power of two apart share a set of the cache."""
-_STARTS = tuple(f"tile{number} * {length}" for number, length in enumerate(TILE))
+CACHE_LINE = 64
+"""Bytes. A transposed access is done in square tiles of a cache line a row: each line is used up
+when it is there, since rows that are a power of two apart push each other out of the cache."""
+_TILES = ("tile0", "tile1")
 
 
 class PointwisePrinter(KernelPrinter):
     """No reductions: the last loop inside, all others flattened."""
 
     tiled: tuple[int, int]
+    side: int
 
     def write_loops(self) -> Expr:
         ranges = self.node.ranges
@@ -42,9 +43,9 @@ class PointwisePrinter(KernelPrinter):
             self.leave(block)
             return inner
         symbol = str(self.kept[-1])
-        across = self._transposed_loop()
-        if across is not None:
-            return self._write_tiles(across)
+        access = self._transposed_access()
+        if access is not None:
+            return self._write_tiles(access)
         if self._is_blocked():
             blocks = floor_div(inner + POINTWISE_BLOCK - 1, POINTWISE_BLOCK)
             loop = self.enter_flattened(len(ranges) - 1, blocks, "block")
@@ -60,8 +61,8 @@ class PointwisePrinter(KernelPrinter):
         self.leave(loop)
         return product((outer, blocks))
 
-    def _transposed_loop(self) -> int | None:
-        """An outer loop along which some access is contiguous while the inner loop strides."""
+    def _transposed_access(self) -> Access | None:
+        """An access that is contiguous along an outer loop while the inner loop strides."""
         for body in self.bodies:
             for access in (*body.reads_of, *body.writes_of):
                 far = access.strides[-1]
@@ -70,17 +71,22 @@ class PointwisePrinter(KernelPrinter):
                     and far is not None
                     and (not isinstance(far, int) or far >= FAR)
                 ):
-                    return access.strides.index(1)
+                    return access
         return None
 
-    def _write_tiles(self, across: int) -> Expr:
-        """Tiles over loop `across` and the inner loop; the other loops are flattened."""
+    def _side(self, access: Access) -> int:
+        """How many elements a tile has along each of its loops."""
+        return CACHE_LINE // self.arguments.dtypes[access.name].itemsize
+
+    def _write_tiles(self, access: Access) -> Expr:
+        """Tiles over two loops, one after the other along the access; other loops are flattened."""
         ranges = self.node.ranges
+        across, self.side = access.strides.index(1), self._side(access)
         others = [i for i in range(len(ranges) - 1) if i != across]
-        counts = [floor_div(ranges[i] + n - 1, n) for i, n in zip((across, -1), TILE)]
-        names = [*(str(self.kept[i]) for i in others), "tile0", "tile1"]
-        sizes = [*(ranges[i] for i in others), *counts]
         self.tiled = (across, len(ranges) - 1)
+        counts = [floor_div(ranges[i] + self.side - 1, self.side) for i in self.tiled]
+        names = [*(str(self.kept[i]) for i in others), *reversed(_TILES)]
+        sizes = [*(ranges[i] for i in others), *reversed(counts)]
         opened = [self.enter_shared(names, sizes), *self._enter_tile()]
         self.handler.stage = self._stage
         self._run_all()
@@ -92,20 +98,23 @@ class PointwisePrinter(KernelPrinter):
         """The loops over the elements of a tile."""
         return [
             self.enter(f"for {symbol} in range({start}, {start} + {extent}):", str(symbol))
-            for symbol, start, extent in zip(self._tile_symbols(), _STARTS, self._extents())
+            for symbol, start, extent in zip(self._tile_symbols(), self._starts(), self._extents())
         ]
 
     def _tile_symbols(self) -> list[sympy.Symbol]:
         return [self.kept[loop] for loop in self.tiled]
 
+    def _starts(self) -> list[str]:
+        return [f"{tile} * {self.side}" for tile in _TILES]
+
     def _extents(self) -> list[str]:
         """How many elements a tile has along each of its loops: fewer at the edges."""
         sizes = [self.node.ranges[loop] for loop in self.tiled]
         return [
-            str(most)
-            if isinstance(size, int) and size % most == 0
-            else f"min({most}, {self.text(size)} - {start})"
-            for most, size, start in zip(TILE, sizes, _STARTS)
+            str(self.side)
+            if isinstance(size, int) and size % self.side == 0
+            else f"min({self.side}, {self.text(size)} - {start})"
+            for size, start in zip(sizes, self._starts())
         ]
 
     def _stage(self, name: str, index: Expr) -> TextValue | None:
@@ -125,22 +134,23 @@ class PointwisePrinter(KernelPrinter):
             return None
         dtype = handler.arguments.dtypes[name]
         stage = self._staged(name, index, stride, dtype)
-        place = f"{stage}[{TILE[1]} * ({across} - {_STARTS[0]}) + {last} - {_STARTS[1]}]"
+        row, column = (f"{s} - {start}" for s, start in zip((across, last), self._starts()))
+        place = f"{stage}[{self.side} * ({row}) + {column}]"
         return handler.assign(operators.load(dtype, place), compute_dtype(dtype), inner.depth)
 
     def _staged(self, name: str, index: sympy.Expr, stride: Expr, dtype: torch.dtype) -> str:
         """The array that holds a tile of a buffer, its columns in a row each."""
         handler = self.handler
         corner = index.xreplace(
-            {s: index_symbol(f"tile{i}") * TILE[i] for i, s in enumerate(self._tile_symbols())}
+            {s: index_symbol(tile) * self.side for s, tile in zip(self._tile_symbols(), _TILES)}
         )
         source = [handler.arguments.pointer(name), *(handler.index(e)[0] for e in (corner, stride))]
         outside = handler.block.at_depth(handler.block.depth - 2)
         key = " ".join(source)
         if key not in outside.names:
-            stage = self.local_array("stage", math.prod(TILE), dtype)
+            stage = self.local_array("stage", self.side**2, dtype)
             outside.names[key] = TextValue(stage, dtype, outside.depth)
-            arguments = [stage, str(TILE[1]), *source, *self._extents()]
+            arguments = [stage, str(self.side), *source, *self._extents()]
             outside.lines.append(f"copy_transposed({', '.join(arguments)})")
         return outside.names[key].text
 
@@ -157,8 +167,9 @@ class PointwisePrinter(KernelPrinter):
     def inner_sizes(self) -> Sequence[Expr]:
         if self._is_single():
             return ()
-        if self._transposed_loop() is not None:
-            return TILE
+        access = self._transposed_access()
+        if access is not None:
+            return [self._side(access)] * 2
         return (POINTWISE_BLOCK,) if self._is_blocked() else self.node.ranges[-1:]
 
     def _is_single(self) -> bool:
