@@ -105,6 +105,11 @@ class _GraphLowering:
         if not isinstance(value, torch.Tensor):
             self.result.inputs.append(expr_of(value))
             return expr_of(value)
+        self.result.hints |= {
+            size.node.expr: size.node.hint
+            for size in value.shape
+            if isinstance(size, torch.SymInt) and size.node.has_hint()
+        }
         donated = node.meta.get("donated", False)
         buffer = InputBuffer(node.name, layout_of(value), donated, origins=(node,))
         self.result.inputs.append(buffer)

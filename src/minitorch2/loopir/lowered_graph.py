@@ -25,7 +25,8 @@ class LoweredGraph:
     """What lowering gives: buffers in the order in which they can be computed.
 
     `inputs` has one entry per placeholder: a buffer, or the expression that a number input is.
-    `outputs` is what the graph returns, in order; `constants` are the buffers of its attributes.
+    `outputs` is what the graph returns, in order; `constants` are the buffers of its attributes;
+    `hints` tells what symbolic sizes are in the example inputs.
     """
 
     inputs: list[InputBuffer | Expr | float | None]
@@ -33,6 +34,7 @@ class LoweredGraph:
     outputs: list[OutputValue]
     constants: dict[str, ConstantBuffer] = field(default_factory=dict)
     decisions: list[RealizeDecision] = field(default_factory=list)
+    hints: dict[sympy.Symbol, int] = field(default_factory=dict)
 
     @property
     def output_names(self) -> frozenset[str]:

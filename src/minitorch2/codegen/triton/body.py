@@ -11,7 +11,7 @@ paper, section 4.5).
 from __future__ import annotations
 
 from minitorch2.codegen.common import INDENT, Namer
-from minitorch2.codegen.triton.values import Dimensions
+from minitorch2.codegen.triton.values import IN_LOOP, Dimensions
 
 
 class KernelBody:
@@ -33,7 +33,7 @@ class KernelBody:
         """The name of the variable that holds `text`, computed at most once where it is visible."""
         if text in self._names:
             return self._names[text]
-        inside = self._loop is not None and "r" in dims
+        inside = self._loop is not None and dims & IN_LOOP
         names = self._loop_names if inside else self._names
         if text not in names:
             name = self.fresh(kind)
@@ -43,7 +43,7 @@ class KernelBody:
 
     def statement(self, text: str, dims: Dimensions) -> None:
         """A line that is needed at most once where it is visible."""
-        inside = self._loop is not None and "r" in dims
+        inside = self._loop is not None and dims & IN_LOOP
         names = self._loop_names if inside else self._names
         if text not in names:
             names[text] = ""
@@ -51,7 +51,7 @@ class KernelBody:
 
     def line(self, text: str, dims: Dimensions) -> None:
         """A statement, inside the loop if it varies along the reduction."""
-        (self._loop if self._loop is not None and "r" in dims else self.outer).append(text)
+        (self._loop if self._loop is not None and dims & IN_LOOP else self.outer).append(text)
 
     def after_loop(self, text: str) -> None:
         """A statement that needs the loop to be complete."""
@@ -63,9 +63,15 @@ class KernelBody:
 
     def close_loop(self, header: str) -> None:
         """End the pass: its names are gone, the reductions are complete."""
+        loop, after = self.leave_loop(), self._after
+        self.outer += [header, *(INDENT + line for line in loop), *after]
+        self._after = []
+
+    def leave_loop(self) -> list[str]:
+        """The lines of the pass, for whoever prints the loop; its names are gone."""
         assert self._loop is not None
-        self.outer += [header, *(INDENT + line for line in self._loop), *self._after]
-        self._loop, self._after, self._loop_names = None, [], {}
+        loop, self._loop, self._loop_names = self._loop, None, {}
+        return loop
 
     @property
     def in_loop(self) -> bool:

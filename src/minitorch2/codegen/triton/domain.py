@@ -42,10 +42,10 @@ class KernelDomain:
     @property
     def programs(self) -> Expr:
         """How many blocks there are: the size of the grid."""
-        count = _blocks_in(self.xnumel, self.blocks.x)
+        count = blocks_in(self.xnumel, self.blocks.x)
         if self.ynumel is None or self.blocks.y is None:
             return count
-        return product((count, _blocks_in(self.ynumel, self.blocks.y)))
+        return product((count, blocks_in(self.ynumel, self.blocks.y)))
 
     def extents(self) -> dict[str, Expr]:
         """`xnumel`, and `ynumel` and `rnumel` where there are such."""
@@ -90,7 +90,8 @@ class KernelDomain:
         return unflatten(XINDEX, node.ranges, limits), reduced
 
 
-def _blocks_in(numel: Expr, block: int) -> Expr:
+def blocks_in(numel: Expr, block: int) -> Expr:
+    """How many blocks cover so many elements."""
     return numel if block == 1 else floor_div(numel + block - 1, block)
 
 

@@ -101,13 +101,17 @@ class TritonHandler(OpsHandler[Value]):
         index = simplify(index, self.ranges)
         if name in self.nodes:
             return self._forward(name, index)
-        text = f"tl.load({self.arguments.input(name)} + ({self._address(index)})"
-        dims = self.index.dims(index) | join(*self._masks)
+        text, dims = self._read(name, index)
         dtype = self.dtypes[name]
-        text += self._load_options(dims, dtype) + ")"
         if compute_dtype(dtype) != dtype:
             text += f".to({triton_dtype(compute_dtype(dtype))})"
         return self._assign(text, dtype, dims)
+
+    def _read(self, name: str, index: Expr) -> tuple[str, Dimensions]:
+        """Elements as memory holds them."""
+        text = f"tl.load({self.arguments.input(name)} + ({self._address(index)})"
+        dims = self.index.dims(index) | join(*self._masks)
+        return f"{text}{self._load_options(dims, self.dtypes[name])})", dims
 
     def _address(self, index: Expr) -> str:
         """The address as a block wide enough for the masks in force."""
@@ -127,7 +131,7 @@ class TritonHandler(OpsHandler[Value]):
 
     def _mask(self, dims: Dimensions) -> str:
         """Which lanes count, for an access that varies along `dims`; empty if all do."""
-        masks = [f"{dim}mask" for dim in "ryx" if dim in dims and self.domain.needs_mask(dim)]
+        masks = [f"{dim}mask" for dim in "kryx" if dim in dims and self.domain.needs_mask(dim)]
         return " & ".join([*masks, *(mask.text for mask in self._masks)])
 
     def _forward(self, name: str, index: Expr) -> Value:

@@ -13,7 +13,7 @@ import sympy
 
 from minitorch2.codegen.triton.arguments import KernelArguments
 from minitorch2.codegen.triton.body import KernelBody
-from minitorch2.codegen.triton.values import EVERYWHERE, Dimensions, R, Value, X, Y
+from minitorch2.codegen.triton.values import EVERYWHERE, Dimensions, K, R, T, Value, X, Y
 from minitorch2.errors import LoweringError
 from minitorch2.loopir.expressions import (
     Expr,
@@ -30,8 +30,17 @@ from minitorch2.loopir.expressions import (
 )
 
 XINDEX, YINDEX, RINDEX = map(index_symbol, ("xindex", "yindex", "rindex"))
-DIMS: Mapping[sympy.Symbol, Dimensions] = {XINDEX: X, YINDEX: Y, RINDEX: R}
+KINDEX, BATCH, TAP = map(index_symbol, ("kindex", "batch", "tap"))
+"""What templates also have: rindex down the first dimension, which product, which part of a sum."""
+DIMS: Mapping[sympy.Symbol, Dimensions] = {
+    XINDEX: X, YINDEX: Y, RINDEX: R, KINDEX: K, BATCH: EVERYWHERE, TAP: T,
+}  # fmt: skip
 INT32_MAX = 2**31 - 1
+
+
+def is_narrow(numel: Expr) -> bool:
+    """Whether the places of so many elements, and of a block more, certainly fit 32 bits."""
+    return isinstance(numel, int) and numel + 65536 < INT32_MAX
 
 
 def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, ...]:
@@ -121,12 +130,12 @@ class IndexPrinter:
         return self.arguments.size(symbol)
 
     def _variable(self, text: str, dims: Dimensions) -> str:
-        kind = {X: "x", Y: "y", R: "r"}.get(dims, "i")
+        kind = {X: "x", Y: "y", R: "r", K: "k"}.get(dims, "i")
         return self.body.assign(text, dims, kind)
 
     def _sum(self, expr: sympy.Expr) -> str:
         """Terms of the fastest index first: `r1 + 1024*x0`."""
-        order = (RINDEX, YINDEX, XINDEX)
+        order = (RINDEX, KINDEX, YINDEX, XINDEX)
         terms = sorted(expr.args, key=lambda t: (*(not t.has(index) for index in order), str(t)))
         text = " + ".join(self.text(term) for term in terms)
         return text.replace("+ -", "- ")

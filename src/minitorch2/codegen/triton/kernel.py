@@ -13,7 +13,7 @@ from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.codegen.triton.domain import choose_domain
 from minitorch2.codegen.triton.handler import TritonHandler
-from minitorch2.codegen.triton.indexing import INT32_MAX
+from minitorch2.codegen.triton.indexing import is_narrow
 from minitorch2.codegen.triton.passes import split_into_passes
 from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.loopir.buffers import Buffer
@@ -217,7 +217,7 @@ class _KernelPrinter:
         sizes = [self.buffers[str(p.value)].fixed_layout().storage_size()
                  for p in self.arguments.pointers()]  # fmt: skip
         numel = product(self.domain.extents().values())
-        return not all(isinstance(n, int) and n + 65536 < INT32_MAX for n in (*sizes, numel))
+        return not all(map(is_narrow, (*sizes, numel)))
 
     def _decorator(self, pointers: Sequence[KernelArgument]) -> str:
         blocks = self.domain.blocks

@@ -192,13 +192,13 @@ def template(
     pointers: str,
     XBLOCK: int,
     YBLOCK: int,
-    KBLOCK: int,
+    RBLOCK: int,
     num_warps: int,
     num_stages: int,
     checks_indices: bool = False,
 ) -> Callable[[JitFunction], Launcher]:
-    """The decorator of a matrix product with its epilogue."""
-    blocks = {"XBLOCK": XBLOCK, "YBLOCK": YBLOCK, "KBLOCK": KBLOCK}
+    """The decorator of a product or a convolution with what is around it."""
+    blocks = {"XBLOCK": XBLOCK, "YBLOCK": YBLOCK, "RBLOCK": RBLOCK}
     return lambda f: Launcher(f, pointers, blocks, num_warps, checks_indices, num_stages)
 
 

@@ -1,17 +1,19 @@
-"""Matrix products with what is done to them, as one kernel from a template.
+"""Products and convolutions with what is done before and after, as one kernel from a template.
 
-A library multiplies faster than generated code, but it has to write its result before others can
-read it. A template is a kernel by hand with holes (PyTorch 2 paper, sections 4.5 and 6.4): here
-the strides, the block sizes, and the *epilogue*, which is a pointwise kernel of the schedule,
-printed by the same handler as always. Only that the product it reads is in registers already.
+A library multiplies faster than generated code, but its operands have to be in memory before, and
+it writes its result to memory before others can read it. A template is a kernel by hand with holes
+(PyTorch 2 paper, sections 4.5 and 6.4). The loop over tiles is by hand. How an element of an
+operand is found or computed (the *prologue*), and what becomes of a sum (the *epilogue*), are
+bodies of the schedule, printed by the same handler as always: only that the sum which an epilogue
+reads is in registers, and that a prologue's result goes nowhere else.
 
-    TemplateNode ::= product, nodes     product: mm, addmm, bmm or baddbmm as a library would do it
-                                        nodes: loop bodies, the only readers of the product
+    TemplateNode ::= site, prologues, tile    some of the site's prologues, and how it is cut
+    site         ::= Site(product, prologues, epilogue)          see `sites.py`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,39 +25,48 @@ import torch
 from minitorch2.codegen.common import user_lines
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks
-from minitorch2.codegen.triton.domain import KernelDomain
+from minitorch2.codegen.triton.contraction import Contraction, Operand
+from minitorch2.codegen.triton.domain import KernelDomain, blocks_in
 from minitorch2.codegen.triton.handler import TritonHandler
-from minitorch2.codegen.triton.indexing import INT32_MAX, XINDEX, YINDEX, unflatten
+from minitorch2.codegen.triton.indexing import (
+    YINDEX,
+    is_narrow,
+    unflatten,
+)
 from minitorch2.codegen.triton.kernel import KernelSource, TritonKernel
-from minitorch2.codegen.triton.values import TRITON_POINTERS, Value, X, Y
-from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel
-from minitorch2.loopir.expressions import Expr, product, simplify
-from minitorch2.loopir.iteration import Access
-from minitorch2.loopir.layout import FixedLayout, contiguous_strides
-from minitorch2.loopir.ops import compute_dtype
+from minitorch2.codegen.triton.sites import Site
+from minitorch2.codegen.triton.values import (
+    TRITON_POINTERS,
+    Dimensions,
+    K,
+    R,
+    Value,
+    X,
+    Y,
+    triton_dtype,
+)
+from minitorch2.loopir.buffers import Buffer
+from minitorch2.loopir.expressions import (
+    Expr,
+    Ranges,
+    modular_indexing,
+    product,
+    simplify,
+)
+from minitorch2.loopir.layout import FixedLayout
+from minitorch2.loopir.ops import compute_dtype, use_handler
 from minitorch2.loopir.schedule import (
     BaseSchedulerNode,
-    ExternKernelSchedulerNode,
     FusedSchedulerNode,
-    KernelNode,
-    Schedule,
     SchedulerNode,
-    bodies,
 )
 
-aten = torch.ops.aten
 _GROUP: Final = 8
-_DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32)
-_LIBRARY: Final = {  # with a bias in front of the operands, or without
-    aten.mm.default: False,
-    aten.bmm.default: False,
-    aten.addmm.default: True,
-}
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One way to cut a product: sizes of a block, warps, and steps of the loop in flight."""
+    """One way to cut a sum: sizes of a block, warps, and steps of the loop in flight."""
 
     x: int
     y: int
@@ -68,135 +79,148 @@ TILES: Final = (
     Tile(128, 128, 64, 8, 3),
     Tile(128, 256, 64, 8, 3),
     Tile(256, 128, 64, 8, 3),
+    Tile(256, 64, 64, 8, 3),
+    Tile(128, 128, 64, 4, 4),
     Tile(128, 128, 32, 4, 4),
     Tile(64, 128, 64, 4, 4),
     Tile(128, 64, 64, 4, 4),
     Tile(64, 64, 64, 4, 4),
-    Tile(32, 64, 64, 4, 5),
+    Tile(128, 64, 32, 4, 4),
+    Tile(32, 64, 128, 4, 4),
     Tile(16, 64, 128, 4, 4),
 )
 """What the autotuner tries."""
 
 
-@dataclass(frozen=True)
-class Product:
-    """`batches` products of (m, k) and (k, n), with where their operands lie."""
-
-    batches: int
-    m: int
-    n: int
-    k: int
-    a: BufferView
-    b: BufferView
-    bias: BufferView | None
-
-    @staticmethod
-    def of(kernel: ExternKernel) -> Product | None:
-        """The product that a library call does; None for other calls and varying sizes."""
-        has_bias = _LIBRARY.get(kernel.target)  # type: ignore[call-overload]
-        if has_bias is None or kernel.kwargs or len(kernel.args) != 2 + has_bias:
-            return None
-        a, b = kernel.args[-2:]
-        layout, bias = kernel.fixed_layout(), kernel.args[0] if has_bias else None
-        views = [view for view in (a, b, bias) if view is not None]
-        numbers = (*layout.size, *(part for v in views for part in (*v.layout.size,
-                   *v.layout.stride, v.layout.offset)))  # fmt: skip
-        is_known = all(isinstance(number, int) for number in numbers)
-        if not is_known or layout.dtype not in _DTYPES or not layout.is_contiguous():
-            return None
-        if bias is not None and len(bias.layout.size) != 1:
-            return None
-        *batches, m, n = layout.size
-        sizes = [int(size) for size in (*(batches or [1]), m, n, a.layout.size[-1])]
-        if 0 in sizes:
-            return None
-        return Product(sizes[0], sizes[1], sizes[2], sizes[3], a, b, bias)
-
-
 class TemplateNode(FusedSchedulerNode):
-    """A product and the bodies that read it, as one kernel cut into tiles."""
+    """A site as one kernel cut into tiles, which computes `prologues` as it loads them."""
 
-    def __init__(self, node: ExternKernelSchedulerNode, epilogue: KernelNode, tile: Tile) -> None:
-        super().__init__(bodies(epilogue))
-        self.product = node
+    def __init__(self, site: Site, tile: Tile, prologues: Sequence[SchedulerNode]) -> None:
+        super().__init__(site.stores)
+        self.site = site
         self.tile = tile
-        self.origins = (*node.origins, *self.origins)
+        self.prologues = tuple(prologues)
+        before = [origin for node in (*prologues, site.product) for origin in node.origins]
+        self.origins = tuple(dict.fromkeys((*before, *self.origins)))
+
+    def __str__(self) -> str:
+        tile, computed = self.tile, " + ".join(["", *(node.name for node in self.prologues)])
+        return f"{tile.x} x {tile.y} x {tile.k}, {tile.warps} warps{computed}"
+
+    @property
+    def absorbed(self) -> tuple[BaseSchedulerNode, ...]:
+        """The nodes whose work the kernel does besides its bodies."""
+        return (*self.prologues, self.site.product)
 
     @property
     def members(self) -> list[BaseSchedulerNode]:
-        """The product and the bodies."""
-        return [self.product, *self.nodes]
+        """What is computed on the way, and the bodies."""
+        return [*self.absorbed, *self.nodes]
 
     @property
     def read_names(self) -> frozenset[str]:
-        """The operands, and what the bodies read."""
-        return super().read_names | self.product.read_names
+        """What any of the members reads."""
+        return super().read_names.union(*(node.read_names for node in self.absorbed))
 
     @property
     def written_names(self) -> frozenset[str]:
-        """The product, which needs no memory, and what the bodies write."""
-        return super().written_names | self.product.written_names
-
-
-def find_templates(
-    schedule: Schedule, outputs: Iterable[str]
-) -> Iterator[tuple[ExternKernelSchedulerNode, KernelNode]]:
-    """Products whose only reader is a pointwise kernel over their elements."""
-    kept, taken = set(outputs), set[int]()
-    for node in schedule.nodes:
-        if not isinstance(node, ExternKernelSchedulerNode) or node.name in kept:
-            continue
-        product_ = Product.of(node.kernel)
-        readers = [other for other in schedule.nodes if node.name in other.read_names]
-        if product_ is None or len(readers) != 1 or id(readers[0]) in taken:
-            continue
-        (reader,) = readers
-        if not isinstance(reader, SchedulerNode | FusedSchedulerNode):
-            continue
-        if _fits(reader, node.name, product_):
-            taken.add(id(reader))
-            yield node, reader
-
-
-def _fits(epilogue: KernelNode, name: str, given: Product) -> bool:
-    """Whether a kernel visits exactly the product's elements, and each body once."""
-    elements = given.batches * given.m * given.n
-    return elements < INT32_MAX and all(
-        not body.is_reduction
-        and product(body.sizes) == elements
-        and body.buffer.base is None
-        and body.buffer.device == given.a.buffer.device
-        and all(_in_order(access, body) for access in body.reads_of if access.name == name)
-        for body in bodies(epilogue)
-    )
-
-
-def _in_order(access: Access, body: SchedulerNode) -> bool:
-    return access.offset == 0 and access.strides == contiguous_strides(body.sizes)
+        """What the bodies write; the rest needs no memory."""
+        return super().written_names.union(node.name for node in self.absorbed)
 
 
 @dataclass(frozen=True)
 class _TileDomain(KernelDomain):
-    """Rows of all batches by columns; the last block of rows is cut at each batch's end."""
+    """Blocks of a sum: [x, r] of the left operand, [k, y] of the right one, [x, y] of the result.
 
-    rows: int = 1
+    `sum` says over which rows, columns and elements they go.
+    """
+
+    sum: Contraction | None = None
+
+    def extents(self) -> dict[str, Expr]:
+        """Rows, columns, and what is summed, seen from either operand."""
+        assert self.sum is not None
+        k = self.sum.k
+        return {"xnumel": self.sum.m, "ynumel": self.sum.n, "rnumel": k, "knumel": k}
+
+    def ranges(self) -> Ranges:
+        """The ranges of all indices."""
+        assert self.sum is not None
+        return self.sum.ranges()
 
     def needs_mask(self, name: str) -> bool:
-        """Whether rows or columns do not fill the blocks."""
-        if name == "x":
-            return self.rows % self.blocks.x != 0
-        assert isinstance(self.ynumel, int) and self.blocks.y is not None
-        return name == "y" and self.ynumel % self.blocks.y != 0
+        """Whether blocks are cut off at an end."""
+        blocks = {"x": self.blocks.x, "y": self.blocks.y, "r": self.blocks.r, "k": self.blocks.r}
+        extent = self.extents()[f"{name}numel"]
+        return not (isinstance(extent, int) and extent % (blocks[name] or 1) == 0)
+
+    def shape(self, dims: Dimensions) -> str:
+        """Which operand's block it is, or the result's, is plain from what varies."""
+        first = "XBLOCK" if dims & X else "RBLOCK" if dims & K else 1
+        second = "RBLOCK" if dims & R else "YBLOCK" if dims & Y else 1
+        return f"[{first}, {second}]"
+
+    def stored_along(self, node: SchedulerNode) -> Dimensions:
+        """Every body of an epilogue stores whole blocks."""
+        return X | Y
 
     def index(self, node: SchedulerNode) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        """The index of a body in terms of row and column."""
-        flat = XINDEX * self.ynumel + YINDEX
-        return unflatten(flat, node.ranges, self.ranges()), ()
+        """The index of a body in terms of batch, row and column."""
+        assert self.sum is not None
+        return unflatten(self.sum.flat(), node.ranges, self.ranges()), ()
+
+
+class _TemplateHandler(TritonHandler):
+    """Prints what is around the sum: operands into the loop, the epilogue after it."""
+
+    def operand(self, operand: Operand, producer: SchedulerNode | None, dims: Dimensions) -> str:
+        """A block of an operand, [x, r] or [k, y], with zeros where nothing is to be added."""
+        masks = [self._position_mask(position, size) for position, size in operand.inside]
+        self._masks += masks
+        text, found = self._element(operand, producer)
+        del self._masks[len(self._masks) - len(masks) :]
+        if found < dims:
+            text = f"tl.broadcast_to({text}, {self.domain.shape(dims)})"
+        wanted = self._mask(dims & (R | K))
+        conditions = [mask.text for mask in masks] + [wanted] * bool(wanted)
+        if conditions and (producer is not None or found < dims):
+            text = f"tl.where({' & '.join(conditions)}, {text}, 0.0)"
+        return text
+
+    def _position_mask(self, position: Expr, size: int) -> Value:
+        dims = self.index.dims(position)
+        text = self.body.assign(self.index.text(position), dims, "i")
+        return Value(f"({text} >= 0) & ({text} < {size})", torch.bool, dims)
+
+    def _element(self, operand: Operand, producer: SchedulerNode | None) -> tuple[str, Dimensions]:
+        """An operand's element as memory would hold it: loaded, or computed by its body."""
+        address = simplify(operand.address, self.ranges)
+        if producer is None:
+            text, dims = self._read(operand.view.name, address)
+            return text, dims - {"t"}
+        layout = producer.buffer.fixed_layout()
+        index = operand.index
+        if layout != operand.view.layout:
+            index = _index_of(address, layout, self.ranges)
+        with use_handler(self):
+            producer.buffer.run(index)
+        value = self._forward(producer.name, simplify(layout.index(index), self.ranges))
+        dtype = triton_dtype(layout.dtype)
+        return f"{value.text}.to({dtype})", value.dims - {"t"}
+
+
+def _index_of(address: Expr, layout: FixedLayout, ranges: Ranges) -> tuple[Expr, ...]:
+    """Which element of a dense tensor lies at an address."""
+    pairs = zip(layout.size, layout.stride, strict=True)
+    return tuple(
+        0 if size == 1 else simplify(modular_indexing(address, step, size), ranges)
+        for size, step in pairs
+    )
 
 
 @cache
 def _template() -> jinja2.Template:
-    text = Path(__file__).with_name("matmul.py.jinja").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("contraction.py.jinja").read_text(encoding="utf-8")
     template: jinja2.Template = jinja2.Template(
         text, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
@@ -206,99 +230,97 @@ def _template() -> jinja2.Template:
 def print_template_kernel(
     node: TemplateNode, buffers: Mapping[str, Buffer], *, name: str, removed: Iterable[str] = ()
 ) -> TritonKernel:
-    """The kernel of a product with its epilogue.
+    """The kernel of a template.
+
+    Args:
+        node: what to compute, and the tile.
+        buffers: every buffer that is read or written, by name.
+        name: what the kernel is called.
+        removed: buffers that are never stored.
 
     Raises:
         LoweringError: Triton has no such dtype or index arithmetic.
     """
-    given = Product.of(node.product.kernel)
-    assert given is not None
-    tile = node.tile
-    blocks = Blocks(tile.x, tile.warps, y=tile.y)
-    domain = _TileDomain(blocks, given.batches * given.m, ynumel=given.n, rows=given.m)
+    given, tile = node.site.sum, node.tile
+    blocks = Blocks(tile.x, tile.warps, y=tile.y, r=tile.k)
+    domain = _TileDomain(blocks, given.m, sum=given)
     arguments = KernelArguments({})
-    names = [arguments.input(view.name) for view in (given.a, given.b)]
-    bias = None if given.bias is None else arguments.input(given.bias.name)
-    handler = _print_epilogue(node, buffers, domain, arguments, frozenset(removed))
-    pointers = arguments.pointers()
-    tiles = -(-given.m // tile.x), -(-given.n // tile.y)
+    unstored = frozenset((*removed, *(member.name for member in node.prologues)))
+    known: dict[str, Any] = {member.name: member for member in node.members}
+    dtypes = {buffer: item.dtype for buffer, item in buffers.items()}
+    handler = _TemplateHandler(known, dtypes, domain, arguments, unstored, frozenset())
+    tiles = [blocks_in(given.m, tile.x), blocks_in(given.n, tile.y)]
+    counts = [handler.index.text(count) for count in (given.m, tiles[0])]
+    parts = _print_parts(node, handler)
+    pointers, sizes = arguments.pointers(), arguments.sizes()
     text = _template().render(
-        _holes(given, tile, domain),
+        parts,
         name=name,
         comments=user_lines(node),
         decorator=_decorator(pointers, buffers, tile, handler.checks_indices),
-        parameters=", ".join([*(p.name for p in pointers), *_CONSTANTS]),
-        tiles_x=tiles[0],
+        parameters=", ".join([p.name for p in (*pointers, *sizes)] + _CONSTANTS),
+        given=given,
+        m=counts[0],
+        tiles_x=counts[1],
         tiles_y=tiles[1],
-        a=names[0],
-        b=names[1],
-        bias=bias,
-        epilogue=handler.body.outer,
+        steps=blocks_in(given.k, tile.k),
+        group=_GROUP,
+        wide=_is_wide(given, pointers, buffers),
+        masked=domain.needs_mask,
     )
-    source = KernelSource(name, text)
-    programs = given.batches * tiles[0] * tiles[1]
-    return TritonKernel(source, programs, tuple(str(p.value) for p in pointers), ())
+    programs = product((given.batches, *tiles))
+    return TritonKernel(
+        KernelSource(name, text),
+        programs,
+        tuple(str(pointer.value) for pointer in pointers),
+        tuple(size.value for size in sizes),
+    )
 
 
-_CONSTANTS: Final = [f"{name}: tl.constexpr" for name in ("XBLOCK", "YBLOCK", "KBLOCK")]
+_CONSTANTS: Final = [f"{name}: tl.constexpr" for name in ("XBLOCK", "YBLOCK", "RBLOCK")]
 
 
-def _holes(given: Product, tile: Tile, domain: _TileDomain) -> dict[str, object]:
-    """What the template says of sizes and of where the operands lie."""
-    a, b, bias = given.a.layout, given.b.layout, given.bias and given.bias.layout
-    return {
-        "batches": given.batches, "m": given.m, "n": given.n, "k": given.k, "group": _GROUP,
-        "a_at": _start(a, given.batches), "a_strides": a.stride[-2:],
-        "b_at": _start(b, given.batches), "b_strides": b.stride[-2:],
-        "bias_at": bias.offset if bias else 0, "bias_stride": bias.stride[0] if bias else 0,
-        "mask_x": domain.needs_mask("x"), "mask_y": domain.needs_mask("y"),
-        "mask_k": given.k % tile.k != 0, "precision": _precision(given),
-    }  # fmt: skip
+def _print_parts(node: TemplateNode, handler: _TemplateHandler) -> dict[str, object]:
+    """The generated lines: of sizes; before, in and after the loop; and the operands."""
+    given, body = node.site.sum, handler.body
+    head = list(body.outer)
+    producers = {prologue.name: prologue for prologue in node.prologues}
+    body.open_loop([])
+    left, right = (
+        handler.operand(operand, producers.get(operand.view.name), dims)
+        for operand, dims in ((given.left, X | R), (given.right, K | Y))
+    )
+    loop = body.leave_loop()
+    handler.forget_loop_values()
+    before = body.outer[len(head) :]
+    if given.bias is not None:
+        bias = handler.load(given.bias.name, given.bias.layout.index((YINDEX,)))
+        body.line(f"acc += {bias.text}", X | Y)
+    kernel = node.site.product.kernel
+    acc = Value("acc", compute_dtype(kernel.dtype), X | Y)
+    handler.know(kernel.name, given.flat(), acc)
+    for stored in node.nodes:
+        handler.run(stored)
+    after = body.outer[len(head) + len(before) :]
+    operands = {"left": left, "right": right}
+    return {"head": head, "before": before, "loop": loop, **operands, "after": after}
 
 
 def _decorator(
     pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer], tile: Tile, checks: bool
 ) -> str:
     types = " ".join(TRITON_POINTERS[buffers[str(p.value)].dtype] for p in pointers)
-    sizes = f"XBLOCK={tile.x}, YBLOCK={tile.y}, KBLOCK={tile.k}"
+    sizes = f"XBLOCK={tile.x}, YBLOCK={tile.y}, RBLOCK={tile.k}"
     text = f'pointers="{types}", {sizes}, num_warps={tile.warps}, num_stages={tile.stages}'
     return f"@template({text}{', checks_indices=True' if checks else ''})"
 
 
-def _print_epilogue(
-    node: TemplateNode,
-    buffers: Mapping[str, Buffer],
-    domain: _TileDomain,
-    arguments: KernelArguments,
-    removed: frozenset[str],
-) -> TritonHandler:
-    kernel = node.product.kernel
-    nodes: dict[str, Any] = {body.name: body for body in node.nodes} | {kernel.name: node.product}
-    dtypes = {buffer: item.dtype for buffer, item in buffers.items()}
-    handler = TritonHandler(nodes, dtypes, domain, arguments, removed, frozenset())
-    index = simplify(XINDEX * domain.ynumel + YINDEX, domain.ranges())
-    handler.know(kernel.name, index, Value("acc", compute_dtype(kernel.dtype), X | Y))
-    for body in node.nodes:
-        handler.run(body)
-    return handler
+def _is_wide(
+    given: Contraction, pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer]
+) -> bool:
+    """Whether addresses need 64 bits."""
+    sizes = [buffers[str(pointer.value)].fixed_layout().storage_size() for pointer in pointers]
+    return not all(map(is_narrow, (*sizes, given.elements)))
 
 
-def _start(layout: FixedLayout, batches: int) -> str:
-    """Where an operand of this batch begins."""
-    return f"{layout.offset} + batch * {layout.stride[0]}" if batches > 1 else str(layout.offset)
-
-
-def _precision(given: Product) -> str:
-    """How float32 operands are multiplied: as PyTorch's switch says."""
-    is_float32 = given.a.buffer.dtype == torch.float32
-    return "ieee" if is_float32 and not torch.backends.cuda.matmul.allow_tf32 else "tf32"
-
-
-__all__ = [
-    "TILES",
-    "Product",
-    "TemplateNode",
-    "Tile",
-    "find_templates",
-    "print_template_kernel",
-]
+__all__ = ["TILES", "TemplateNode", "Tile", "print_template_kernel"]

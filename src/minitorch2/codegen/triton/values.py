@@ -11,14 +11,20 @@ import torch
 from minitorch2.errors import LoweringError
 from minitorch2.loopir.ops import Number
 
-Dimension = Literal["x", "y", "r"]
+Dimension = Literal["x", "y", "r", "k", "t"]
 Dimensions = frozenset[Dimension]
-"""Along which dimensions of the block a value varies: `x` and `y` (what is kept), `r` (reduced)."""
+"""Along which dimensions of the block a value varies: `x` and `y` (what is kept), `r` (reduced).
+In a template, `k` is what is summed where it is the first dimension of a block, and `t` says that a
+value is a number, another one in each step of the loop."""
 
 EVERYWHERE: Dimensions = frozenset()
 X: Dimensions = frozenset(("x",))
 Y: Dimensions = frozenset(("y",))
 R: Dimensions = frozenset(("r",))
+K: Dimensions = frozenset(("k",))
+T: Dimensions = frozenset(("t",))
+IN_LOOP: Dimensions = R | K | T
+"""What varies along any of these is not known before the loop."""
 
 _TRITON_DTYPES = {
     torch.bool: "tl.int1",

@@ -1,8 +1,10 @@
-"""Products with epilogues from a template, against eager; the choice is forced here."""
+"""Products and convolutions with what is around them, against eager; the choice is forced here."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +15,15 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.codegen import compile_graph as compiling
 from minitorch2.codegen.triton import autotune
-from minitorch2.codegen.triton.template import Tile
+from minitorch2.codegen.triton.sites import Site, find_sites
+from minitorch2.codegen.triton.template import TemplateNode, Tile
+from minitorch2.loopir.lower_graph import lower_graph
 from tests.unit.codegen.aten_graph import call_inputs, record
-from tests.unit.codegen.triton.run_lowered import DEVICE
+from tests.unit.codegen.triton.run_lowered import DEVICE, Kernels
 
 TILE = Tile(16, 32, 16, warps=4, stages=2)
+
+IMAGES = (2, 16, 9, 8)
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "bias and activation": (
@@ -30,6 +36,27 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
         lambda x, w, r: ((x.view(24, 16) @ w).view(2, 12, 32) * 2 + r,),
         [(2, 12, 16), (16, 32), (2, 12, 32)]),
     "batches": (lambda x, y, r: (torch.bmm(x, y) * 0.5 + r,), [(3, 20, 16), (3, 16, 40), (40,)]),
+    "convolution": (
+        lambda x, w, b: (F.relu(F.conv2d(x, w, b, padding=1)),), [IMAGES, (20, 16, 3, 3), (20,)]),
+    "convolution with steps": (
+        lambda x, w, b: (F.conv2d(x, w, b, stride=(2, 1), dilation=(1, 2)) * 2,),
+        [IMAGES, (20, 16, 3, 2), (20,)]),
+    "convolution and residual": (
+        lambda x, w, r: (F.relu(F.conv2d(x, w, stride=2) + r),),
+        [IMAGES, (8, 16, 1, 1), (2, 8, 5, 4)]),
+    "computed operand": (lambda x, w: (F.silu(x) @ w,), [(19, 21), (21, 35)]),
+    "both operands": (
+        lambda x, w, s: (x.cos() @ (w * s).t() + 1,), [(19, 21), (35, 21), (21,)]),
+    "computed and reshaped": (
+        lambda x, w: (x.exp().view(24, 16) @ w,), [(2, 12, 16), (16, 32)]),
+    "computed images": (
+        lambda x, w, s: (F.conv2d(x.cos() * s, w, padding=1),),
+        [IMAGES, (8, 16, 3, 3), (1, 16, 1, 1)]),
+    "gate": (lambda x, y, w: ((F.silu(x) * y) @ w.t(),), [(20, 32), (20, 32), (24, 32)]),
+    "one operand twice": (lambda x: ((y := x.sin()) @ y.t(),), [(20, 24)]),
+    "expanded": (lambda x, w: (x.expand(20, 21) @ w + 1,), [(1, 1), (21, 35)]),
+    "computed and expanded": (
+        lambda x, w: (w.t() @ x.cos().expand(21, 3),), [(1, 1), (21, 35)]),
     "two results": (lambda x, w, b: ((y := x @ w) + b, y * 2), [(16, 16), (16, 32), (32,)]),
 }  # fmt: skip
 
@@ -37,7 +64,21 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 @pytest.fixture
 def templates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every product that can be a template is one."""
-    monkeypatch.setattr(autotune, "choose_by_measuring", lambda *_: TILE)
+
+    def choose(site: Site, *_: Any) -> TemplateNode | None:
+        return TemplateNode(site, TILE, site.prologues) if site.prologues or site.epilogue else None
+
+    monkeypatch.setattr(autotune, "choose_by_measuring", choose)
+
+
+def check(program: Callable[..., Any], *inputs: torch.Tensor, **tolerances: float) -> str:
+    """Compare with eager; the text of the wrapper."""
+    gm = record(program, *inputs)
+    with stages.collect() as log, config.patch(max_autotune=True):
+        call = compiling.compile_graph(gm, (), target="triton")
+    for got, expected in zip(call(call_inputs(gm, *inputs)), program(*inputs), strict=True):
+        torch.testing.assert_close(got, expected, **tolerances)
+    return log.texts("wrapper.py")[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
@@ -46,14 +87,87 @@ def templates(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_against_eager(name: str, dtype: torch.dtype) -> None:
     program, shapes = PROGRAMS[name]
     inputs = [torch.randn(shape).to(DEVICE, dtype) for shape in shapes]
-    gm = record(program, *inputs)
-    with stages.collect() as log, config.patch(max_autotune=True):
-        call = compiling.compile_graph(gm, (), target="triton")
+    inputs = [t.to(memory_format=torch.channels_last) if t.ndim == 4 else t for t in inputs]
     tolerances = {"rtol": 1e-2, "atol": 1e-2} if dtype == torch.float16 else {}
-    for got, expected in zip(call(call_inputs(gm, *inputs)), program(*inputs), strict=True):
-        torch.testing.assert_close(got, expected, **tolerances)
-    assert log.counts["templates"] == 1, log.texts("wrapper.py")[0]
-    assert "tl.dot" in log.texts("wrapper.py")[0]
+    assert check(program, *inputs, **tolerances).count("@template") == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
+@pytest.mark.usefixtures("templates")
+def test_an_operand_is_converted_as_it_is_loaded(dtype: torch.dtype) -> None:
+    x, w, s = torch.randn(20, 32), torch.randn(24, 32).mul(9).to(dtype), torch.rand(24, 1)
+    program = lambda x, w, s: (F.linear(x, w.float() * s),)  # noqa: E731
+    text = check(program, *(t.to(DEVICE) for t in (x, w, s)))
+    assert text.count("@template") == 1 and "@pointwise" not in text
+
+
+@pytest.mark.usefixtures("templates")
+def test_the_number_of_images_may_vary() -> None:
+    weight = torch.randn(8, 16, 3, 3).to(DEVICE, memory_format=torch.channels_last)
+    fast = minitorch2.compile(
+        lambda x, w: F.relu(F.conv2d(x, w, padding=1)) + 1,
+        mode="max-autotune-no-cudagraphs", backend="triton",
+    )  # fmt: skip
+    with stages.collect() as log:
+        for images in (3, 2, 5):
+            x = torch.randn(images, 16, 6, 5).to(DEVICE, memory_format=torch.channels_last)
+            minitorch2.mark_dynamic(x, 0)
+            expected = F.relu(F.conv2d(x, weight, padding=1)) + 1
+            torch.testing.assert_close(fast(x, weight), expected)
+    assert log.counts["templates"] == 1 and log.counts["graphs"] == 1
+
+
+@pytest.mark.parametrize("switch", ["cudnn", "cuda.matmul"])
+def test_float32_is_multiplied_as_the_switches_say(switch: str) -> None:
+    programs = {
+        "cudnn": (lambda x, w: F.conv2d(x, w), [(2, 16, 4, 4), (16, 16, 1, 1)]),
+        "cuda.matmul": (lambda x, w: x @ w, [(16, 16), (16, 16)]),
+    }
+    program, shapes = programs[switch]
+    x, w = (torch.randn(shape) for shape in shapes)
+    x = x.to(memory_format=torch.channels_last) if x.ndim == 4 else x
+    settings = operator.attrgetter(switch)(torch.backends)
+    before = settings.allow_tf32
+    for allowed in (not before, before):
+        settings.allow_tf32 = allowed
+        site, _ = only_site(program, x, w)
+        assert site.sum.precision == ("tf32" if allowed else "ieee")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, w: F.conv2d(x, w.view(8, 2, 2, 2), groups=2),
+        lambda x, w: F.conv_transpose2d(x, w.view(4, 4, 2, 2)),
+        lambda x, w: F.conv2d(x.contiguous(), w.view(4, 4, 2, 2)),
+    ],
+)
+def test_what_stays_with_the_library(program: Callable[..., Any]) -> None:
+    x = torch.randn(2, 4, 6, 6).to(memory_format=torch.channels_last)
+    made = Kernels(lower_graph(record(program, x, torch.randn(64))))
+    assert not list(find_sites(made.schedule, made.lowered.output_names))
+
+
+def only_site(program: Callable[..., Any], *inputs: torch.Tensor) -> tuple[Site, Kernels]:
+    made = Kernels(lower_graph(record(program, *inputs)))
+    (site,) = find_sites(made.schedule, made.lowered.output_names)
+    return site, made
+
+
+def test_an_operand_with_other_readers_is_stored() -> None:
+    x, w = torch.randn(16, 16), torch.randn(16, 16)
+    site, _ = only_site(lambda x, w: ((y := x.exp()) @ w, y), x, w)
+    assert not site.prologues
+    site, _ = only_site(lambda x, w: x.softmax(-1) @ w, x, w)
+    assert not site.prologues
+
+
+def test_candidates_fit_their_sizes() -> None:
+    inputs = torch.randn(20, 32), torch.randn(32, 48)
+    site, _ = only_site(lambda x, w: F.relu(x.sin() @ w.cos()), *inputs)
+    ways = autotune.candidates(site)
+    assert {len(way.prologues) for way in ways} == {0, 1, 2}
+    assert all(way.tile.x <= 32 and way.tile.y <= 64 for way in ways)
 
 
 @pytest.mark.usefixtures("templates")
@@ -80,8 +194,40 @@ def test_without_a_gpu_the_library_multiplies() -> None:
     assert not log.counts["templates"] and not log.counts["autotune_candidates"]
 
 
+@pytest.mark.parametrize("fastest", [0, 1, 3])
+def test_the_answer_is_remembered(
+    fastest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a GPU: which way is the fastest is made up here, all else is as it would be there."""
+    x, w = torch.randn(20, 32).to(DEVICE), torch.randn(32, 48).to(DEVICE)
+
+    def milliseconds(trial: autotune.Trial) -> list[float]:
+        for steps in trial.runs:
+            for step in steps:
+                step(0)
+        return [float(number != fastest) for number in range(len(trial.runs))]
+
+    monkeypatch.setattr(autotune, "name_of", lambda device: "a GPU")
+    monkeypatch.setattr(autotune.Trial, "milliseconds", milliseconds)
+    counts = []
+    with config.patch(cache_dir=str(tmp_path)):
+        for _ in range(2):
+            with stages.collect() as log:
+                fast = minitorch2.compile(lambda x, w: F.relu(x.sin() @ w),
+                    mode="max-autotune-no-cudagraphs", backend="triton")  # fmt: skip
+                torch.testing.assert_close(fast(x, w), F.relu(x.sin() @ w))
+            counts.append((log.counts["autotune_candidates"] > 1, log.counts["templates"]))
+    assert counts == [(True, int(fastest > 0)), (False, int(fastest > 0))]
+
+
+def test_a_template_must_be_worth_it() -> None:
+    assert autotune.best_of([1.0, 0.99, 0.98]) is None
+    assert autotune.best_of([1.0, 0.99, 0.5, 0.6]) == 1
+    assert autotune.best_of([1.0]) is None
+
+
 @pytest.mark.gpu
-def test_the_choice_is_measured_once(tmp_path: Any) -> None:
+def test_the_choice_is_measured_once(tmp_path: Path) -> None:
     x, w = torch.randn(2, 512, 512, device="cuda", dtype=torch.float16)
     counts = []
     with config.patch(cache_dir=str(tmp_path)):

@@ -1,0 +1,177 @@
+"""Matrix products and convolutions as one thing: sums of products of two operands.
+
+    result[batch, x, y] = sum over tap, r of left[batch, tap, x, r] * right[batch, tap, r, y]
+
+A product has one tap. A convolution has one for each element of its window: a row x is a place of
+the result's images, a column y one of its channels, r a channel of what it reads. The left operand
+is then the images, each tap at other positions, and 0 where these are outside (Chetlur et al.,
+"cuDNN: Efficient Primitives for Deep Learning", 2014: an implicit product, because the matrix of
+all windows is never stored). Nothing else differs, so nothing else needs to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from minitorch2.codegen.triton.indexing import (
+    BATCH,
+    KINDEX,
+    RINDEX,
+    TAP,
+    XINDEX,
+    YINDEX,
+    unflatten,
+)
+from minitorch2.loopir.buffers import BufferView, ExternArgument, ExternKernel
+from minitorch2.loopir.expressions import (
+    Expr,
+    Ranges,
+    bounds,
+    is_less,
+    is_nonnegative,
+    product,
+    simplify,
+)
+from minitorch2.loopir.layout import FixedLayout, contiguous_strides, same_strides
+
+aten = torch.ops.aten
+_DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Elements of `view` at `index`, an expression of batch, tap, row or column, and r; 0 where a
+    position of `inside` is not in `0 <= position < size`."""
+
+    view: BufferView
+    index: tuple[Expr, ...]
+    inside: tuple[tuple[Expr, int], ...] = ()
+
+    @property
+    def address(self) -> Expr:
+        """The place in the buffer's memory."""
+        return self.view.layout.index(self.index)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The sum of the module's docstring: its sizes (`m` rows, `n` columns, `k` of each tap), its
+    operands, one number a column to add, and how float32 operands are multiplied."""
+
+    batches: int
+    m: Expr
+    n: int
+    k: int
+    taps: int
+    left: Operand
+    right: Operand
+    bias: BufferView | None
+    precision: str
+
+    @staticmethod
+    def of(kernel: ExternKernel) -> Contraction | None:
+        """What a library call computes, if it is such a sum into dense memory, rows first."""
+        make = _MAKERS.get(kernel.target)  # type: ignore[call-overload]
+        if make is None or kernel.kwargs or kernel.dtype not in _DTYPES:
+            return None
+        found: Contraction | None = make(*kernel.args, kernel.fixed_layout())
+        sizes = found and (found.batches, found.n, found.k, found.taps)
+        known = sizes and all(isinstance(size, int) and size > 0 for size in sizes)
+        return found if found and known and found.m != 0 and _is_plain(found.bias) else None
+
+    def ranges(self) -> Ranges:
+        """The range of each index symbol."""
+        symbols = (XINDEX, YINDEX, RINDEX, KINDEX, BATCH, TAP)
+        return tuple(zip(symbols, (self.m, self.n, self.k, self.k, self.batches, self.taps)))
+
+    def flat(self) -> Expr:
+        """The number of an element of the result."""
+        batch = BATCH if self.batches > 1 else 0
+        return simplify((batch * self.m + XINDEX) * self.n + YINDEX, self.ranges())
+
+    @property
+    def elements(self) -> Expr:
+        """How many elements the result has."""
+        return product((self.batches, self.m, self.n))
+
+
+def _is_plain(bias: BufferView | None) -> bool:
+    return bias is None or len(bias.layout.size) == 1
+
+
+def _product(a: BufferView, b: BufferView, layout: FixedLayout) -> Contraction | None:
+    return _biased_product(None, a, b, layout)
+
+
+def _biased_product(
+    bias: BufferView | None, a: BufferView, b: BufferView, layout: FixedLayout
+) -> Contraction | None:
+    if not layout.is_contiguous():
+        return None
+    *batches, m, n = layout.size
+    places = (BATCH,) * len(batches)
+    left = Operand(a, (*places, XINDEX, RINDEX))
+    right = Operand(b, (*places, KINDEX, YINDEX))
+    precision = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+    k, (batch,) = a.layout.size[-1], batches or [1]
+    return Contraction(batch, m, n, k, 1, left, right, bias, precision)
+
+
+def _convolution(
+    x: BufferView,
+    weight: BufferView,
+    bias: BufferView | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: ExternArgument,
+    groups: int,
+    layout: FixedLayout,
+) -> Contraction | None:
+    images, n, *places = layout.size
+    _, k, *window = weight.layout.size
+    steps = (*stride, *padding, *dilation, *places, *window, *x.layout.size[2:])
+    is_known = len(steps) == 6 * len(places) and all(isinstance(step, int) for step in steps)
+    if transposed or groups != 1 or not is_known or not _has_channels_last(layout):
+        return None
+    limits: Ranges = ((XINDEX, product((images, *places))), (TAP, product(window)))
+    image, *corners = unflatten(XINDEX, (images, *places), limits)
+    taps = unflatten(TAP if any(size != 1 for size in window) else 0, window, limits)
+    positions = [simplify(at * step - pad + tap * apart, limits) for at, step, pad, tap, apart
+                 in zip(corners, stride, padding, taps, dilation, strict=True)]  # fmt: skip
+    inside = tuple(
+        (position, int(size))
+        for position, size in zip(positions, x.layout.size[2:], strict=True)
+        if not _is_inside(position, size, limits)
+    )
+    left = Operand(x, (image, RINDEX, *positions), inside)
+    right = Operand(weight, (YINDEX, KINDEX, *taps))
+    precision = "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+    rows, count = product((images, *places)), product(window)
+    return Contraction(1, rows, n, k, count, left, right, bias, precision)
+
+
+def _has_channels_last(layout: FixedLayout) -> bool:
+    """Whether the result's elements lie in the order image, places, channel."""
+    size, stride = layout.size, layout.stride
+    moved = (size[0], *size[2:], size[1])
+    order = (stride[0], *stride[2:], stride[1])
+    return layout.offset == 0 and same_strides(moved, order, contiguous_strides(moved))
+
+
+def _is_inside(position: Expr, size: Expr, limits: Ranges) -> bool:
+    found = bounds(position, limits)
+    return found is not None and is_nonnegative(found[0]) and is_less(found[1], size)
+
+
+_MAKERS: Final = {
+    aten.mm.default: _product,
+    aten.bmm.default: _product,
+    aten.addmm.default: _biased_product,
+    aten.convolution.default: _convolution,
+}
