@@ -10,10 +10,33 @@ import numpy as np
 from numba import float32, float64
 
 from minitorch2.codegen.numba.library import for_each_float, library_function, real
-from minitorch2.codegen.numba.primitives import absolute, bits, copysign, fma, round_even
+from minitorch2.codegen.numba.primitives import (
+    absolute,
+    bits,
+    copysign,
+    fma,
+    from_bits,
+    polynomial,
+    round_even,
+)
 from minitorch2.codegen.numba.primitives import sqrt as square_root
-from minitorch2.codegen.numba.vecmath import asin_tail, atan_tail, exp, expm1, log
-from minitorch2.codegen.numba.vecmath_f64 import erfc_f64, exp_f64, log_f64
+from minitorch2.codegen.numba.vecmath import (
+    INFINITY,
+    NOT_A_NUMBER,
+    asin_tail,
+    atan_tail,
+    exp,
+    expm1,
+    f32,
+    log,
+)
+from minitorch2.codegen.numba.vecmath_f64 import (
+    ROUNDING,
+    ROUNDING_BITS,
+    erfc_f64,
+    log_exponent_f64,
+    power_of_two_f64,
+)
 
 HALF_PI = 1.5707963267948966
 HALF_PI_LOW = 6.123233995736766e-17  # what float64 leaves of pi/2
@@ -167,16 +190,45 @@ def erfc(x):  # type: ignore[no-untyped-def]
     return float32(erfc_f64(float64(x)))
 
 
+@library_function(float64(float32))
+def log2_of_size(x):  # type: ignore[no-untyped-def]
+    """log2|x| of a finite x that is not 0, to 37 bits: all that a float32's power needs."""
+    a = float64(absolute(x))
+    e = log_exponent_f64(a)
+    f = from_bits(bits(a) - (e << 52)) - 1.0
+    s = f / (2.0 + f)
+    tail = polynomial(
+        s * s, (2.8853900817900864, 0.9617966733417975, 0.5770835849651513, 0.4116727189977767,
+                0.34073010658534336)
+    )  # fmt: skip
+    return fma(s, tail, float64(e))
+
+
+@library_function(float32(float64))
+def exp2_to_float32(x):  # type: ignore[no-untyped-def]
+    """2**x, rounded (and overflown, and underflown) once."""
+    x = 160.0 if x > 160.0 else x
+    x = -160.0 if x < -160.0 else x
+    shifted = x + ROUNDING
+    value = polynomial(
+        x - (shifted - ROUNDING),
+        (1.0000000005542113, 0.6931472057366993, 0.2402264688962273, 0.05550328777451203,
+            0.009618489062444849, 0.0013399931173091366, 0.00015345786147305806)
+    )  # fmt: skip
+    return float32(value * power_of_two_f64(bits(shifted) - ROUNDING_BITS))
+
+
 @library_function(float32(float32, float32))
 def pow(x, y):  # type: ignore[no-untyped-def]
-    """x**y = e**(y * log|x|) in float64, then the C standard's special cases."""
-    base = float64(x)
-    power = float64(y)
-    value = exp_f64(power * log_f64(absolute(base)))
-    is_whole = round_even(power) == power
-    is_odd = is_whole and round_even(power * 0.5) * 2.0 != power
-    value = -value if is_odd and bits(base) < 0 else value
-    is_root_of_negative = base < 0.0 and base > -np.inf and not is_whole
-    value = np.nan if is_root_of_negative else value
-    is_one = base == 1.0 or power == 0.0 or (base == -1.0 and absolute(power) == np.inf)
-    return float32(1.0 if is_one else value)
+    """x**y = 2**(y * log2|x|) in float64, then the C standard's special cases."""
+    size = absolute(x)
+    value = exp2_to_float32(float64(y) * log2_of_size(x))
+    limit = INFINITY if (x == f32(0.0)) == (y < f32(0.0)) else f32(0.0)
+    value = limit if x == f32(0.0) or size == INFINITY else value
+    is_whole = round_even(y) == y
+    half = y * f32(0.5)
+    value = -value if bits(x) < 0 and is_whole and round_even(half) != half else value
+    is_root_of_negative = x < f32(0.0) and size != INFINITY and not is_whole
+    value = value if x == x and y == y and not is_root_of_negative else NOT_A_NUMBER
+    is_one = x == f32(1.0) or y == f32(0.0) or (size == f32(1.0) and absolute(y) == INFINITY)
+    return f32(1.0) if is_one else value
