@@ -11,7 +11,7 @@ the plain index it was (PyTorch 2 paper, section 4.5).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -175,20 +175,33 @@ def _common_factor(term: sympy.Expr, d: sympy.Expr) -> sympy.Expr:
 
 
 def _join_quotient_and_rest(expr: sympy.Expr, ranges: Ranges) -> sympy.Expr:
-    """c*m*(x // (d*m)) + c*(x // d % m)  -->  c*(x // d), wherever a sum has such a pair."""
+    """Join two neighbouring digits of a number `x` to one, wherever a sum has such a pair.
+
+    c*m*(x // (d*m)) + c*(x // d % m)          -->  c*(x // d)
+    c*m*(x // (d*m) % n) + c*(x // d % m)      -->  c*(x // d % (m*n))
+    """
     for term in expr.args:
         for modular in term.atoms(ModularIndexing):
             coefficient = term / modular
             if coefficient.has(ModularIndexing):
                 continue
             x, d, m = modular.args
-            partner = coefficient * m * simplify(FloorDiv(x, d * m), ranges)
-            remaining = sympy.expand(expr - term - partner)
-            if remaining == 0 or _count_terms(remaining) < len(expr.args) - 1:
-                quotient = simplify(FloorDiv(x, d), ranges)
-                joined = sympy.expand(remaining + coefficient * quotient)
-                return _join_quotient_and_rest(joined, ranges) if joined.is_Add else joined
+            for higher, joined in _next_digits(expr, x, d, m, ranges):
+                remaining = sympy.expand(expr - term - coefficient * m * higher)
+                if remaining == 0 or _count_terms(remaining) < len(expr.args) - 1:
+                    result = sympy.expand(remaining + coefficient * joined)
+                    return _join_quotient_and_rest(result, ranges) if result.is_Add else result
     return expr
+
+
+def _next_digits(
+    expr: sympy.Expr, x: sympy.Expr, d: sympy.Expr, m: sympy.Expr, ranges: Ranges
+) -> Iterator[tuple[Expr, Expr]]:
+    """What may stand above the digit `x // d % m`, and what both are together."""
+    yield simplify(FloorDiv(x, d * m), ranges), simplify(FloorDiv(x, d), ranges)
+    for digit in expr.atoms(ModularIndexing):
+        if digit.args[0] == x and digit.args[1] == d * m:
+            yield digit, simplify(ModularIndexing(x, d, m * digit.args[2]), ranges)
 
 
 def _count_terms(expr: sympy.Expr) -> int:

@@ -164,14 +164,21 @@ def _verify(body: SchedulerNode) -> None:
 
 def reduces_across(node: KernelNode) -> bool:
     """Whether memory is walked better along the last kept loop than the last reduced one."""
+    kept, reduced = unit_steps(node)
+    return kept > reduced
+
+
+def unit_steps(node: KernelNode) -> tuple[int, int]:
+    """How many accesses that move with both step by 1 along the last kept loop, and how many along
+    the last reduced one.
+    """
     if not node.ranges:
-        return False
-    kept, votes = len(node.ranges), 0
-    for body in bodies(node):
-        for access in (*body.reads_of, *body.writes_of):
-            if len(access.strides) > kept and 0 not in (
-                access.strides[kept - 1],
-                access.strides[-1],
-            ):
-                votes += (access.strides[kept - 1] == 1) - (access.strides[-1] == 1)
-    return votes > 0
+        return 0, 0
+    last = len(node.ranges) - 1
+    both = [
+        (access.strides[last] == 1, access.strides[-1] == 1)
+        for body in bodies(node)
+        for access in (*body.reads_of, *body.writes_of)
+        if len(access.strides) > last + 1 and 0 not in (access.strides[last], access.strides[-1])
+    ]
+    return sum(kept for kept, _ in both), sum(reduced for _, reduced in both)

@@ -135,3 +135,13 @@ def test_reshape_is_row_major_for_all_sizes(total):
         expected = sum(i * s for i, s in zip(symbols, contiguous_strides(new), strict=True))
         kept = {symbol: 0 for symbol, n in zip(symbols, new, strict=True) if n == 1}
         assert sympy.sympify(simple).subs(kept) == sympy.sympify(expected).subs(kept), (old, new)
+
+
+def test_digits_of_a_number_are_joined():
+    (x,) = index_symbols("x", 1)
+    whole = ModularIndexing(x, 1, 768)
+    digits = ModularIndexing(x, 1, 64) + 64 * ModularIndexing(x, 64, 12)
+    upper = 768 * ModularIndexing(x, 768, 3)
+    ranges = ((x, 2304 * 16),)
+    joined = simplify(ModularIndexing(x, 1, 2304), ranges)
+    assert simplify(digits + upper, ranges) == simplify(whole + upper, ranges) == joined

@@ -16,6 +16,8 @@ PERSISTENT_LIMIT = 16384
 """Rows of up to so many elements stay in registers from the first read to the last store."""
 PERSISTENT_LIMIT_STRIDED = 64
 """The same where neighbours in a row are not neighbours in memory: blocks need many columns."""
+PERSISTENT_LIMIT_SQUARE = 2048
+"""The same where some accesses walk along rows and others along columns."""
 BYTES_OF_A_THREAD = 64
 """How much of a persistent block one thread holds: four loads of 16 bytes."""
 MOST_WARPS = 16
@@ -68,22 +70,27 @@ def tile_blocks(rows: int, columns: int) -> Blocks:
 
 
 def reduction_blocks(
-    numel: Expr, rnumel: Expr, rows_are_contiguous: bool, passes: int, itemsize: int
+    numel: Expr, rnumel: Expr, unit_steps: tuple[int, int], passes: int, itemsize: int
 ) -> Blocks:
     """A block of a kernel with reductions of `rnumel` elements each.
 
     Args:
+        unit_steps: how many accesses walk memory step by step along the elements that are kept,
+            and how many along those that are reduced.
         passes: how often the kernel visits the reduced elements.
         itemsize: bytes of the widest element that is read or written for each of them.
     """
     n, r = _known(numel), next_power_of_two(_known(rnumel))
-    limit = PERSISTENT_LIMIT if rows_are_contiguous else PERSISTENT_LIMIT_STRIDED
+    kept, reduced = unit_steps
+    if kept and reduced:
+        return _square_blocks(n, r, is_row=kept <= reduced)
+    limit = PERSISTENT_LIMIT_STRIDED if kept else PERSISTENT_LIMIT
     if isinstance(rnumel, int) and rnumel <= limit:
         per_thread = BYTES_OF_A_THREAD // itemsize
-        wanted = 64 * per_thread if rows_are_contiguous else 4096
+        wanted = 4096 if kept else 64 * per_thread
         x = min(next_power_of_two(n), max(1, wanted // r))
         return Blocks(x, _warps(x * r, per_thread), r=r, persistent=True)
-    if rows_are_contiguous:  # long pieces, so that few rows are in the cache between passes
+    if not kept:  # long pieces, so that few rows are in the cache between passes
         if passes == 1:
             return Blocks(1, MOST_WARPS, r=min(r, 8192))
         return Blocks(1, 2 * MOST_WARPS, r=min(r, 16384))
@@ -91,3 +98,12 @@ def reduction_blocks(
         return Blocks(64, MOST_WARPS // 2, r=min(r, 32))
     x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
     return Blocks(min(x, next_power_of_two(n)), MOST_WARPS, r=min(r, 1024 // x))
+
+
+def _square_blocks(n: int, r: int, is_row: bool) -> Blocks:
+    """Where memory is walked along rows by some accesses and along columns by others: both sides
+    of the block have at least a sector of memory."""
+    if r <= (PERSISTENT_LIMIT_SQUARE if is_row else PERSISTENT_LIMIT_STRIDED):
+        x = min(next_power_of_two(n), max(16, 4096 // r))
+        return Blocks(x, _warps(x * r, 16), r=r, persistent=True)
+    return Blocks(min(64, next_power_of_two(n)), MOST_WARPS // 2, r=64)

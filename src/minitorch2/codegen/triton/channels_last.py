@@ -41,12 +41,16 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any)
 def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, sizes: Any, *arguments: Any
 ) -> tuple[Tensor | None, ...]:
-    """The same for its gradients."""
+    """The same for its gradients; that of the bias is a sum like any other."""
     if not _pays(x, weight, arguments[-2]):
         return aten.convolution_backward.default(gradient, x, weight, sizes, *arguments)  # type: ignore[no-any-return]
-    images = (tensor.clone(memory_format=_FORMAT) for tensor in (gradient, x))
-    of_x, of_weight, of_bias = aten.convolution_backward.default(*images, weight, sizes, *arguments)
-    return _ordered_as(of_x, x), _ordered_as(of_weight, weight), of_bias
+    gradient, image = (tensor.clone(memory_format=_FORMAT) for tensor in (gradient, x))
+    *others, (of_x, of_weight, of_bias) = arguments
+    found = aten.convolution_backward.default(
+        gradient, image, weight, sizes, *others, [of_x, of_weight, False]
+    )
+    total = gradient.sum([0, 2, 3]) if of_bias else None  # fuses with what computes the gradient
+    return _ordered_as(found[0], x), _ordered_as(found[1], weight), total
 
 
 def _ordered_as(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:

@@ -17,6 +17,7 @@ from minitorch2.codegen.triton.values import Dimensions, R, X, Y
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import Expr, Ranges, floor_div, product
 from minitorch2.loopir.iteration import Access
+from minitorch2.loopir.loop_order import unit_steps
 from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
 
 SMALLEST_TILE = 16
@@ -109,7 +110,7 @@ def choose_domain(
     if reduces(kernel):
         passes = split_into_passes(nodes, removed, reduces=True)
         itemsize = _widest(nodes, buffers, removed)
-        blocks = reduction_blocks(numel, rnumel, _rows_are_contiguous(nodes), len(passes), itemsize)
+        blocks = reduction_blocks(numel, rnumel, unit_steps(kernel), len(passes), itemsize)
         return KernelDomain(blocks, numel, rnumel=rnumel)
     tile = _find_tile(nodes)
     if tile is not None:
@@ -132,18 +133,6 @@ def _widest(
 
 def _is_full(access: Access) -> bool:
     return 0 not in access.strides
-
-
-def _rows_are_contiguous(nodes: Sequence[SchedulerNode]) -> bool:
-    """Whether most reads of the reductions walk memory step by step along the reduction."""
-    steps = [
-        access.strides[-1]
-        for node in nodes
-        if node.has_inner_loops and node.reduction_ranges
-        for access in node.reads_of
-    ]
-    moving = [step for step in steps if step != 0]
-    return 2 * moving.count(1) >= len(moving)
 
 
 def _find_tile(nodes: Sequence[SchedulerNode]) -> int | None:

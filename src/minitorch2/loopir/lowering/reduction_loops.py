@@ -152,12 +152,10 @@ def _goes_across(dims: ReducedDims, inner_fn: ReductionFn) -> bool:
     limits = tuple(zip(symbols, (*dims.ranges, *dims.reduction_ranges), strict=True))
     with use_handler(recorder):
         inner_fn(symbols[:kept], symbols[kept:])
-    votes = 0
-    for name, index in recorder.reads:
-        strides = linear_access(name, simplify(index, limits), symbols).strides
-        if any(stride != 0 for stride in strides[kept:]):
-            votes += (1 in strides[:kept]) - (1 in strides[kept:])
-    return votes > 0
+    reads = [
+        linear_access(name, simplify(i, limits), symbols).strides for name, i in recorder.reads
+    ]
+    return any(1 in strides[:kept] and any(strides[kept:]) for strides in reads)
 
 
 def _cut(sizes: Size, most: int) -> Size:

@@ -66,5 +66,6 @@ def test_gradients() -> None:
     assert outcome[0][1].stride() == outcome[1][1].stride()
     texts = [log.texts(f"{part} graph.py")[0] for part in ("forward", "backward")]
     turned = [text.count("memory_format=torch.channels_last") for text in texts]
+    assert "[True, True, False]" in texts[1], "the bias' gradient is no work of the library"
     assert turned == [1, 1]  # the input, and the gradient of the result
     assert "permute" not in texts[1], "what the rule has laid out is not laid out again"
