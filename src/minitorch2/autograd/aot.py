@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_unflatten
@@ -22,9 +22,10 @@ from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partition, Partitioner, min_cut_partition
 from minitorch2.autograd.runtime import (
-    BoxedCall,
+    Compiler,
     FunctionPlan,
     Layout,
+    LazilyCompiled,
     inference_runner,
     training_runner,
     without_autocast,
@@ -37,11 +38,6 @@ from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
-
-Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
-"""``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a
-list.
-"""
 
 
 def aot_autograd(
@@ -185,45 +181,18 @@ def _training(
 
 
 def _plan(program: TracedProgram, parts: Partition, again: EagerGradients) -> FunctionPlan:
-    tangents = program.module.graph.placeholders[program.inputs :]
-    layouts = tuple(Layout(_stride(node.meta["val"]), node.meta["val"].dtype) for node in tangents)
+    placeholders = program.module.graph.placeholders
+    saved = parts.backward.graph.placeholders[: len(parts.saved)]
     return FunctionPlan(
         program.inputs,
         program.forward_outputs,
         parts.saved,
-        parts.donated,
+        tuple(i for i, n in enumerate(saved) if not isinstance(n.meta["val"], torch.Tensor)),
         program.tangent_outputs,
-        layouts,
+        tuple(Layout.of(node.meta["val"]) for node in placeholders[program.inputs :]),
         program.tangents_read(),
         again,
     )
-
-
-def _stride(value: torch.Tensor) -> tuple[Any, ...] | None:
-    """The strides; None where they are symbolic and only density is asked for."""
-    stride = value.stride()
-    return stride if all(isinstance(step, int) for step in stride) else None
-
-
-class LazilyCompiled:
-    """A backward graph that is compiled when it first runs: inference after training mode never
-    pays for it. The options are those with which forward was compiled.
-    """
-
-    def __init__(self, compiler: Compiler, module: GraphModule) -> None:
-        self.compiler = compiler
-        self.module = module
-        self.call: BoxedCall | None = None
-        self._config = config.current()
-        self._logs = stages.open_logs()
-
-    def __call__(self, arguments: list[Any]) -> list[Any]:
-        return (self.call or self._compile())(arguments)
-
-    def _compile(self) -> BoxedCall:
-        with COMPILING, config.use(self._config), stages.collect_into(self._logs):
-            self.call = self.call or self.compiler(self.module, _example_values(self.module))
-        return self.call
 
 
 def _example_values(module: GraphModule) -> list[Any]:

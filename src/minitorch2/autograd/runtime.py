@@ -10,29 +10,50 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
 
+from minitorch2 import config, stages
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.partition import SavedInput, SavedOutput
 from minitorch2.autograd.second_derivatives import EagerGradients
+from minitorch2.compile_lock import COMPILING
 from minitorch2.errors import BackendError
+from minitorch2.graph.graph_module import GraphModule
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
+Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
+"""``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a
+list.
+"""
+_is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
+_is_batched = torch._C._functorch.is_batchedtensor
 _REFERENCES = 3
 """What refers to an element of a list, as `sys.getrefcount` counts in a function that got it."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Strides and dtype that a tangent must have, as the backward graph was compiled for.
+    """What the backward graph was compiled for: a tangent of this size, stride, dtype and place.
 
-    ``stride`` is None where sizes are symbolic: then the tangent must be contiguous.
+    ``size`` and ``stride`` are None where sizes are symbolic: then the tangent must be contiguous.
     """
 
-    stride: tuple[Any, ...] | None
+    size: tuple[int, ...] | None
+    stride: tuple[int, ...] | None
     dtype: torch.dtype
+    device: torch.device
+
+    @staticmethod
+    def of(tangent: torch.Tensor) -> Layout:
+        """The layout of an example."""
+        size, stride = (
+            tuple(numbers) if all(isinstance(n, int) for n in numbers) else None
+            for numbers in (tangent.shape, tangent.stride())
+        )
+        return Layout(size, stride, tangent.dtype, tangent.device)
 
 
 @dataclass(frozen=True)
@@ -41,19 +62,53 @@ class FunctionPlan:
 
     ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
     saved.
-    ``saved`` says where each value for backward comes from, and ``donated`` which of these it may
-    write to; ``tangents`` which outputs have gradients; ``reads`` on which of these each input's
-    gradient depends; ``again`` gives gradients that can be differentiated.
+    ``saved`` says where each value for backward comes from, and ``numbers`` which of these are
+    sizes and not tensors; ``tangents`` which outputs have gradients; ``reads`` on which of these
+    each input's gradient depends; ``again`` gives gradients that can be differentiated.
     """
 
     inputs: int
     outputs: int
     saved: tuple[SavedInput | SavedOutput, ...]
-    donated: tuple[int, ...]
+    numbers: tuple[int, ...]
     tangents: tuple[int, ...]
     tangent_layouts: tuple[Layout, ...]
     reads: tuple[frozenset[int], ...]
     again: EagerGradients
+
+    def places(self) -> list[int]:
+        """Where each saved value is in ``(*inputs, *outputs)``."""
+        return [p.index + (isinstance(p, SavedOutput) and self.inputs) for p in self.saved]
+
+
+class LazilyCompiled:
+    """A backward graph that is compiled when it first runs: inference after training mode never
+    pays for it. The options are those with which forward was compiled.
+
+    Attributes:
+        call: the compiled graph, once there is one.
+        written: the arguments to whose memory it writes. They are among those that the partition
+            has donated; a compiler unmarks those that it only reads.
+    """
+
+    def __init__(self, compiler: Compiler, module: GraphModule) -> None:
+        self.compiler = compiler
+        self.module = module
+        self.call: BoxedCall | None = None
+        self.written: tuple[int, ...] = ()
+        self._config = config.current()
+        self._logs = stages.open_logs()
+
+    def compile(self) -> BoxedCall:
+        """The compiled graph; other threads wait for it."""
+        arguments = self.module.graph.placeholders
+        with COMPILING, config.use(self._config), stages.collect_into(self._logs):
+            if self.call is None:
+                call = self.compiler(self.module, [node.meta.get("val") for node in arguments])
+                donated = [i for i, node in enumerate(arguments) if node.meta.get("donated")]
+                self.written = tuple(donated)
+                self.call = call
+        return self.call
 
 
 def inference_runner(
@@ -74,7 +129,7 @@ def inference_runner(
 
 
 def training_runner(
-    plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall, epilogue: Epilogue
+    plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled, epilogue: Epilogue
 ) -> Callable[..., Sequence[Any]]:
     """The program's results, differentiable through the compiled backward graph."""
     apply = _applier(make_function(plan, forward, backward))
@@ -105,32 +160,38 @@ def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[
 
 
 def make_function(
-    plan: FunctionPlan, forward: BoxedCall, backward: BoxedCall
+    plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled
 ) -> type[torch.autograd.Function]:
-    """The autograd function of one compiled graph."""
-    number = plan.outputs
-    without_gradient = [i for i in range(number) if i not in plan.tangents]
+    """The autograd function of one compiled graph.
+
+    What it does at each call is decided here, once: a short call costs little more than PyTorch's
+    own part of it.
+    """
+    own, note = plan.outputs, plan.again.note
+    places = plan.places()
+    tensors = _picker([place for i, place in enumerate(places) if i not in plan.numbers])
+    numbers = _picker([places[i] for i in plan.numbers])
+    without_gradient = [i for i in range(own) if i not in plan.tangents]
     some_may_be_unused = len(plan.tangents) > 1
+    layouts = plan.tangent_layouts
+    sizes_vary = any(layout.size is None for layout in layouts)
 
     class CompiledFunction(torch.autograd.Function):
         """Forward and backward are compiled graphs."""
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
-            ctx.call = plan.again.note(inputs)
-            outputs = forward(list(inputs))
-            values = [
-                (inputs if isinstance(p, SavedInput) else outputs)[p.index] for p in plan.saved
-            ]
-            numbers = [i for i, v in enumerate(values) if not isinstance(v, torch.Tensor)]
-            ctx.numbers = [(i, values[i]) for i in numbers]
-            for i in numbers:
-                values[i] = None
-            ctx.save_for_backward(*values)
-            results = tuple(outputs[:number])
+            ctx.call = note(inputs)
+            outputs = forward([*inputs])
+            values = (*inputs, *outputs)
+            ctx.save_for_backward(*tensors(values))
+            if plan.numbers:
+                ctx.numbers = numbers(values)
+            results = tuple(outputs[:own])
             if some_may_be_unused:
                 ctx.set_materialize_grads(False)
-                ctx.shapes = [(results[i].shape, results[i].device) for i in plan.tangents]
+                if sizes_vary:
+                    ctx.sizes = [results[i].shape for i in plan.tangents]
             if without_gradient:
                 ctx.mark_non_differentiable(
                     *[results[i] for i in without_gradient if isinstance(results[i], torch.Tensor)]
@@ -140,45 +201,54 @@ def make_function(
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
             given = [gradients[i] for i in plan.tangents]
+            if not some_may_be_unused:
+                return CompiledFunction.gradients(ctx, given)
             unused = {k for k, gradient in enumerate(given) if gradient is None}
-            del gradients
             return _without_unread(CompiledFunction.gradients(ctx, given), plan.reads, unused)
 
         @staticmethod
         def gradients(ctx: Any, given: list[Any]) -> tuple[torch.Tensor | None, ...]:
             """The gradient of each input; takes the tangents out of the list."""
             needs_graph = torch.is_grad_enabled()
-            if needs_graph or any(t is not None and _is_batched(t) for t in given):
+            if needs_graph or any(map(_is_batch, given)):
                 found = plan.again.gradients(ctx.call, given)
                 if found is not None:
                     return found
-            saved = list(ctx.saved_tensors)
-            for i, number in ctx.numbers:
-                saved[i] = number
-            if some_may_be_unused:
-                given[:] = _with_zeros(given, ctx.shapes, plan.tangent_layouts)
-            tangents = list(map(_laid_out, given, plan.tangent_layouts))
-            sources = [
-                t for t in (*saved, *tangents) if needs_graph and isinstance(t, torch.Tensor)
-            ]
+            arguments = [*ctx.saved_tensors]
             ctx.maybe_clear_saved_tensors()
-            for i in plan.donated:
-                if _is_seen_elsewhere(saved[i]):
-                    saved[i] = saved[i].clone()
-            arguments = [*saved, *tangents]
+            call = backward.call or backward.compile()
+            if plan.numbers:
+                for i, number in zip(plan.numbers, ctx.numbers, strict=True):
+                    arguments.insert(i, number)
+            for i in backward.written:
+                if _is_seen_elsewhere(arguments[i]):
+                    arguments[i] = arguments[i].clone()
+            if some_may_be_unused:
+                given[:] = _with_zeros(
+                    given, ctx.sizes if sizes_vary else None, plan.tangent_layouts
+                )
+            arguments += map(_laid_out, given, plan.tangent_layouts)
             given.clear()
-            del saved, tangents
             if not needs_graph:
-                return tuple(backward(arguments))
-            return _differentiable_once(tuple(without_grad(backward)(arguments)), sources)
+                return tuple(call(arguments))
+            sources = [t for t in arguments if isinstance(t, torch.Tensor)]
+            return _differentiable_once(tuple(without_grad(call)(arguments)), sources)
 
+    # A derived class asks, at each call, which of several functions this one is.
+    CompiledFunction._backward_cls.apply = CompiledFunction.backward  # type: ignore[attr-defined]
     return CompiledFunction
 
 
-def _is_batched(tensor: torch.Tensor) -> bool:
+def _picker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """A function that takes the elements at some places out of a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple(values[place] for place in places)
+
+
+def _is_batch(tensor: Any) -> bool:
     """Whether it is a batch of gradients (``is_grads_batched``), which no kernel can read."""
-    functorch = torch._C._functorch
-    return functorch.is_legacy_batchedtensor(tensor) or functorch.is_batchedtensor(tensor)
+    return tensor is not None and (_is_legacy_batched(tensor) or _is_batched(tensor))
 
 
 def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:
@@ -192,12 +262,14 @@ def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:
 
 
 def _with_zeros(
-    given: Sequence[torch.Tensor | None], shapes: Sequence[Any], layouts: Sequence[Layout]
+    given: Sequence[torch.Tensor | None], sizes: Sequence[Any] | None, layouts: Sequence[Layout]
 ) -> list[torch.Tensor]:
     """Zeros where an output was not used."""
     return [
-        torch.zeros(shape, dtype=layout.dtype, device=device) if tangent is None else tangent
-        for tangent, (shape, device), layout in zip(given, shapes, layouts, strict=True)
+        torch.zeros(size, dtype=layout.dtype, device=layout.device) if tangent is None else tangent
+        for tangent, size, layout in zip(
+            given, sizes or [layout.size for layout in layouts], layouts, strict=True
+        )
     ]
 
 

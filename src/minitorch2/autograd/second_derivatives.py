@@ -16,8 +16,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -28,39 +27,22 @@ from minitorch2.graph.effects import is_random
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import nodes_in
 
-
-@dataclass(frozen=True)
-class Call:
-    """What a call of the forward graph was given: the inputs and their versions, and the states of
-    the random generators if it draws.
-    """
-
-    inputs: list[Any]
-    versions: list[int]
-    random_states: dict[torch.device, torch.Tensor]
-
-    def given(self, may_change: set[int]) -> list[Any] | None:
-        """The inputs; None if one is gone or, unless it may, has other values now."""
-        inputs = [x() if isinstance(x, weakref.ref) else x for x in self.inputs]
-        for index, (value, noted) in enumerate(zip(inputs, self.inputs, strict=True)):
-            if value is None and noted is not None:
-                return None
-            if index not in may_change and _version(value) != self.versions[index]:
-                return None
-        return inputs
-
-
-def _version(value: Any) -> int:
-    """How often a tensor was written to, where that is counted."""
-    counted = isinstance(value, torch.Tensor) and not value.is_inference()
-    return value._version if counted else 0
+Call: TypeAlias = tuple[list[Any], list[int], tuple[Any, ...], dict[torch.device, torch.Tensor]]
+"""What a call of the forward graph was given: tensors as weak references, their versions, the
+inputs that are no tensors, and the states of the random generators if it draws.
+"""
 
 
 class EagerGradients:
     """Differentiable gradients of a captured graph."""
 
     def __init__(self, module: GraphModule, program: TracedProgram) -> None:
+        examples = [node.meta["val"] for node in program.module.graph.placeholders]
         self.module = module
+        self.tensors = [
+            i for i, x in enumerate(examples[: program.inputs]) if isinstance(x, torch.Tensor)
+        ]
+        self.all_tensors = len(self.tensors) == program.inputs
         self.places = [program.places[index] for index in program.tangent_outputs]
         self.written = {mutation.input_index for mutation in program.epilogue.mutations}
         self.unread = self.written - _indices_read(program)
@@ -71,10 +53,26 @@ class EagerGradients:
             for device in ("cpu", "cuda")
         }
 
-    def note(self, inputs: Sequence[Any]) -> Call:
+    def note(self, inputs: tuple[Any, ...]) -> Call:
         """Remember a call, before it runs."""
-        refs = [weakref.ref(x) if isinstance(x, torch.Tensor) else x for x in inputs]
-        return Call(refs, [*map(_version, inputs)], _random_states(inputs) if self.draws else {})
+        tensors = inputs if self.all_tensors else [inputs[i] for i in self.tensors]
+        try:
+            versions = [tensor._version for tensor in tensors]
+        except RuntimeError:
+            versions = [*map(_version, tensors)]
+        numbers = () if self.all_tensors else _without_tensors(inputs)
+        states = _random_states(tensors) if self.draws else {}
+        return [*map(weakref.ref, tensors)], versions, numbers, states
+
+    def _given(self, call: Call) -> list[Any] | None:
+        """The inputs of a call; None if one is gone, or has other values now that matter."""
+        references, versions, numbers, _ = call
+        inputs: list[Any] = [None] * len(references) if self.all_tensors else [*numbers]
+        for i, reference, version in zip(self.tensors, references, versions, strict=True):
+            inputs[i] = reference()
+            if inputs[i] is None or (i not in self.unread and _version(inputs[i]) != version):
+                return None
+        return inputs
 
     def gradients(
         self, call: Call, tangents: Sequence[torch.Tensor | None]
@@ -83,10 +81,10 @@ class EagerGradients:
 
         An output that was not used has None. The result is None if the call cannot be repeated.
         """
-        inputs = call.given(self.unread)
+        inputs = self._given(call)
         if inputs is None or (self.draws and not self.draws_as_eager):
             return None
-        with self._state(call.random_states):
+        with self._state(call[-1]):
             # Each input is seen through an alias of its own, so that no gradient of it includes
             # what reaches it through another input.
             own = {id(x): self._own(index, x) for index, x in reversed([*enumerate(inputs)])}
@@ -132,6 +130,15 @@ class EagerGradients:
             yield torch.random.fork_rng([d for d in random_states if d.type == "cuda"])
 
 
+def _version(tensor: torch.Tensor) -> int:
+    """How often it was written to, where that is counted."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _without_tensors(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(None if isinstance(x, torch.Tensor) else x for x in inputs)
+
+
 def _indices_read(program: TracedProgram) -> set[int]:
     """The inputs on whose values differentiable outputs or gradients depend: running statistics
     that are only written are not among them.
@@ -146,10 +153,8 @@ def _indices_read(program: TracedProgram) -> set[int]:
     return {i for i, node in enumerate(graph.placeholders[: program.inputs]) if node in read}
 
 
-def _random_states(inputs: Sequence[Any]) -> dict[torch.device, torch.Tensor]:
-    devices = {torch.device("cpu")} | {
-        x.device for x in inputs if isinstance(x, torch.Tensor) and x.is_cuda
-    }
+def _random_states(inputs: Sequence[torch.Tensor]) -> dict[torch.device, torch.Tensor]:
+    devices = {torch.device("cpu")} | {x.device for x in inputs if x.is_cuda}
     return {device: _generator(device).get_state() for device in devices}
 
 

@@ -79,9 +79,17 @@ def compile_lowered(
     with stages.phase("codegen"):
         module = print_module(lowered, plan, target)
     stages.record("wrapper.py", module.text)
+    _unmark_unwritten(lowered, plan)
     call = load_module(module)
     wants_replay = target == "triton" and config.current().cudagraphs
     return replayed(call, lowered) if wants_replay else call
+
+
+def _unmark_unwritten(lowered: LoweredGraph, plan: Schedule) -> None:
+    """Tell the caller which donated arguments are only read: he need not give them away."""
+    for buffer in lowered.donated.values():
+        (node,) = buffer.origins
+        node.meta["donated"] = buffer.name in plan.inplace.values()
 
 
 def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba") -> WrapperModule:

@@ -4,7 +4,7 @@
         arg0_1, arg1_1 = args
         args.clear()                                     # inputs die with their last use
         buf0 = mm(arg0_1, arg1_1)                        # a library call
-        fused_relu_0(512, buf0.data_ptr())               # a kernel, in place
+        fused_relu_0(512, buf0)                          # a kernel, in place
         return [buf0]
 
 Buffers that only kernels see are places in an arena; the others are tensors. `call` takes one
@@ -42,8 +42,8 @@ from minitorch2.loopir.schedule import (
 
 @dataclass(frozen=True)
 class KernelCall:
-    """How the wrapper launches one kernel: `name(iterations, address..., size...)`, with the
-    current stream behind the iterations if it is one for a GPU."""
+    """How the wrapper launches one kernel: `name(iterations, tensor..., size...)`. If it is one for
+    a GPU, the current stream comes behind the iterations, and addresses stand for tensors."""
 
     name: str
     definition: str
@@ -136,8 +136,8 @@ class WrapperPrinter:
         """
         for arena in self.arenas:
             if arena.start == position:
-                device = _device_argument(self._device())
-                self.body.add(f"arena = empty({arena.bytes}, dtype=torch.uint8{device})")
+                layout = FixedLayout(self._device(), torch.uint8, (arena.bytes,), (1,))
+                self.body.add(f"arena = {self._empty(layout)}")
                 self.body.add("base = arena.data_ptr()")
 
     def _allocate(self, name: str) -> None:
@@ -171,9 +171,10 @@ class WrapperPrinter:
 
     def _empty(self, layout: FixedLayout) -> str:
         size, stride = _tuple(layout.size), _tuple(layout.stride)
-        extra = "" if layout.dtype == torch.float32 else f", dtype={layout.dtype}"
-        device = _device_argument(layout.device)
-        return f"empty_strided({size}, {stride}{extra or ', dtype=torch.float32'}{device})"
+        if layout.device.type == "cpu":
+            return f"empty_cpu({size}, {stride}, {layout.dtype})"
+        place = f"dtype={layout.dtype}, device={str(layout.device)!r}"
+        return f"empty_strided({size}, {stride}, {place})"
 
     def _free(self, position: int) -> None:
         """Drop the names whose last use was at `position`."""
@@ -280,24 +281,28 @@ class WrapperPrinter:
         sizes = [print_expr(size) for size in call.sizes]
         device = bodies(node)[0].buffer.device
         addresses = [
-            self._moved(name, device) or self._address(name, node) for name in call.buffers
+            self._argument(name, node, device, as_address=call.takes_stream)
+            for name in call.buffers
         ]
         self.body.add(f"{call.name}({', '.join([*first, *addresses, *sizes])})")
         for body in bodies(node) if config.current().assert_no_nan else ():
             if body.name in self.born:
                 self.body.add(f"assert_no_nan({body.name!r}, {body.name}, {call.name!r})")
 
-    def _address(self, root: str, node: KernelNode) -> str:
-        """The address of a buffer's memory, asked from the tensor that has it now."""
+    def _argument(
+        self, root: str, node: KernelNode, device: torch.device, *, as_address: bool
+    ) -> str:
+        """A buffer's memory: the tensor that has it now, or the address in the arena."""
         if root in self.offsets:
             offset = self.offsets[root]
             return f"base + {offset}" if offset else "base"
         names = (*sorted(node.written_names), *sorted(node.read_names))
         holders = (name for name in names if name in self.born and self._root(name) == root)
-        return f"{next(holders, root)}.data_ptr()"
+        tensor = self._moved(root, device) or next(holders, root)
+        return f"{tensor}.data_ptr()" if as_address else tensor
 
     def _moved(self, name: str, device: torch.device) -> str | None:
-        """The address of a copy, for a tensor (of one number) that lies on another device."""
+        """A copy, for a tensor (of one number) that lies on another device."""
         source = self.inputs.get(name) or self.lowered.constants.get(name)
         if source is None or source.device == device:
             return None
@@ -305,7 +310,7 @@ class WrapperPrinter:
         if copy not in self.pointers:
             self.pointers[copy] = copy
             self.body.add(f"{copy} = {name}.to({str(device)!r})")
-        return f"{copy}.data_ptr()"
+        return copy
 
     def view(self, view: BufferView) -> str:
         """A window on a buffer as a tensor."""
@@ -329,7 +334,7 @@ class WrapperPrinter:
 
     def _assemble(self) -> str:
         head = [line for word, line in _NUMBER_IMPORTS.items() if word in "".join(self.body.lines)]
-        head += ["import torch", "from torch import as_strided, empty, empty_strided"]
+        head += ["import torch", "from torch import as_strided, empty_strided"]
         head += self.extern.imports()
         checks = [name for name in _CHECKS if any(f"{name}(" in line for line in self.body.lines)]
         if checks:
@@ -338,6 +343,8 @@ class WrapperPrinter:
         head += [
             line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)
         ]
+        if any(" = empty_cpu(" in line for line in self.body.lines):
+            head.append("from minitorch2.codegen.numba.tensors import empty_cpu")
         if any("current_stream(" in line for line in self.body.lines):
             head.append("from torch._C import _cuda_getCurrentRawStream as current_stream")
         return "\n".join(
@@ -369,10 +376,6 @@ def memory_owner(name: str, inplace: Mapping[str, str]) -> str:
 def _stream(device: torch.device) -> str:
     """The current stream, as a number; kernels that are interpreted have none."""
     return "0" if device.type == "cpu" else f"current_stream({device.index or 0})"
-
-
-def _device_argument(device: torch.device) -> str:
-    return "" if device.type == "cpu" else f", device={str(device)!r}"
 
 
 def _tuple(sizes: tuple[Expr, ...]) -> str:

@@ -71,7 +71,7 @@ def test_intermediates_of_kernels_share_one_arena(check):
 
     log = check(program, torch.randn(16, 16))
     (text,) = log.texts("wrapper.py")
-    assert text.count("arena = empty(") == 1
+    assert text.count("arena = empty_cpu(") == 1
     assert "base + 1024" in text and "base + 3072" not in text
 
 

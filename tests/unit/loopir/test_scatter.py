@@ -155,7 +155,7 @@ def test_parts_are_computed_into_their_place(count, dim):
         result = minitorch2.compile(function)(X)
     assert torch.equal(result, function(X))
     assert log.counts["kernels"] == 1
-    assert log.texts("wrapper.py")[0].count("empty_strided((") == 1
+    assert log.texts("wrapper.py")[0].count("empty_cpu((") == 1
 
 
 def test_parts_of_many_kinds():

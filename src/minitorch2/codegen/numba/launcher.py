@@ -8,13 +8,14 @@ that call would cost 5 to 20 times as much; so its body is built here, with llvm
 CPython calls a METH_FASTCALL function:
 
     launch(kernel, arguments):   kernel is (entry, grain, argument count, threads, place of `inner`)
-        block = [as_int64(a) for a in arguments[1:]] + [address of error words]
+        block = [word(a) for a in arguments[1:]] + [address of error words]
         work = n * block[inner] if the place is not -1, else n
         threads = min(work // grain, threads or omp_get_max_threads())
         if threads <= 1:  status = entry(0, n, block)
         else:             without the interpreter lock: GOMP_parallel(share, ...)
         raise IndexError if status else return None
 
+    word(a):  the address of its data if `a` is a tensor, the value of an int: see `tensors`
     share():  t, of = omp_get_thread_num(), omp_get_num_threads();  entry(n*t/of, n*(t+1)/of, block)
 """
 
@@ -22,50 +23,42 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import llvmlite.binding as llvm
 import torch
 from llvmlite import ir
 
-from minitorch2.codegen import cache as disk
-from minitorch2.codegen.numba import machine_code, openmp
+from minitorch2.codegen.numba import builtin, machine_code, openmp, tensors
+from minitorch2.codegen.numba.builtin import (
+    BODY,
+    INT,
+    OBJECT,
+    VOID,
+    WORD,
+    WORDS,
+    build_conversion,
+    build_error,
+    field,
+)
 
-WORD, _INT, _VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
-WORDS = WORD.as_pointer()
-OBJECT = ir.IntType(8).as_pointer()
 _ENTRY = ir.FunctionType(WORD, [WORD, WORD, WORDS])
-_SHARE = ir.FunctionType(_VOID, [OBJECT])
+_SHARE = ir.FunctionType(VOID, [OBJECT])
 _EXTERNALS = {
     "PyLong_AsLongLong": ir.FunctionType(WORD, [OBJECT]),
     "PyErr_Occurred": ir.FunctionType(OBJECT, []),
     "PyErr_Format": ir.FunctionType(OBJECT, [OBJECT, OBJECT], var_arg=True),
     "PyEval_SaveThread": ir.FunctionType(OBJECT, []),
-    "PyEval_RestoreThread": ir.FunctionType(_VOID, [OBJECT]),
-    "Py_IncRef": ir.FunctionType(_VOID, [OBJECT]),
-    "GOMP_parallel": ir.FunctionType(_VOID, [_SHARE.as_pointer(), OBJECT, _INT, _INT]),
-    "omp_get_thread_num": ir.FunctionType(_INT, []),
-    "omp_get_num_threads": ir.FunctionType(_INT, []),
-    "omp_get_max_threads": ir.FunctionType(_INT, []),
+    "PyEval_RestoreThread": ir.FunctionType(VOID, [OBJECT]),
+    "Py_IncRef": ir.FunctionType(VOID, [OBJECT]),
+    "GOMP_parallel": ir.FunctionType(VOID, [_SHARE.as_pointer(), OBJECT, INT, INT]),
+    "omp_get_thread_num": ir.FunctionType(INT, []),
+    "omp_get_num_threads": ir.FunctionType(INT, []),
+    "omp_get_max_threads": ir.FunctionType(INT, []),
 }
 _PYTHON_OBJECTS = ("_Py_NoneStruct", "PyExc_IndexError", "PyExc_TypeError")
-METH_FASTCALL = 0x0080
-
-
-class MethodDef(ctypes.Structure):
-    """CPython's `PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_KEPT: list[object] = []  # what launchers point to lives as long as the process, as their code does
 _KERNELS: list[ctypes.Array[ctypes.c_int64]] = []
 _forked = False
 
@@ -92,7 +85,7 @@ def _survive_forks() -> None:
 def make_launcher(
     name: str, entry: int, *, arguments: int, grain: int, inner: int | None = None, threads: int = 0
 ) -> Callable[..., None]:
-    """A built-in function `name(n, *arguments)` for a kernel entry.
+    """A built-in function `name(n, *arguments)` for a kernel entry; arguments are tensors and ints.
 
     Args:
         entry: the address of the entry.
@@ -107,55 +100,40 @@ def make_launcher(
     kernel = (ctypes.c_int64 * 5)(
         entry, max(1, grain), arguments, 1 if _forked else threads, -1 if inner is None else inner
     )
-    method = MethodDef(name.encode(), _body(), METH_FASTCALL, None)
-    _KEPT.append(method)
     _KERNELS.append(kernel)
     _survive_forks()
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    launcher: Callable[..., None] = make(ctypes.addressof(method), ctypes.addressof(kernel), None)
-    return launcher
+    return builtin.make_builtin(name, _body(), ctypes.addressof(kernel))
 
 
 @cache
 def _body() -> int:
     """The address of `launch`, linked with this interpreter and its OpenMP."""
-    for name in (*_EXTERNALS, *_PYTHON_OBJECTS):
-        if not name.startswith(("GOMP", "omp")):
-            address = ctypes.c_char.in_dll(ctypes.pythonapi, name)
-            llvm.add_symbol(name, ctypes.addressof(address))
+    python = (name for name in _EXTERNALS if name.startswith("Py"))
+    builtin.link_python(*python, *_PYTHON_OBJECTS)
+    llvm.add_symbol(tensors.WORD_OF, tensors.word_of())
     threaded = openmp.addresses()
     for name, location in (threaded or {}).items():
         llvm.add_symbol(name, location)
-    source = Path(__file__).read_text(encoding="utf-8")
-    key = disk.key_of(
-        "launcher", source=source, threaded=str(bool(threaded)), **machine_code.toolchain()
+    return builtin.load_cached(
+        "minitorch2_launch",
+        "launcher",
+        lambda: _build(threaded is not None),
+        source=machine_code.own_sources(builtin, sys.modules[__name__]),
+        threaded=str(bool(threaded)),
     )
-    object_code = disk.load(key)
-    if object_code is None:
-        module = llvm.parse_assembly(str(_build(threaded is not None)))
-        machine_code.optimize(module)
-        object_code = machine_code.emit_object(module)
-        disk.store(key, object_code)
-    return machine_code.load(object_code, "minitorch2_launch")
 
 
 def _build(threaded: bool) -> ir.Module:
     module = ir.Module(name="launcher")
     used = {n: k for n, k in _EXTERNALS.items() if threaded or not n.startswith(("GOMP", "omp"))}
     functions = {name: ir.Function(module, kind, name) for name, kind in used.items()}
+    functions["word"] = ir.Function(module, tensors.WORD_OF_KIND, tensors.WORD_OF)
     for name in _PYTHON_OBJECTS:
         ir.GlobalVariable(module, OBJECT, name)
     if threaded:
         _build_share(module, functions)
     _build_launch(module, functions, threaded)
     return module
-
-
-def field(builder: ir.IRBuilder, words: ir.Value, index: int) -> ir.Value:
-    """A word of a structure of words."""
-    return builder.load(builder.gep(words, [WORD(index)]))
 
 
 def _build_share(module: ir.Module, functions: dict[str, ir.Function]) -> None:
@@ -176,8 +154,7 @@ def _build_share(module: ir.Module, functions: dict[str, ir.Function]) -> None:
 
 
 def _build_launch(module: ir.Module, functions: dict[str, ir.Function], threaded: bool) -> None:
-    kind = ir.FunctionType(OBJECT, [OBJECT, OBJECT.as_pointer(), WORD])
-    launch = ir.Function(module, kind, "minitorch2_launch")
+    launch = ir.Function(module, BODY, "minitorch2_launch")
     builder = ir.IRBuilder(launch.append_basic_block())
     address, objects, count = launch.args
     kernel = builder.inttoptr(builder.call(functions["PyLong_AsLongLong"], [address]), WORDS)
@@ -199,33 +176,6 @@ def _build_launch(module: ir.Module, functions: dict[str, ir.Function], threaded
     none = module.get_global("_Py_NoneStruct")
     builder.call(functions["Py_IncRef"], [builder.bitcast(none, OBJECT)])
     builder.ret(builder.bitcast(none, OBJECT))
-
-
-def build_conversion(
-    builder: ir.IRBuilder,
-    functions: dict[str, ir.Function],
-    objects: ir.Value,
-    count: ir.Value,
-    block: ir.Value,
-) -> None:
-    """Store each Python int as a word of `block`; return NULL from the function if one is none."""
-    before = builder.block
-    loop, after = builder.append_basic_block("convert"), builder.append_basic_block("converted")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    i = builder.phi(WORD)
-    i.add_incoming(WORD(0), before)
-    word = builder.call(functions["PyLong_AsLongLong"], [builder.load(builder.gep(objects, [i]))])
-    with builder.if_then(builder.icmp_signed("==", word, WORD(-1)), likely=False):
-        null = ir.Constant(OBJECT, None)
-        failed = builder.icmp_unsigned("!=", builder.call(functions["PyErr_Occurred"], []), null)
-        with builder.if_then(failed):
-            builder.ret(null)
-    builder.store(word, builder.gep(block, [i]))
-    following = builder.add(i, WORD(1))
-    i.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
-    builder.position_at_end(after)
 
 
 def _run(
@@ -254,7 +204,7 @@ def _run(
             state = builder.call(functions["PyEval_SaveThread"], [])
             share = module.get_global("minitorch2_share")
             data = builder.bitcast(task, OBJECT)
-            builder.call(functions["GOMP_parallel"], [share, data, threads, _INT(0)])
+            builder.call(functions["GOMP_parallel"], [share, data, threads, INT(0)])
             builder.call(functions["PyEval_RestoreThread"], [state])
             builder.store(field(builder, task, 3), status)
         with one:
@@ -280,23 +230,4 @@ def _threads(
     available = builder.sext(builder.call(functions["omp_get_max_threads"], []), WORD)
     limit = builder.select(builder.icmp_signed(">", wanted, WORD(0)), wanted, available)
     chosen = builder.select(builder.icmp_signed("<", useful, limit), useful, limit)
-    return builder.trunc(chosen, _INT)
-
-
-def build_error(
-    builder: ir.IRBuilder,
-    functions: dict[str, ir.Function],
-    kind: str,
-    text: str,
-    *values: ir.Value,
-) -> None:
-    """Set a Python exception and return NULL."""
-    data = bytearray(text.encode() + b"\0")
-    constant = ir.Constant(ir.ArrayType(ir.IntType(8), len(data)), data)
-    variable = ir.GlobalVariable(
-        builder.module, constant.type, builder.module.get_unique_name("text")
-    )
-    variable.initializer, variable.global_constant, variable.linkage = constant, True, "private"
-    exception = builder.load(builder.module.get_global(kind))
-    builder.call(functions["PyErr_Format"], [exception, builder.bitcast(variable, OBJECT), *values])
-    builder.ret(ir.Constant(OBJECT, None))
+    return builder.trunc(chosen, INT)

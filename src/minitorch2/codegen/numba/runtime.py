@@ -94,7 +94,7 @@ _ENTRIES: dict[str, int] = {}
 
 
 def load_kernel(source: KernelSource) -> Callable[..., None]:
-    """`kernel(n, pointer..., size...)`: does iterations 0 <= i < n; arguments are Python ints."""
+    """`kernel(n, tensor..., size...)`: does iterations 0 <= i < n; a tensor may be an address."""
     if not config.current().jit:
         filename = f"<minitorch2 kernel {source.name} {kernel_key(source).digest[:16]}>"
         return step_kernel(source.name, source.text, source.pointers, filename)

@@ -52,7 +52,7 @@ class Memory:
 def step_kernel(
     name: str, text: str, pointers: tuple[str, ...], filename: str
 ) -> Callable[..., None]:
-    """`kernel(n, address..., size...)` for the text of a range kernel, run by CPython.
+    """`kernel(n, tensor or address..., size...)` for the text of a range kernel, run by CPython.
 
     Raises, when called, IndexError for an index that the kernel finds out of range.
     """
@@ -61,8 +61,9 @@ def step_kernel(
     exec(compile(text, filename, "exec"), namespace)
     kernel = namespace[name]
 
-    def launch(n: int, *arguments: int) -> None:
-        memories = map(Memory, arguments, pointers)
+    def launch(n: int, *arguments: Any) -> None:
+        addresses = (a if isinstance(a, int) else a.data_ptr() for a in arguments)
+        memories = map(Memory, addresses, pointers)
         error = [0, 0]
         with np.errstate(all="ignore"):
             status = kernel(0, n, *memories, *arguments[len(pointers) :], error)

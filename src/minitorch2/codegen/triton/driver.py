@@ -16,23 +16,21 @@ llvmlite, once for all kernels and processes:
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from minitorch2.codegen import cache as disk
-from minitorch2.codegen.numba import machine_code
-from minitorch2.codegen.numba.launcher import (
-    METH_FASTCALL,
+from minitorch2.codegen.numba import builtin, machine_code
+from minitorch2.codegen.numba.builtin import (
+    BODY,
     OBJECT,
     WORD,
     WORDS,
-    MethodDef,
     build_conversion,
     build_error,
     field,
@@ -138,32 +136,17 @@ def make_gpu_launcher(name: str, state: LaunchState) -> Callable[..., None]:
 
     It raises TypeError for a wrong number of arguments and RuntimeError for a failed launch.
     """
-    method = MethodDef(name.encode(), _body(), METH_FASTCALL, None)
-    _KEPT.append(method)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    address = ctypes.addressof(state.words)
-    launcher: Callable[..., None] = make(ctypes.addressof(method), address, None)
-    return launcher
+    return builtin.make_builtin(name, _body(), ctypes.addressof(state.words))
 
 
 @cache
 def _body() -> int:
     """The address of `launch`, linked with this interpreter and the CUDA driver."""
-    for name in (*_PYTHON_FUNCTIONS, *_PYTHON_OBJECTS):
-        llvm.add_symbol(name, ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, name)))
+    builtin.link_python(*_PYTHON_FUNCTIONS, *_PYTHON_OBJECTS)
     launch = ctypes.cast(_library().cuLaunchKernel, ctypes.c_void_p).value
     llvm.add_symbol("cuLaunchKernel", launch)
-    source = Path(__file__).read_text(encoding="utf-8")
-    key = disk.key_of("gpu launcher", source=source, **machine_code.toolchain())
-    object_code = disk.load(key)
-    if object_code is None:
-        module = llvm.parse_assembly(str(build_module()))
-        machine_code.optimize(module)
-        object_code = machine_code.emit_object(module)
-        disk.store(key, object_code)
-    return machine_code.load(object_code, "minitorch2_gpu_launch")
+    source = machine_code.own_sources(builtin, sys.modules[__name__])
+    return builtin.load_cached("minitorch2_gpu_launch", "gpu launcher", build_module, source=source)
 
 
 def build_module() -> ir.Module:
@@ -171,10 +154,10 @@ def build_module() -> ir.Module:
     module = ir.Module(name="gpu_launcher")
     used = _PYTHON_FUNCTIONS | {"cuLaunchKernel": _LAUNCH}
     functions = {name: ir.Function(module, kind, name) for name, kind in used.items()}
+    functions["word"] = functions["PyLong_AsLongLong"]
     for name in _PYTHON_OBJECTS:
         ir.GlobalVariable(module, OBJECT, name)
-    kind = ir.FunctionType(OBJECT, [OBJECT, OBJECT.as_pointer(), WORD])
-    launch = ir.Function(module, kind, "minitorch2_gpu_launch")
+    launch = ir.Function(module, BODY, "minitorch2_gpu_launch")
     _build_launch(launch, functions)
     return module
 

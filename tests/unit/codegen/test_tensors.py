@@ -1,0 +1,133 @@
+"""Tensors in machine code: kernels take them as they are, and memory is made without Python."""
+
+import subprocess
+import sys
+import timeit
+
+import pytest
+import torch
+
+from minitorch2.codegen.numba import tensors
+from minitorch2.codegen.numba.runtime import KernelSource, load_kernel
+from minitorch2.codegen.numba.tensors import empty_cpu
+
+DTYPES = (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float8_e5m2,
+)  # fmt: skip
+
+
+class Subclass(torch.Tensor):
+    """Of another type, so its address is asked for."""
+
+
+@pytest.fixture
+def add_one():
+    text = """
+def add_one(lo, hi, in_ptr0, out_ptr0, error):
+    for i0 in range(lo, hi):
+        out_ptr0[i0] = in_ptr0[i0] + float32(1.0)
+    return 0
+"""
+    return load_kernel(KernelSource("add_one", text, ("float32", "float32"), 0, 10**6))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3, 4, 5, 6, 7)], ids=str)
+def test_new_tensors_are_what_was_asked_for(shape, dtype):
+    like = torch.empty(shape, dtype=dtype)
+    made = empty_cpu(tuple(shape), like.stride(), dtype)
+    assert type(made) is torch.Tensor and made.is_leaf and not made.requires_grad
+    assert (made.shape, made.stride(), made.dtype) == (like.shape, like.stride(), dtype)
+    assert made.device.type == "cpu" and made.storage_offset() == 0
+    assert made.untyped_storage().nbytes() == like.untyped_storage().nbytes()
+
+
+def test_strides_of_any_order():
+    made = empty_cpu((2, 3), (1, 2), torch.float32)
+    made.copy_(torch.arange(6.0).view(2, 3))
+    assert made.stride() == (1, 2) and made.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_tensor_that_is_made_in_inference_mode_belongs_to_it():
+    with torch.inference_mode():
+        assert empty_cpu((2,), (1,), torch.float32).is_inference()
+    assert not empty_cpu((2,), (1,), torch.float32).is_inference()
+
+
+def test_what_cannot_be_made_is_python_s_error():
+    with pytest.raises(RuntimeError, match="memory"):
+        empty_cpu((2**58,), (1,), torch.float32)
+    with pytest.raises(RuntimeError):
+        empty_cpu((2, 3), (1,), torch.float32)
+    assert empty_cpu([2], [1], torch.float32).shape == (2,)
+    for wrong in ((), ((2,), (1,), "float32"), ((1.5,), (1,), torch.float32)):
+        with pytest.raises(TypeError):
+            empty_cpu(*wrong)
+
+
+def test_new_tensors_do_not_leak():
+    def used() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1])
+
+    def make() -> None:
+        for _ in range(50):
+            empty_cpu((1 << 20,), (1,), torch.float32).fill_(0)
+
+    make()
+    before = used()
+    make()
+    assert used() - before < 50 * 1024, "pages of 4 KiB; leaking all would take as many again"
+    made = empty_cpu((8,), (1,), torch.float32)
+    assert sys.getrefcount(made) == 2 and made._use_count() == 1
+
+
+@pytest.mark.parametrize("kind", ["tensor", "parameter", "subclass", "view", "address"])
+def test_kernels_take_tensors_of_any_class_and_addresses(add_one, kind):
+    base = torch.arange(8.0)
+    given = {
+        "tensor": base,
+        "parameter": torch.nn.Parameter(base),
+        "subclass": base.as_subclass(Subclass),
+        "view": torch.arange(-4.0, 8.0)[4:],
+        "address": base.data_ptr(),
+    }[kind]
+    found = torch.zeros(8)
+    add_one(8, given, found)
+    assert found.tolist() == (base + 1).tolist()
+
+
+def test_a_kernel_is_not_given_what_has_no_memory(add_one):
+    with pytest.raises(TypeError):
+        add_one(1, 1.5, torch.zeros(1))
+    with pytest.raises(RuntimeError):
+        add_one(1, torch.sparse_coo_tensor([[0]], [1.0], (1,)), torch.zeros(1))
+
+
+def test_where_nothing_is_familiar_python_is_asked():
+    program = (
+        "import torch\n"
+        "from ctypes import CDLL\n"
+        "import ctypes\n"
+        "real = ctypes.CDLL\n"
+        "ctypes.CDLL = lambda path=None, *a, **k: (_ for _ in ()).throw(OSError('gone'))"
+        " if path == torch._C.__file__ else real(path, *a, **k)\n"
+        "import minitorch2\n"
+        "from minitorch2.codegen.numba import tensors\n"
+        "assert tensors._interface() is None and tensors.empty_cpu is tensors._python_empty\n"
+        "f = minitorch2.compile(lambda x: x.softmax(-1).sum(0))\n"
+        "x = torch.randn(4, 5)\n"
+        "torch.testing.assert_close(f(x), x.softmax(-1).sum(0))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.skipif(tensors._interface() is None, reason="this PyTorch is unfamiliar")
+def test_a_new_tensor_costs_half_of_what_python_takes():
+    def seconds(make) -> float:
+        return min(timeit.repeat(make, number=1000, repeat=9))
+
+    ours = seconds(lambda: empty_cpu((32, 32), (32, 1), torch.float32))
+    theirs = seconds(lambda: torch.empty_strided((32, 32), (32, 1), dtype=torch.float32))
+    assert ours < 0.7 * theirs
