@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
-from minitorch2.bytecode.evaluator import program_of
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.machine.continuation import CELL, make_continuation
-from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets, reachable
+from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets
 from minitorch2.bytecode.machine.per_code import once_per_code
+from minitorch2.bytecode.machine.program import program_of
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.null import NULL
 
@@ -80,7 +79,7 @@ class Continuations:
 
     new_number: Callable[[], int]
     _made: dict[object, Continuation] = field(default_factory=dict)
-    _origins: dict[int, Sequence[Place | None]] = field(default_factory=dict)
+    _origins: dict[int, CodeType] = field(default_factory=dict)
 
     def at(self, evaluator: FrameEvaluator, position: int, *, as_is: bool = False) -> Continuation:
         """The continuation of the evaluator's frame at an instruction, with its present stack.
@@ -122,26 +121,16 @@ class Continuations:
             number=self.new_number(),
         )
         shown = code.replace(co_name=origin.co_name, co_qualname=origin.co_qualname)
-        self._origins[id(shown)] = _origins(place, program_of(shown).instructions)
+        program_of.note(shown, program_of(code))
+        self._origins[id(shown)] = origin
         return Continuation(code.co_name, shown, as_is)
 
     def _origin(self, code: CodeType, position: int) -> Place:
         """The same instruction in the function that the user wrote."""
-        origins = self._origins.get(id(code), ())
-        origin = origins[position] if position < len(origins) else None
-        return origin or Place(code, position)
-
-
-def _origins(place: Place, continued: Sequence[Instruction]) -> list[Place | None]:
-    """Where each instruction of a continuation comes from; None for those of its prefix."""
-    instructions = program_of(place.code).instructions
-    rest = reachable(instructions, place.index)
-    body = [index for index, instruction in enumerate(instructions) if instruction in rest]
-    prefix = len(continued) - len(body)
-    pairs = zip(continued[prefix:], (instructions[index] for index in body), strict=True)
-    if prefix < 0 or any(new.opname != old.opname for new, old in pairs):
-        return []
-    return [None] * prefix + [Place(place.code, index) for index in body]
+        instruction = program_of(code).instructions[position]
+        origin = self._origins.get(id(code), code)
+        index = program_of(origin).positions.get(id(instruction))
+        return Place(code, position) if index is None else Place(origin, index)
 
 
 @once_per_code

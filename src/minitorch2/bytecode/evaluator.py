@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -23,9 +21,8 @@ from typing import TYPE_CHECKING
 from minitorch2.bytecode.arguments import bind_arguments
 from minitorch2.bytecode.callee import Callee
 from minitorch2.bytecode.left_to_python import cause_of
-from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.machine.per_code import once_per_code
+from minitorch2.bytecode.machine.program import program_of
 from minitorch2.bytecode.observed import ObservedError
 from minitorch2.bytecode.skip_files import is_stand_in, refuses_inlining
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -59,24 +56,6 @@ def handles(*opnames: str) -> Callable[[Handler], Handler]:
         return handler
 
     return register
-
-
-@dataclass(frozen=True)
-class Program:
-    """The instructions of a code object, and where each stands."""
-
-    instructions: Sequence[Instruction]
-
-    @cached_property
-    def positions(self) -> dict[int, int]:
-        """Index of each instruction, by its identity."""
-        return {id(instruction): i for i, instruction in enumerate(self.instructions)}
-
-
-@once_per_code
-def program_of(code: CodeType) -> Program:
-    """The program of a code object; disassembled once."""
-    return Program(disassemble(code))
 
 
 class Evaluator:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake, same_storage
 
 ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
@@ -24,7 +24,7 @@ STATE_CHANGES = {torch._C._set_grad_enabled, ENTER_AUTOCAST, EXIT_AUTOCAST}
 """Functions that change a state of PyTorch that later operators read."""
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(DispatchMode):
     """Runs operators on fake tensors and notes writes and random draws."""
 
     def __init__(self) -> None:

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
+from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_kernels import FAKE_KERNELS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 from minitorch2.graph.known_scalars import known_value, learn
@@ -87,14 +87,8 @@ class FakeTensor(torch.Tensor):
         return run_fake(func, args, kwargs or {})
 
 
-class FakeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class FakeMode(DispatchMode):
     """While active, operators without a fake argument (factories) give fake tensors too."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise PyTorch wraps each dispatch in a guard of its own compiler, whose import on
-        # first use takes seconds.
-        return False
 
     def __torch_dispatch__(
         self,

@@ -22,10 +22,10 @@ from types import CodeType
 
 from minitorch2.bytecode.machine.assemble import assemble
 from minitorch2.bytecode.machine.comprehensions import shadowed_cells
-from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.errors import ContinuationError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import reachable
+from minitorch2.bytecode.machine.program import Program, program_of
 
 CELL = ".cell_"
 """What the parameter that brings a cell begins with; like CPython's `.0`, no name of a program."""
@@ -42,7 +42,7 @@ def make_continuation(
     previous_slots: Collection[int] = (),
     number: int = 1,
 ) -> CodeType:
-    """The code of a function that goes on at `disassemble(code)[index]`.
+    """The code of a function that goes on at an instruction of `code`; its program is known, too.
 
     Its parameters are positional: the stack items from the bottom up, without those that the prefix
     makes itself, then the live plain locals in the order of `live`. (One exception: if the rest may
@@ -58,7 +58,7 @@ def make_continuation(
 
     Args:
         code: the original function's code.
-        index: where to go on; behind the prologue (RESUME).
+        index: where to go on in `program_of(code)`; behind the prologue (RESUME).
         live: bound variables that the rest needs, usually of `live_names`.
         stack: number of items on the value stack.
         null_slots: which of them are NULL.
@@ -74,7 +74,7 @@ def make_continuation(
             the prologue, a `super()` without arguments that could no longer find its object, or
             the middle of an inlined comprehension with a variable named like a cell.
     """
-    instructions = disassemble(code)
+    instructions = program_of(code).instructions
     _check(code, instructions, index)
     rest = reachable(instructions, index)
     body = [instruction for instruction in instructions if instruction in rest]
@@ -85,14 +85,17 @@ def make_continuation(
     plain = [name for name in live if _is_plain(code, name)]
     arguments = _super_first(code, body, [*items, *plain, *map(CELL.__add__, cells)])
     prefix = _prefix(code, instructions[index], body, cells, pushed, stack_items)
+    continued = [*prefix, *body]
     others = [name for name in code.co_varnames if name not in arguments]
-    return assemble(
-        [*prefix, *body],
+    made = assemble(
+        continued,
         code,
         name=f"__resume_at_{instructions[index].offset}_{number}",
         argnames=arguments,
         varnames=[*arguments, *others],
     )
+    program_of.note(made, Program(continued))
+    return made
 
 
 def _check(code: CodeType, instructions: Sequence[Instruction], index: int) -> None:

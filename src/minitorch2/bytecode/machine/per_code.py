@@ -6,26 +6,30 @@ import functools
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-def once_per_code(compute: Callable[[CodeType], T]) -> Callable[[CodeType], T]:
+class once_per_code(Generic[T]):
     """Cache a function of a code object; the decorator `functools.cache` would keep the code alive.
 
     The result must not refer to the code object. Code is known by its identity: equal code objects
     may differ in file and qualified name.
     """
-    known: dict[int, tuple[weakref.ref[CodeType], T]] = {}
 
-    @functools.wraps(compute)
-    def cached(code: CodeType) -> T:
-        key = id(code)
-        entry = known.get(key)
-        if entry is None:
-            life = weakref.ref(code, lambda _: known.pop(key, None))
-            entry = known[key] = life, compute(code)
-        return entry[1]
+    def __init__(self, compute: Callable[[CodeType], T]) -> None:
+        self._compute = compute
+        self._known: dict[int, tuple[weakref.ref[CodeType], T]] = {}
+        functools.update_wrapper(self, compute)
 
-    return cached
+    def __call__(self, code: CodeType) -> T:
+        """The result for a code object."""
+        entry = self._known.get(id(code))
+        return self.note(code, self._compute(code)) if entry is None else entry[1]
+
+    def note(self, code: CodeType, result: T) -> T:
+        """Say what the result for a code object is, for those who know; returns it."""
+        known, key = self._known, id(code)
+        known[key] = weakref.ref(code, lambda _: known.pop(key, None)), result
+        return result

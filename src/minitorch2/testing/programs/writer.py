@@ -15,6 +15,8 @@ _BLOCKS = tuple(form for form in STATEMENTS if "$block" in form)
 _SIMPLE = tuple(form for form in STATEMENTS if "$block" not in form)
 
 DEEPEST_EXPRESSION = 2
+LONGEST = 24
+"""Lines after which no further blocks are begun: many programs find more than long ones."""
 
 
 class Writer:
@@ -44,7 +46,8 @@ class Writer:
             depth: how many blocks they are in.
         """
         for _ in range(length):
-            compound = depth < self.deepest and self.draw(st.booleans())
+            may_nest = depth < self.deepest and len(self.lines) < LONGEST
+            compound = may_nest and self.draw(st.booleans())
             form = self.draw(st.sampled_from(_BLOCKS if compound else _SIMPLE))
             self.statement(form, indent, depth)
 

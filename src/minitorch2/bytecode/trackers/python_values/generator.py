@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType, FunctionType, GeneratorType
+from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.machine.instruction import Instruction
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
 
-MADE_BY: Final[dict[CodeType, Any]] = {
-    body.__code__: real
+MADE_BY: Final[dict[int, Any]] = {
+    id(body.__code__): real
     for real, body in [*POLYFILLS.items(), (iter, call_until)]
     if isinstance(body, FunctionType) and body.__code__.co_flags & CO_GENERATOR
 }
-"""For the code of generators that stand for iterators written in C: what really makes those."""
+"""What really makes the iterators that some generators stand for, by the identity of their code:
+hashing a code object hashes all of its constants."""
 
 
 def finished_generator(name: str) -> Generator[object, None, None]:
@@ -58,7 +59,7 @@ class GeneratorVariable(IteratorVariable):
         self.started = False
 
     def python_type(self) -> type:
-        made_by = MADE_BY.get(self.frame.code)
+        made_by = MADE_BY.get(id(self.frame.code))
         return made_by if isinstance(made_by, type) else GeneratorType
 
     @property
@@ -209,7 +210,7 @@ class GeneratorVariable(IteratorVariable):
 
     def may_clean_up(self) -> bool:
         """Whether it does something when it is dropped, at some of its places."""
-        if self.finished or self.frame.code in MADE_BY:
+        if self.finished or id(self.frame.code) in MADE_BY:
             return False
         return any(each.opname == "PUSH_EXC_INFO" for each in self.frame.program.instructions)
 
@@ -217,7 +218,7 @@ class GeneratorVariable(IteratorVariable):
 
     def reconstruct(self, residual: Residual) -> str:
         if self.finished:
-            if self.frame.code in MADE_BY:
+            if id(self.frame.code) in MADE_BY:
                 return f"({residual.reference(iter)}(()))"
             return f"{residual.reference(finished_generator)}({self.frame.code.co_name!r})"
         if self.started:
@@ -226,8 +227,8 @@ class GeneratorVariable(IteratorVariable):
 
     def _function(self, residual: Residual) -> str:
         code = self.frame.code
-        if code in MADE_BY:
-            return residual.reference(MADE_BY[code])
+        if id(code) in MADE_BY:
+            return residual.reference(MADE_BY[id(code)])
         cells = [residual.name_for(self.frame.cells[name]) for name in code.co_freevars]
         parts = (
             residual.reference(code, f"code_of_{code.co_name}"),
