@@ -9,7 +9,7 @@ section 3.9; the slides' ``graph(x, g_z)``)::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +30,7 @@ from minitorch2.autograd.epilogue import (
     Result,
 )
 from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
+from minitorch2.autograd.higher_order import Gradients, run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import alias_facts
 from minitorch2.autograd.trace import Decompositions, Tracer
@@ -42,6 +43,7 @@ from minitorch2.graph.fake_tensor import (
     storage_key,
 )
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import simplify_sizes
@@ -500,6 +502,27 @@ class _SourceInterpreter(Interpreter):
         if self.tracer.source is not None and history is not None:
             history.metadata.setdefault("source", self.tracer.source)
         return value
+
+    def call_function(
+        self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if isinstance(target, HigherOrder):
+            return run_higher_order(self.tracer, self._trace_graph, target, args)
+        if isinstance(target, Gradients):
+            return target.run(self._run_graph, *args)
+        return super().call_function(target, args, kwargs)
+
+    def _trace_graph(self, module: GraphModule, examples: Sequence[torch.Tensor]) -> GraphModule:
+        """The functional form of a graph that a node of this graph calls."""
+        table = self.tracer.decompositions
+        program = trace_program(module, examples, table, differentiate=False)
+        assert program.epilogue.is_trivial(program.forward_outputs)
+        run_passes("post_grad", program.module)
+        return program.module
+
+    def _run_graph(self, module: GraphModule, *inputs: Any) -> Any:
+        """Record what such a graph consists of."""
+        return _SourceInterpreter(module, self.tracer, self.env).run(*inputs)
 
     def _same_symbols(self, node: Node) -> AbstractContextManager[object]:
         """What depends on data gives the symbols that it gave while capturing."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.autograd.functionalize import (
     COMPUTED_VIEWS,
@@ -34,6 +33,7 @@ from minitorch2.autograd.schemas import (
 )
 from minitorch2.autograd.windows import window_steps
 from minitorch2.errors import LoweringError, UnsupportedError
+from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.known_scalars import known_value
@@ -58,7 +58,7 @@ aten.slice.Tensor,
 _SIZED = frozenset({aten.view.default, aten.expand.default})
 
 
-class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Tracer(DispatchMode):
     """Records into ``graph`` every operator run on tensors it knows.
 
     Args:
@@ -67,12 +67,6 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Raises (while recording): UnsupportedError for what cannot be told functionally,
     LoweringError for a cycle of decompositions.
     """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise PyTorch wraps each dispatch in a guard of its own compiler, whose import on
-        # first use takes seconds.
-        return False
 
     def __init__(self, decompositions: Decompositions) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -340,6 +334,14 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.env is not None:
             self._bind_symbols(node)
         return node
+
+    def record_call(
+        self, target: Callable[..., Any], inputs: Sequence[Node], results: Sequence[torch.Tensor]
+    ) -> tuple[FakeTensor, ...]:
+        """Record a call that is no operator of PyTorch's, with results in memory of their own."""
+        node = self._record(target, inputs, {}, tuple(results))
+        wrapped: tuple[FakeTensor, ...] = self._wrap_results(node, tuple(results))
+        return wrapped
 
     def record_check(self, captured: Node) -> None:
         """Repeat a check of the captured graph."""

@@ -40,7 +40,7 @@ _REASONS = (
     Reason(
         "data-dependent-branch",
         "the way the program goes depends on the data of a tensor",
-        "use torch.where, or move the branch out of the compiled function",
+        "use torch.where or torch.cond, or move the branch out of the compiled function",
     ),
     Reason(
         "data-dependent",
@@ -72,6 +72,11 @@ _REASONS = (
         "function-transform",
         "a transform of `torch.func` (`grad`, `vmap`, ...) works on tensors wrapped by PyTorch",
         "compile the function that is transformed, or leave the break",
+    ),
+    Reason(
+        "higher-order",
+        "`torch.cond` or a loop of its kind whose functions do not fit together as graphs",
+        "give tensors of one form, and draw and write outside of these functions",
     ),
     Reason(
         "leaf-made-inside",

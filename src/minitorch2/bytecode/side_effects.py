@@ -15,6 +15,7 @@ built in residual code only if a live value refers to it. PyTorch 2 paper, secti
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -152,10 +153,12 @@ class SideEffects:
     """The pending effects of one capture, in the order of first writes.
 
     Attributes:
-        writes: how many writes there were, to places written before as well.
+        writes: how many writes there were, to places written before as well. What is recorded
+            apart may write to the objects that it makes.
     """
 
     writes: int = 0
+    _made_apart: set[int] | None = None
     _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
     _generators: list[tuple[GeneratorVariable, int]] = field(default_factory=list)
@@ -169,6 +172,23 @@ class SideEffects:
     def new_object(self, tracker: VariableTracker) -> None:
         """The captured code makes this object: unseen unless something live refers to it."""
         self._new[id(tracker)] = tracker
+        if self._made_apart is not None:
+            self._made_apart.add(id(tracker))
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Inside of the block the program is recorded apart."""
+        outer, self._made_apart = self._made_apart, set()
+        try:
+            yield
+        finally:
+            made, self._made_apart = self._made_apart, outer
+            if outer is not None:
+                outer |= made
+
+    def _count(self, owner: VariableTracker) -> None:
+        if self._made_apart is None or id(owner) not in self._made_apart:
+            self.writes += 1
 
     def is_new(self, tracker: VariableTracker) -> bool:
         """Whether the captured code made the object."""
@@ -222,7 +242,7 @@ class SideEffects:
         }
 
     def _attribute(self, owner: VariableTracker, name: str, value: Pending, raw: bool) -> None:
-        self.writes += 1
+        self._count(owner)
         effect = self._effects.get(("attribute", id(owner), name))
         if isinstance(effect, AttributeEffect):
             effect.pending = value
@@ -234,7 +254,7 @@ class SideEffects:
     def mutated(self, container: VariableTracker) -> None:
         """Say that a list, dict or set changes; contents are read from the tracker at the end."""
         if container.source is not None or self.is_new(container):
-            self.writes += 1
+            self._count(container)
             self._effects.setdefault(("container", id(container)), ContainerEffect(container))
 
     def changes(self, container: VariableTracker) -> bool:
@@ -270,7 +290,7 @@ class SideEffects:
 
     def store_cell(self, cell: CellVariable, value: VariableTracker | None) -> None:
         """Assign to a closure variable; None deletes it."""
-        self.writes += 1
+        self._count(cell)
         cell.contents = value
         self._effects.setdefault(("cell", id(cell)), CellEffect(cell))
 

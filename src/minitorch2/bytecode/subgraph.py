@@ -12,10 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import sympy
+
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
+from minitorch2.graph.symbols import free_symbols
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -49,7 +54,7 @@ class Subgraph:
         for node in reversed(graph.nodes):
             if not node.users and node not in outputs and not node.meta.get("impure"):
                 graph.erase(node)
-        inputs = [*(node for node in self._outer(outputs) if node not in last), *last]
+        inputs = [*(node for node in self.read(outputs) if node not in last), *last]
         first = next(iter(graph.nodes), None)
         with graph.inserting_before(first):
             made = {node: self._placeholder(node) for node in inputs}
@@ -61,15 +66,29 @@ class Subgraph:
         graph.output(tuple(swap(node) for node in outputs))
         return GraphModule(graph), inputs
 
-    def _outer(self, outputs: Sequence[Node]) -> dict[Node, None]:
-        """The nodes from around that are read."""
+    def read(self, outputs: Sequence[Node] = ()) -> list[Node]:
+        """The nodes from around that are read, or among the outputs."""
         read = [found for node in self.graph.nodes for found in node.all_input_nodes]
-        return dict.fromkeys(n for n in (*read, *outputs) if n.graph is not self.graph)
+        return list(dict.fromkeys(n for n in (*read, *outputs) if n.graph is not self.graph))
+
+    def symbols(self) -> set[sympy.Symbol]:
+        """The sizes that are arguments of its operations."""
+        arguments = [(node.args, dict(node.kwargs)) for node in self.graph.nodes]
+        return free_symbols(arguments)
 
     def _placeholder(self, node: Node) -> Node:
         made = self.graph.placeholder(node.name)
         made.meta.update(val=node.meta["val"], source=node.meta.get("source"))
         return made
+
+
+def new_input(evaluator: Evaluator, name: str, fake: FakeTensor) -> TensorVariable:
+    """A node that stands for what a part will be given when it runs."""
+    graph = evaluator.capture.graph
+    node = graph.placeholder(name)
+    graph.erase(node)
+    node.meta.update(val=fake, source=evaluator.source_line())
+    return TensorVariable(node, fake)
 
 
 def record(evaluator: Evaluator, call: Callable[[], VariableTracker]) -> Subgraph:
@@ -83,7 +102,8 @@ def record(evaluator: Evaluator, call: Callable[[], VariableTracker]) -> Subgrap
     outer, capture.graph = capture.graph, Graph()
     writes = capture.side_effects.writes
     try:
-        result = call()
+        with capture.side_effects.apart():
+            result = call()
         graph = capture.graph
     finally:
         capture.graph = outer

@@ -27,6 +27,7 @@ from minitorch2.codegen.wrapper import (
 )
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.higher_order import graphs_called_by
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
 from minitorch2.loopir.schedule import Capabilities, KernelNode, Schedule, bodies
 from minitorch2.loopir.scheduler import dtypes_of, schedule
@@ -60,6 +61,8 @@ def compile_graph(
         LoweringError: the graph is not functional, or a kernel cannot compute an operator.
         BackendError: Triton kernels cannot run here.
     """
+    for inner in graphs_called_by(gm.graph):
+        inner.run_by(compile_graph(inner, target=target, capabilities=capabilities))
     lowered = lower_graph(gm, example_inputs)
     if stages.wanted("loopir.py"):
         stages.record("loopir.py", lowered.print())

@@ -146,7 +146,7 @@ class ExternPrinter:
         if target is check:
             self.used["check"] = "minitorch2.graph.runtime_checks.check"
             return "check"
-        return self._named(target, "function")
+        return self._named(target, getattr(target, "__name__", "function"))
 
     def _named(self, value: object, prefix: str) -> str:
         for name, known in self.namespace.items():

@@ -4,6 +4,7 @@ Takes nothing from other layers; gives graphs (``Graph``, ``Node``, ``GraphModul
 verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this order:
 
     node, graph, names, printer, tabular, graph_module, verify, interpreter    the language
+    higher_order                                               operators whose arguments are graphs
     symbols/, fake_tensor, fake_kernels, fake_pointwise, known_scalars         values without data
     data_dependent, symbol_nodes, runtime_checks, unbacked_views               what data will tell
     canonical                                                  one text and hash for equal graphs

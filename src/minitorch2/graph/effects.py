@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
 import torch
 
+from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.names import qualified_name
-from minitorch2.graph.node import Node
+from minitorch2.graph.node import Node, nodes_in
 
 _RANDOM_NAMES: Final = frozenset(
     [
@@ -90,6 +92,8 @@ _PURE_OPERATOR_NAMES: Final = frozenset(
 
 def is_random(node: Node) -> bool:
     """Whether the node draws from a random generator."""
+    if isinstance(node.target, HigherOrder):
+        return any(map(is_random, node.target.nodes()))
     if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
         return overload_is_random(node.target) and _dropout_of(node) != 0
     return node.op in ("call_function", "call_method") and _bare_name(node) in _RANDOM_NAMES
@@ -127,6 +131,14 @@ def is_mutating(node: Node) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
+def written_by(node: Node) -> Iterator[Node]:
+    """What a mutating node may write to."""
+    if not is_mutating(node):
+        return
+    first = None if _updates_statistics(node) else 1
+    yield from nodes_in((node.args[:first], node.kwargs.get("out")))
+
+
 def _updates_statistics(node: Node) -> bool:
     """Whether it is a normalization that writes its running mean and variance.
 
@@ -156,6 +168,8 @@ def is_impure(node: Node) -> bool:
         return True  # a submodule may have buffers, hooks or prints
     if node.op == "get_attr":
         return False
+    if isinstance(node.target, HigherOrder):
+        return any(map(is_impure, node.target.nodes()))
     return is_random(node) or is_mutating(node) or not _is_known_pure(node)
 
 

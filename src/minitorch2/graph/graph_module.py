@@ -65,6 +65,10 @@ class GraphModule:
         """Print the graph as a table: opcode, name, target, args."""
         self.graph.print_tabular()
 
+    def run_by(self, call: Callable[[list[Any]], Any]) -> None:
+        """From now on a call gives the list of its inputs to a compiled form of the graph."""
+        self._forward = lambda *inputs: call([*inputs])
+
     def recompile(self) -> None:
         """Forget the compiled code; the next call prints and compiles the graph as it is then."""
         self._printed = self._forward = None

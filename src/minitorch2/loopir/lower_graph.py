@@ -19,6 +19,7 @@ from torch._ops import OpOverload
 from minitorch2 import config, stages
 from minitorch2.errors import LoweringError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.node import Argument, Node, map_nodes
 from minitorch2.graph.runtime_checks import is_check
 from minitorch2.graph.symbols import expr_of
@@ -42,7 +43,11 @@ from minitorch2.loopir.loops import Pointwise
 from minitorch2.loopir.lowered_graph import LoweredGraph, OutputValue
 from minitorch2.loopir.lowering import LOWERINGS
 from minitorch2.loopir.lowering.creation import zeros
-from minitorch2.loopir.lowering.fallback import lower_by_fallback, realize_arguments
+from minitorch2.loopir.lowering.fallback import (
+    extern_call,
+    lower_by_fallback,
+    realize_arguments,
+)
 from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
 from minitorch2.loopir.verify import verify_lowered
@@ -132,6 +137,10 @@ class _GraphLowering:
             return self._call_on_host(node, args)
         if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
             return expr_of(value)
+        if isinstance(node.target, HigherOrder):
+            pairs = zip(args, node.args, strict=True)
+            windows = (self._laid_out(v, n.meta["val"], "a graph reads it") for v, n in pairs)
+            return extern_call(node.target, tuple(windows), {}, value)
         if not isinstance(node.target, OpOverload):
             raise LoweringError(f"{node.target} is no aten operator", user_line=_line(node))
         first = len(self.table.buffers)
@@ -229,16 +238,20 @@ class _GraphLowering:
         if not isinstance(value, TensorBox):
             return value
         assert isinstance(fake, torch.Tensor)
+        return self._laid_out(value, fake, "the graph returns it")
+
+    def _laid_out(self, value: TensorBox, fake: torch.Tensor, reason: str) -> BufferView:
+        """The value in memory, with the strides of its fake."""
         stride = tuple(map(expr_of, fake.stride()))
         if isinstance(value.data, StorageBox) and not value.data.is_realized():
             value.data.preferred_stride = stride
-        view = value.realize("the graph returns it")
+        view = value.realize(reason)
         if same_strides(view.layout.size, view.layout.stride, stride):
             # Strides along a dimension of size 1 move nothing, but the caller can see them.
             return replace(view, layout=replace(view.layout, stride=stride))
         if value.dtype not in LOOP_DTYPES:  # complex, expanded: the operator's whole copy
             return view
-        copied = value.copy().storage.realize("the graph returns it with other strides")
+        copied = value.copy().storage.realize(f"{reason} with other strides")
         return BufferView(copied, copied.fixed_layout(stride))
 
 

@@ -93,6 +93,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.torch_values import (
     autograd_rules,
     context,
+    higher_order_rules,
     numpy_rules,
     optimizer_rules,
     outside_context,
@@ -112,6 +113,7 @@ RULES: Final = (
     context,
     control_rules,
     copies,
+    higher_order_rules,
     library_rules,
     numpy_rules,
     optimizer_rules,

@@ -2,7 +2,7 @@
 
 The evaluator inlines these like user code, so each is as short and as faithful as its documentation
 in the standard library. A new one is a function in the file of its kind (`iterators`, `values`,
-`torch_functions`, `scan`, `numpy_bodies/`) and a line in `POLYFILLS`.
+`torch_functions`, `scan`, `higher_order`, `numpy_bodies/`) and a line in `POLYFILLS`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from typing import Any, Final
 
 import numpy
 import torch
-from torch._higher_order_ops.associative_scan import associative_scan
+from torch import _higher_order_ops as higher_order_operators
 
-from minitorch2.bytecode.polyfills import iterators, scan, torch_functions, values
+from minitorch2.bytecode.polyfills import (
+    higher_order,
+    iterators,
+    scan,
+    torch_functions,
+    values,
+)
 from minitorch2.bytecode.polyfills.iterators import iterate_by_index as iterate_by_index
 from minitorch2.bytecode.polyfills.numpy_bodies import numpy_python
 from minitorch2.bytecode.polyfills.twins import twins
@@ -56,7 +62,11 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     _NAMESPACE.__repr__: values.namespace_repr,
     numpy.errstate: numpy_python.errstate,
     numpy_python.CONVERTER: numpy_python.array_converter,
-    associative_scan: scan.associative_scan,
+    higher_order_operators.associative_scan: scan.associative_scan,
+    torch.cond: higher_order.cond,
+    higher_order_operators.while_loop: higher_order.while_loop,
+    higher_order_operators.scan: higher_order.scan,
+    higher_order_operators.map: higher_order.map_slices,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
     torch._C._group_tensors_by_device_and_dtype: torch_functions.group_tensors,

@@ -13,6 +13,8 @@ from torch._ops import OpOverload
 
 from minitorch2 import stages
 from minitorch2.errors import LoweringError
+from minitorch2.graph.effects import is_random
+from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.symbols import expr_of
 from minitorch2.logs import get_logger
 from minitorch2.loopir.boxes import TensorBox
@@ -39,7 +41,7 @@ def lower_by_fallback(
 
 
 def extern_call(
-    target: OpOverload,
+    target: OpOverload | HigherOrder,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     fake: Any,
@@ -59,8 +61,8 @@ def extern_call(
         args,
         kwargs,
         out_variant_of(target) if isinstance(fake, torch.Tensor) else None,
-        has_side_effects=torch.Tag.nondeterministic_seeded in target.tags,
-        copies_result=any(result.alias_info is not None for result in target._schema.returns),
+        has_side_effects=_draws(target),
+        copies_result=_may_alias(target),
         is_fallback=is_fallback,
         origins=table.origins,
     )
@@ -70,11 +72,27 @@ def extern_call(
     return _outputs(kernel, fake, ())
 
 
-def out_variant_of(target: OpOverload) -> OpOverload | None:
+def _draws(target: OpOverload | HigherOrder) -> bool:
+    """Whether a call draws random numbers."""
+    if isinstance(target, HigherOrder):
+        return any(map(is_random, target.nodes()))
+    return torch.Tag.nondeterministic_seeded in target.tags
+
+
+def _may_alias(target: OpOverload | HigherOrder) -> bool:
+    """Whether the result may share memory with an argument."""
+    if isinstance(target, HigherOrder):
+        return False
+    return any(result.alias_info is not None for result in target._schema.returns)
+
+
+def out_variant_of(target: OpOverload | HigherOrder) -> OpOverload | None:
     """The overload that writes into given memory, if PyTorch has a real one (not a wrapper).
 
     An operator whose result would alias its input has none: its result is copied anyway.
     """
+    if isinstance(target, HigherOrder):
+        return None
     packet = target._overloadpacket
     for name in packet.overloads():  # type: ignore[no-untyped-call]
         candidate = getattr(packet, name)

@@ -19,6 +19,16 @@ def choose_with_where(x):
     return torch.where(x.sum() > 0, x + 1, x - 1)
 
 
+@breaks("higher-order", X)
+def branches_of_two_forms(x):
+    return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x[:1], (x,))
+
+
+@whole("higher-order", X)
+def branches_of_one_form(x):
+    return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x[:1].expand(3), (x,))
+
+
 @breaks("scalar-read", X)
 def number_from_a_tensor(x):
     return x / [1.0, 2.0][(x > 0).any().long()]

@@ -14,7 +14,7 @@ import torch
 from torch.utils import checkpoint as checkpointing
 
 from minitorch2.bytecode.graph_functions import Checkpoint, DifferentiableFunction
-from minitorch2.bytecode.subgraph import Subgraph, record
+from minitorch2.bytecode.subgraph import Subgraph, new_input, record
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_function, class_lookup
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
@@ -165,12 +165,8 @@ def _results(output: VariableTracker) -> list[VariableTracker]:
 
 def _gradient_of(evaluator: Evaluator, output: TensorVariable) -> TensorVariable:
     """A node that stands for the gradient of an output: it has the output's form."""
-    graph = evaluator.capture.graph
-    node = graph.placeholder(f"grad_{output.node.name}")
     fake: Any = torch.empty_like(output.fake)
-    graph.erase(node)
-    node.meta.update(val=fake, source=evaluator.source_line())
-    return TensorVariable(node, fake)
+    return new_input(evaluator, f"grad_{output.node.name}", fake)
 
 
 def _assemble(

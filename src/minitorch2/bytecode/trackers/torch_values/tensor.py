@@ -118,7 +118,7 @@ class TensorVariable(VariableTracker):
         return unsupported(
             "data-dependent-branch",
             f"the program branches on the value of the tensor {self.node}",
-            "use torch.where, or move the branch out of the compiled function",
+            "use torch.where or torch.cond, or move the branch out of the compiled function",
         )
 
     # Attributes ---------------------------------------------------------------------------------

@@ -1,0 +1,131 @@
+"""Branches and loops that data decides about, as PyTorch's documentation describes them.
+
+Capture has rules for the first three, which record the functions that these are given as graphs
+(``trackers/torch_values/higher_order_rules.py``). Where that cannot be, they run as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils import _pytree as pytree
+
+Results: TypeAlias = tuple[list[torch.Tensor], Any]
+"""Tensors, and the structure whose leaves they are."""
+
+
+def branch(
+    condition: torch.Tensor, when_true: Callable[[], Results], when_false: Callable[[], Results]
+) -> tuple[list[torch.Tensor], Any, Any]:
+    """What the condition chooses: tensors, and the structure that each function gives"""
+    leaves, structure = (when_true if condition else when_false)()
+    return leaves, structure, structure
+
+
+def loop(
+    goes_on: Callable[..., Any], step: Callable[..., Results], carried: list[torch.Tensor]
+) -> tuple[list[torch.Tensor], Any]:
+    """A step as long as a condition holds; the structure is None where there was none"""
+    structure = None
+    while goes_on(*carried):
+        carried, structure = step(*carried)
+    return carried, structure
+
+
+def scan_steps(
+    step: Callable[..., Results], slices: list[torch.Tensor], carried: list[torch.Tensor]
+) -> Results:
+    """A step for each place along the first dimension of `slices`; what is not carried, stacked"""
+    results, count = [], len(carried)
+    for here in zip(*slices, strict=True):
+        found, structure = step(here, carried)
+        carried = found[:count]
+        results.append(found[count:])
+    return [*carried, *map(torch.stack, zip(*results, strict=True))], structure
+
+
+def cond(
+    pred: Any,
+    true_fn: Callable[..., Any],
+    false_fn: Callable[..., Any],
+    operands: Sequence[Any] = (),
+) -> Any:
+    """``torch.cond``: what is known now is no branch of the graph"""
+    if not isinstance(pred, torch.Tensor):
+        return (true_fn if pred else false_fn)(*operands)
+
+    def when_true() -> Results:
+        return _flat(true_fn(*operands), torch.preserve_format)
+
+    def when_false() -> Results:
+        return _flat(false_fn(*operands), torch.preserve_format)
+
+    leaves, structure, other = branch(pred, when_true, when_false)
+    if structure != other:
+        raise TypeError("torch.cond: the branches give results of other structures")
+    return pytree.tree_unflatten(leaves, structure)
+
+
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
+) -> Any:
+    """``torch._higher_order_ops.while_loop``"""
+    leaves, structure = pytree.tree_flatten(tuple(carried_inputs))
+
+    def goes_on(*leaves: torch.Tensor) -> Any:
+        return cond_fn(*pytree.tree_unflatten(leaves, structure)).clone()
+
+    def step(*leaves: torch.Tensor) -> Results:
+        carried = body_fn(*pytree.tree_unflatten(leaves, structure))
+        return _flat(tuple(carried), torch.contiguous_format)
+
+    results, after = loop(goes_on, step, [x.contiguous() for x in leaves])
+    if after is not None and after != structure:
+        raise TypeError("while_loop: body_fn gives a structure other than what is carried")
+    return pytree.tree_unflatten(results, structure)
+
+
+def scan(
+    combine_fn: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
+) -> Any:
+    """``torch._higher_order_ops.scan``: results along the first dimension, whatever `dim` is"""
+    carried, structure = pytree.tree_flatten(init)
+    slices, form = pytree.tree_flatten(xs)
+    slices = [x.movedim(dim, 0) for x in slices]
+    if reverse:
+        slices = [x.flip(0) for x in slices]
+
+    def step(slices: Sequence[torch.Tensor], carried: Sequence[torch.Tensor]) -> Results:
+        before, here = (
+            pytree.tree_unflatten(carried, structure),
+            pytree.tree_unflatten(slices, form),
+        )
+        carry, result = combine_fn(before, here)
+        return _flat((carry, result), torch.contiguous_format)
+
+    leaves, after = scan_steps(
+        step, [x.contiguous() for x in slices], [x.contiguous() for x in carried]
+    )
+    carry, results = pytree.tree_unflatten(leaves, after)
+    if reverse:
+        results = pytree.tree_map(lambda y: y.flip(0), results)
+    return carry, results
+
+
+def map_slices(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+    """``torch._higher_order_ops.map``: a scan that carries nothing"""
+    return scan(lambda carry, x: (carry, f(x, *args)), (), xs)[1]
+
+
+def _flat(results: Any, memory_format: torch.memory_format) -> Results:
+    """Results in memory of their own."""
+    leaves, structure = pytree.tree_flatten(results)
+    own = [x.clone(memory_format=memory_format) if torch.is_tensor(x) else x for x in leaves]
+    return own, structure
