@@ -64,7 +64,8 @@ class Capabilities:
 
     `row_scratch` is how many elements of a row a kernel can keep between its passes over that
     row; a value of a longer row needs memory if a later pass reads it, unless the code generator
-    `recomputes_rows`.
+    `recomputes_rows`. Where a launch takes as long as a small kernel, it `fuses_siblings`: small
+    kernels that go on with the results of one.
     """
 
     fuses_reduction_broadcast_reduction: bool = True
@@ -73,6 +74,7 @@ class Capabilities:
     max_fusion_size: int = 64
     row_scratch: int = 0
     recomputes_rows: bool = False
+    fuses_siblings: bool = False
 
 
 class BaseSchedulerNode:

@@ -26,6 +26,7 @@ from minitorch2.loopir.buffers import (
     MultiOutput,
     settles_numbers,
 )
+from minitorch2.loopir.expressions import product
 from minitorch2.loopir.fusion import Score, can_fuse, common_bytes, fuse, score_fusion
 from minitorch2.loopir.loop_order import match_order, settle_loops
 from minitorch2.loopir.lower_graph import LoweredGraph
@@ -47,6 +48,8 @@ from minitorch2.loopir.schedule import (
 _LOGGER = get_logger(__name__)
 _MOST_NEIGHBOURS = 24
 """Of many readers of one buffer, each is paired with so many that follow it."""
+SMALL_KERNEL = 1 << 18
+"""A kernel over so many elements takes about as long as its launch."""
 
 
 def schedule(lowered: LoweredGraph, capabilities: Capabilities) -> Schedule:
@@ -188,7 +191,7 @@ class Scheduler:
         touching: dict[str, list[_Place]] = {}
         for place in self._distinct():
             if isinstance(place.node, (SchedulerNode, FusedSchedulerNode)):
-                for name in place.node.read_names | place.node.written_names:
+                for name in self._touched(place.node):
                     touching.setdefault(name, []).append(place)
         seen: set[tuple[int, int]] = set()
         for places in touching.values():
@@ -198,6 +201,17 @@ class Scheduler:
                     if pair not in seen and pair not in self._refused:
                         seen.add(pair)
                         yield first.node.members[0].name, second.node.members[0].name
+
+    def _touched(self, node: BaseSchedulerNode) -> frozenset[str]:
+        """The buffers that a kernel touches, and the kernels that it reads from, if siblings may be
+        fused."""
+        touched = node.read_names | node.written_names
+        return touched | self._sources(node) if self.capabilities.fuses_siblings else touched
+
+    def _sources(self, node: BaseSchedulerNode) -> frozenset[str]:
+        """The names of the kernels that compute what a node reads."""
+        sources = (self.places[name].node for name in node.read_names if name in self.places)
+        return frozenset(source.name for source in sources if source.members != [source])
 
     def _consider(self, first_name: str, second_name: str) -> Score | None:
         """The score of a pair that may be fused now."""
@@ -226,12 +240,21 @@ class Scheduler:
         return refusal
 
     def _refuse_horizontal(self, first: KernelNode, second: KernelNode) -> Refusal | None:
-        """Two kernels that only share inputs are worth one if they share all of an input."""
+        """Two kernels that only share inputs are worth one if they share all of an input, or if
+        there is so little to do that a launch would count."""
         if not self.capabilities.fuses_horizontally:
             return Refusal("the code generator wants no horizontal fusion")
-        if not common_bytes(first, second, self.dtypes)[1]:
-            return Refusal("they share no whole input")
-        return None
+        if common_bytes(first, second, self.dtypes)[1] or self._are_siblings(first, second):
+            return None
+        return Refusal("they share no whole input")
+
+    def _are_siblings(self, first: KernelNode, second: KernelNode) -> bool:
+        """Whether two small kernels with equal loops go on with the results of one kernel."""
+        if not self.capabilities.fuses_siblings or first.group != second.group:
+            return False
+        elements = product(first.group)
+        is_small = isinstance(elements, int) and elements <= SMALL_KERNEL
+        return is_small and bool(self._sources(first) & self._sources(second))
 
     def _ordered(self, first: _Place, second: _Place) -> tuple[_Place, _Place]:
         """The producer first; else the earlier one."""

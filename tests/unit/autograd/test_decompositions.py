@@ -1,6 +1,7 @@
 """Every decomposition against eager, forward and backward; the registry; cycles; bfloat16."""
 # ruff: noqa: E501  (one program a line reads as a table)
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 
 import minitorch2
 from minitorch2.autograd import DECOMPOSITIONS, register_decomposition
+from minitorch2.autograd.decompositions.normalizations import _batch_moments
 from minitorch2.autograd.decompositions.public import PUBLIC
 from minitorch2.errors import LoweringError
 from tests.unit.autograd.programs import check, compiled, joint_of, operators
@@ -287,3 +289,16 @@ def test_channels_last_is_kept() -> None:
     model.requires_grad_(False)
     x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
     check(lambda x: (model(x),), [x])
+
+
+@pytest.mark.parametrize(("first", "error"), [(1000.0, 1e-5), (1e4, 1e-3), (math.inf, 0.0)])
+def test_batch_norm_far_from_zero(first: float, error: float) -> None:
+    """The worst is a first element that lies far from all others."""
+    x = torch.randn(8, 3, 16, 16) + 1000
+    x[0, 0, 0, 0] = first
+    dims = [0, 2, 3]
+    mean, variance = _batch_moments(x, dims)
+    exact = x.double()
+    torch.testing.assert_close(mean, exact.mean(dims, True).float())
+    expected = exact.var(dims, correction=0, keepdim=True).float()
+    torch.testing.assert_close(variance, expected, rtol=error, atol=0.0, equal_nan=True)

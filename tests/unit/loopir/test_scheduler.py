@@ -133,6 +133,15 @@ def test_horizontal_fusion_needs_a_whole_shared_input():
     assert len(plan(lambda x: (torch.sin(x), torch.cos(x)), x, capabilities=alone).kernels()) == 2
 
 
+def test_small_kernels_that_go_on_with_the_results_of_one_may_be_siblings():
+    def sums(x):
+        return (x * x).sum(), (x + 1).sum()
+
+    x = torch.empty(64, 2048)  # in two stages each
+    assert len(plan(sums, x).kernels()) == 3
+    assert len(plan(sums, x, capabilities=Capabilities(fuses_siblings=True)).kernels()) == 2
+
+
 def test_fusion_size_is_limited():
     def program(x):
         results = []

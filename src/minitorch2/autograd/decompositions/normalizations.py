@@ -126,6 +126,22 @@ def native_group_norm_backward(
     )
 
 
+def _batch_moments(x: Tensor, dims: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of each channel, by one pass over images that fit into no cache.
+
+    The sums are of differences from a channel's first element, which is as near to the mean as
+    most are: their variance is the same, and their squares do not cancel as those of ``x`` might.
+    """
+    first = x
+    for dim in dims:
+        first = torch.narrow(first, dim, 0, 1)
+    first = torch.where(torch.abs(first) == math.inf, 0.0, first)
+    distance, count = x - first, math.prod(x.shape[d] for d in dims)
+    drift = distance.sum(dims, keepdim=True) / count
+    squares = (distance * distance).sum(dims, keepdim=True) / count
+    return first + drift, torch.clamp_min(squares - drift * drift, 0.0)
+
+
 def _batch_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, rstd: Tensor
 ) -> Tensor:
@@ -149,7 +165,8 @@ def native_batch_norm(
         empty = running_mean.new_empty(0)
         return _batch_norm(x, weight, bias, running_mean, rstd), empty, empty.clone()
     dims = [d for d in range(x.dim()) if d != 1]
-    mean, variance, rstd = (t.reshape(-1) for t in _moments(widen(x), dims, eps))
+    mean, variance = (t.reshape(-1) for t in _batch_moments(widen(x), dims))
+    rstd = torch.rsqrt(variance + eps)
     count = math.prod(x.shape[d] for d in dims)
     if running_mean is not None:
         running_mean.copy_(running_mean * (1.0 - momentum) + mean * momentum)

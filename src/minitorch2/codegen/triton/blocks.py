@@ -97,6 +97,8 @@ def reduction_blocks(
     if n >= 64 * PROGRAMS:
         return Blocks(64, MOST_WARPS // 2, r=min(r, 32))
     x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
+    if isinstance(rnumel, int) and x * r <= PERSISTENT_LIMIT:  # one wait for memory
+        return Blocks(x, _warps(x * r, 16), r=r, persistent=True)
     return Blocks(min(x, next_power_of_two(n)), MOST_WARPS, r=min(r, 1024 // x))
 
 
