@@ -35,6 +35,10 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         stages.count("triton_unavailable")
         _say_once(missing, "Numba kernels are" if gpu is None else "PyTorch's own kernels are")
         return numba(gm, example_inputs) if gpu is None else eager(gm, example_inputs)
+    if gpu is not None:
+        from minitorch2.codegen.triton import launch  # imports Triton, which may not be there
+
+        launch.warm_up(gpu.index or 0)
     return aot_autograd(
         gm if gpu is None else with_expected_order(gm),
         example_inputs,

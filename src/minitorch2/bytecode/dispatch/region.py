@@ -36,7 +36,7 @@ from minitorch2.bytecode.skip_files import is_skipped_file
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.cautions import caution
-from minitorch2.compile_lock import COMPILING, is_held, released
+from minitorch2.compile_lock import COMPILING, garbage_uncollected, is_held, released
 from minitorch2.controls import Disabled
 from minitorch2.dimensions import ShapesSpec, mark_arguments
 from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
@@ -262,6 +262,7 @@ class Region:
                 compiling(self.cache_of(code).new_compile_id()),
                 config.patch(**self.options),
                 stages.phase("other"),
+                garbage_uncollected(),
             ):
                 return compile_frame(frame, self)
         except UnsupportedError as reason:

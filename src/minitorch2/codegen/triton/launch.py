@@ -112,6 +112,7 @@ class _OnDevice:
         self.state = LaunchState(len(launcher.words), self.compile_and_launch)
         self.launch = driver.make_gpu_launcher(launcher.function.__name__, self.state)
         self.hints: Hints | None = None
+        self._logs = stages.open_logs()
         self._ahead: Future[Binary] | None = None
         self._lock = threading.Lock()
         if len(launcher.words) == len(launcher.pointers):  # memory is aligned, sizes may not be
@@ -134,14 +135,17 @@ class _OnDevice:
         """Compile for what is known of the arguments of this call and of all before."""
         before = self.hints or (True,) * len(found)
         hints = tuple(a and b for a, b in zip(found, before, strict=True))
-        with stages.phase("kernel_compile"):
-            ahead, self._ahead = self._ahead, None
-            binary = (
-                ahead.result() if ahead and all(hints) else self.launcher.binary(self.target, hints)
-            )
-        with stages.phase("kernel_load"):
-            self.state.set(driver.load_binary(binary, self.device), binary, hints)
-        self.hints = hints
+        # Backward's kernels are loaded by a thread of the autograd engine, which has no log.
+        with stages.collect_into(stages.open_logs() or self._logs):
+            with stages.phase("kernel_compile"):
+                binary = self._compiled(hints)
+            with stages.phase("kernel_load"):
+                self.state.set(driver.load_binary(binary, self.device), binary, hints)
+        self.hints, self._logs = hints, ()
+
+    def _compiled(self, hints: Hints) -> Binary:
+        ahead, self._ahead = self._ahead, None
+        return ahead.result() if ahead and all(hints) else self.launcher.binary(self.target, hints)
 
 
 @cache
@@ -155,6 +159,30 @@ def target_of(device: int) -> GPUTarget:
 def _compilers() -> ThreadPoolExecutor:
     """Threads that compile: most of a compilation is LLVM and ptxas, without Python's lock."""
     return ThreadPoolExecutor(min(32, os.cpu_count() or 1), thread_name_prefix="triton")
+
+
+_NOTHING = """
+import triton
+import triton.language as tl
+from minitorch2.codegen.triton.launch import pointwise
+
+@pointwise(pointers="*fp32", XBLOCK=1, num_warps=1)
+@triton.jit
+def nothing(out_ptr0, XBLOCK: tl.constexpr):
+    tl.store(out_ptr0, 0.0)
+"""
+
+
+@cache
+def warm_up(device: int) -> Future[Binary] | None:
+    """Compile a kernel that does nothing, in a thread; none if kernels are interpreted.
+
+    Once in a process Triton hashes its own files, loads LLVM and asks for its assembler. That takes
+    as long as some kernels, and is over when the first one is printed.
+    """
+    if is_interpreting():
+        return None
+    return _compilers().submit(kernel_of("nothing", _NOTHING).binary, target_of(device))
 
 
 def _element_at(address: int, pointer: str) -> torch.Tensor:

@@ -1,0 +1,37 @@
+"""What a compilation holds, and what it puts off."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+import minitorch2
+from minitorch2.compile_lock import garbage_uncollected
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_collections_are_put_off_and_come_back(is_enabled: bool) -> None:
+    try:
+        if not is_enabled:
+            gc.disable()
+        with pytest.raises(ValueError), garbage_uncollected():
+            with garbage_uncollected():
+                assert not gc.isenabled()
+            assert not gc.isenabled()
+            raise ValueError
+        assert gc.isenabled() is is_enabled
+    finally:
+        gc.enable()
+
+
+def test_nothing_is_collected_while_a_graph_is_compiled() -> None:
+    torch = pytest.importorskip("torch")
+    seen = []
+
+    def backend(gm, example_inputs):
+        seen.append(gc.isenabled())
+        return gm
+
+    minitorch2.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+    assert seen == [False] and gc.isenabled()
