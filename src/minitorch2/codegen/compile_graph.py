@@ -83,7 +83,8 @@ def compile_lowered(
         module = print_module(lowered, plan, target)
     stages.record("wrapper.py", module.text)
     _unmark_unwritten(lowered, plan)
-    call = load_module(module)
+    with stages.phase("load"):
+        call = load_module(module)
     wants_replay = target == "triton" and config.current().cudagraphs
     return replayed(call, lowered) if wants_replay else call
 
