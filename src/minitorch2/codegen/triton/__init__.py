@@ -16,8 +16,10 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     launch.py      load a kernel's file, compile it, launch it with little overhead  these two,
     libdevice_on_cpu.py  and the stand-in for CUDA's math library in the interpreter)
     driver.py      a built-in function per kernel, which calls it without Triton's launcher
-    template.py    matrix products with what is done to them, from a text in Jinja2
-    autotune.py    which products become kernels of their own: measured, and remembered
+    contraction.py products and convolutions as one sum of products of two operands
+    sites.py       where a schedule has one, and the kernels that could be one with it
+    template.py    such a kernel, around a loop written by hand (contraction.py.jinja)
+    autotune.py    which of them are worth it: measured, and remembered
     channels_last.py convolutions with the channels of a pixel beside each other
     availability.py  can kernels run here? if not, one sentence that says why
 

@@ -90,8 +90,10 @@ class Contraction:
 
     def flat(self) -> Expr:
         """The number of an element of the result."""
-        batch = BATCH if self.batches > 1 else 0
-        return simplify((batch * self.m + XINDEX) * self.n + YINDEX, self.ranges())
+        sizes = (self.batches, self.m, self.n)
+        places = zip((BATCH, XINDEX, YINDEX), sizes, strict=True)
+        batch, x, y = (0 if size == 1 else symbol for symbol, size in places)
+        return simplify((batch * self.m + x) * self.n + y, self.ranges())
 
     @property
     def elements(self) -> Expr:

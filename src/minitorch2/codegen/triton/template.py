@@ -189,7 +189,10 @@ class _TemplateHandler(TritonHandler):
 
     def _position_mask(self, position: Expr, size: int) -> Value:
         dims = self.index.dims(position)
-        text = self.body.assign(self.index.text(position), dims, "i")
+        text = self.index.text(position)
+        if not dims & X:  # a number, but masks are blocks
+            text += f" + tl.full({self.domain.shape(dims)}, 0, tl.int32)"
+        text = self.body.assign(text, dims, "i")
         return Value(f"({text} >= 0) & ({text} < {size})", torch.bool, dims)
 
     def _element(self, operand: Operand, producer: SchedulerNode | None) -> tuple[str, Dimensions]:
