@@ -7,9 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM = """
+PROGRAM = r"""
+import re, subprocess, tempfile
+from pathlib import Path
 import torch
-from minitorch2.codegen.triton import template
+import torch.nn.functional as F
+import triton
+from minitorch2.codegen.triton.sites import find_sites
+from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
 from triton.backends.compiler import GPUTarget
 from minitorch2.codegen.triton.launch import kernel_of
 from tests.unit.codegen.triton.run_lowered import Kernels, call_inputs, lower_graph, record
@@ -32,13 +37,36 @@ for name, (program, inputs, dynamic) in programs.items():
         wide = any(f"ld.global.v{n}.b32" in code.asm["ptx"] for n in (2, 4))
         print(name, "sm_90" in code.asm["ptx"], wide)
 
-x, w, b = (torch.randn(s).half() for s in ((512, 1024), (1024, 512), (512,)))
-made = Kernels(lower_graph(record(lambda x, w, b: torch.addmm(b, x, w).relu(), x, w, b)))
-(found,) = template.find_templates(made.schedule, {made.lowered.outputs[0].name})
-node = template.TemplateNode(*found, template.TILES[0])
-kernel = template.print_template_kernel(node, made.buffers, name="product")
-code = kernel_of("product", kernel.source.text).compile_for(GPUTarget("cuda", 90, 32))
-print("product", "sm_90" in code.asm["ptx"], "wgmma" in code.asm["ptx"])
+def registers(code):
+    # of a kernel, and the bytes of memory that it spills them to, as ptxas reports them
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(code.asm["cubin"])
+        file.flush()
+        tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+        told = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True)
+    return re.search(r"REG:(\d+) STACK:(\d+)", told.stdout).groups()
+
+def images(*size):
+    return torch.randn(size).half().to(memory_format=torch.channels_last)
+
+half = lambda *size: torch.randn(size).half()
+templates = {
+    "product": (lambda x, w, b: torch.addmm(b, x, w).relu(),
+                [half(512, 1024), half(1024, 512), half(512)]),
+    "convolution": (lambda x, w, b: F.conv2d(x, w, b, padding=1).relu(),
+                    [images(8, 64, 16, 16), images(128, 64, 3, 3), half(128)]),
+    "dequantized": (lambda x, w: F.linear(x.relu(), w.half()),
+                    [half(512, 256), torch.ones(512, 256, dtype=torch.int8)]),
+}
+for name, (program, inputs) in templates.items():
+    made = Kernels(lower_graph(record(program, *inputs)))
+    (site,) = find_sites(made.schedule, made.lowered.output_names)
+    node = TemplateNode(site, Tile(128, 128, 64, 8, 3), site.prologues)
+    kernel = print_template_kernel(node, made.buffers, name="kernel")
+    code = kernel_of("kernel", kernel.source.text).compile_for(GPUTarget("cuda", 90, 32))
+    count, spilled = registers(code)
+    on_tensor_cores = "sm_90" in code.asm["ptx"] and "wgmma" in code.asm["ptx"]
+    print(name, len(site.prologues), on_tensor_cores and int(count) < 256, spilled)
 """
 
 
@@ -51,6 +79,7 @@ def test_kernels_compile_to_ptx() -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     lines = done.stdout.splitlines()
-    assert len(lines) == 8 and all("True" in line.split()[-2] for line in lines), done.stdout
+    assert len(lines) == 10 and all(line.split()[-2] == "True" for line in lines), done.stdout
     assert lines[0] == "pointwise True True"  # four numbers in one load
-    assert lines[-1] == "product True True"  # tensor cores
+    templates = ("product 0", "convolution 0", "dequantized 2")
+    assert lines[7:] == [f"{name} True 0" for name in templates]  # tensor cores, nothing spilled
