@@ -19,7 +19,7 @@ from minitorch2 import config, stages
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.partition import SavedInput, SavedOutput
 from minitorch2.autograd.second_derivatives import EagerGradients
-from minitorch2.compile_lock import COMPILING
+from minitorch2.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 
@@ -102,7 +102,13 @@ class LazilyCompiled:
     def compile(self) -> BoxedCall:
         """The compiled graph; other threads wait for it."""
         arguments = self.module.graph.placeholders
-        with COMPILING, config.use(self._config), stages.collect_into(self._logs):
+        with (
+            COMPILING,
+            config.use(self._config),
+            stages.collect_into(self._logs),
+            stages.phase("other"),
+            garbage_uncollected(),
+        ):
             if self.call is None:
                 call = self.compiler(self.module, [node.meta.get("val") for node in arguments])
                 donated = [i for i, node in enumerate(arguments) if node.meta.get("donated")]
