@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from tests.unit.codegen.triton.run_lowered import check
+from minitorch2.codegen.triton.sites import find_sites
+from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
+from minitorch2.loopir.lower_graph import lower_graph
+from tests.unit.codegen.aten_graph import record
+from tests.unit.codegen.triton.run_lowered import Kernels, check
 
 FOLDER = Path(__file__).parent
 
@@ -48,6 +53,35 @@ def test_golden(name: str, golden: Callable[[Path, str], None]) -> None:
     program, shape, dynamic = CASES[name]
     text = "\n\n".join(check(program, torch.randn(shape), dynamic=dynamic).texts)
     golden(FOLDER / f"{name}.py.txt", text)
+
+
+def gated_linear(gate: torch.Tensor, up: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.linear(F.silu(gate) * up, w)
+
+
+def convolution_block(*inputs: torch.Tensor) -> torch.Tensor:
+    images, weight, bias, residual = inputs
+    return F.relu(F.conv2d(images, weight, bias, stride=2, padding=1) + residual)
+
+
+TEMPLATES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "gated_linear": (gated_linear, [(40, 100), (40, 100), (64, 100)]),
+    "convolution_block": (
+        convolution_block, [(2, 24, 8, 8), (32, 24, 3, 3), (32,), (2, 32, 4, 4)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_template(name: str, golden: Callable[[Path, str], None]) -> None:
+    """With prologues, a window, tails; `test_template.py` runs such kernels."""
+    program, shapes = TEMPLATES[name]
+    inputs = [torch.randn(shape).half() for shape in shapes]
+    inputs = [x.to(memory_format=torch.channels_last) if x.ndim == 4 else x for x in inputs]
+    made = Kernels(lower_graph(record(program, *inputs)))
+    (site,) = find_sites(made.schedule, made.lowered.output_names)
+    node = TemplateNode(site, Tile(16, 32, 16, warps=4, stages=2), site.prologues)
+    kernel = print_template_kernel(node, made.buffers, name=name)
+    golden(FOLDER / f"{name}.py.txt", kernel.source.text)
 
 
 def test_sin_and_cos_load_once_and_store_twice() -> None:
