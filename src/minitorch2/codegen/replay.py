@@ -6,7 +6,7 @@ that they read and write, and replays them with one call (PyTorch 2 paper, secti
 
     Replayed   ::= call, recordings                a call that is recorded when it comes again
     Recording  ::= graph, fixed, copied, outputs   one record of its launches
-    fixed      ::= the addresses of arguments that a recording reads where they are
+    fixed      ::= the addresses of arguments that a recording reads where they are, or 0
     copied     ::= its own copies of arguments that come from elsewhere each time
     outputs    ::= its own memory, which it writes at each replay
 
@@ -108,28 +108,26 @@ class Recording:
 
     graph: Replay
     stream: int
-    fixed: dict[int, int]
+    fixed: list[int]
     copies: dict[int, torch.Tensor]
     outputs: list[Any]
     aliases: dict[int, Alias]
 
     def __post_init__(self) -> None:
-        mine = [o for i, o in enumerate(self.outputs) if i not in self.aliases]
-        tensors = [o for o in mine if isinstance(o, torch.Tensor)]
-        _OWNED.update(tensor.data_ptr() for tensor in tensors)
-        storages = {t.untyped_storage()._cdata for t in tensors}
-        self._idle = [(storage, _holders(storage)) for storage in storages]
+        tensors = {i: o for i, o in enumerate(self.outputs) if isinstance(o, torch.Tensor)}
+        self._own = [(i, tensor) for i, tensor in tensors.items() if i not in self.aliases]
+        _OWNED.update(tensor.data_ptr() for _, tensor in self._own)
+        self._storages = [*{tensor.untyped_storage()._cdata for _, tensor in self._own}]
+        self._idle = [*map(_holders, self._storages)]
 
-    def fits(self, addresses: Sequence[int], stream: int) -> bool:
+    def fits(self, addresses: list[int], stream: int) -> bool:
         """Whether the arguments that it reads where they are, are there; recordings share memory,
         so they take turns on one stream."""
-        return stream == self.stream and all(
-            addresses[position] == address for position, address in self.fixed.items()
-        )
+        return addresses == self.fixed and stream == self.stream
 
     def is_free(self) -> bool:
         """Whether nobody holds a result of the last replay."""
-        return all(_holders(storage) == count for storage, count in self._idle)
+        return [*map(_holders, self._storages)] == self._idle
 
     def run(self, arguments: list[Any]) -> list[Any]:
         """Copy what has moved, replay, and give the results as new tensors on their memory."""
@@ -137,7 +135,9 @@ class Recording:
             given = [_span(arguments[position]) for position in self.copies]
             torch._foreach_copy_(list(self.copies.values()), given)
         self.graph.replay()
-        results = [o.data if isinstance(o, torch.Tensor) else o for o in self.outputs]
+        results = [*self.outputs]
+        for position, tensor in self._own:
+            results[position] = tensor.data
         for position, (argument, distance) in self.aliases.items():
             results[position] = _placed_as(self.outputs[position], arguments[argument], distance)
         arguments.clear()
@@ -163,6 +163,8 @@ class Replayed:
             return self.call(arguments)
         addresses = [a.data_ptr() if isinstance(a, torch.Tensor) else 0 for a in arguments]
         with self._lock:
+            for position in self._moving:
+                addresses[position] = 0
             for recording in self.recordings:
                 if recording.fits(addresses, stream) and recording.is_free():
                     return recording.run(arguments)
@@ -183,7 +185,9 @@ class Replayed:
         """Arguments that have moved since the last recording are copied from now on."""
         pairs = enumerate(zip(last, addresses, strict=True))
         moved = {i for i, (old, new) in pairs if old != new and new not in _OWNED}
-        if moved - self._moving:
+        for position in moved:
+            addresses[position] = 0
+        if moved:
             self._moving |= moved
             self.recordings.clear()
 
@@ -198,13 +202,12 @@ class Replayed:
         except RuntimeError as error:
             self._give_up(f"recording failed: {str(error).splitlines()[0]}")
             return self.call(arguments)
-        fixed = {i: a for i, a in enumerate(addresses) if a and i not in copies}
         aliases = _aliases(outputs, read)
         del read
         self._made += 1
         stages.count("cudagraphs_recorded")
         flat = {i: _span(copy) for i, copy in copies.items()}
-        self.recordings.append(Recording(graph, stream, fixed, flat, outputs, aliases))
+        self.recordings.append(Recording(graph, stream, addresses, flat, outputs, aliases))
         return self.recordings[-1].run(arguments)
 
     def _give_up(self, reason: str) -> None:
