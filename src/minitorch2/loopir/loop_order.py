@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from minitorch2.errors import VerificationError
 from minitorch2.loopir.expressions import Expr, equal
@@ -11,21 +12,55 @@ from minitorch2.loopir.iteration import Access, Sizes, can_merge, vote_order
 from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
 
 
-def match_order(first: KernelNode, second: KernelNode) -> bool:
+def match_order(first: KernelNode, second: KernelNode, *, splits: bool = False) -> bool:
     """Permute the loops of one pointwise kernel so that both walk a shared buffer alike.
 
     For example `x.t() + 1` after `x * 2`, or a sum over rows after a pointwise kernel over rows
-    and columns. True if loops were permuted; whether fusion is legal now is for `can_fuse` to say.
+    and columns. With `splits`, loops are cut first where the other kernel's are: a sum over pieces
+    of rows has two loops where a pointwise kernel has one. True if loops were changed; whether
+    fusion is legal now is for `can_fuse` to say.
     """
     for moved, fixed in ((second, first), (first, second)):
         if has_reduction(moved):
             continue
+        is_split = splits and _split_like(moved, fixed)
         order = _order_like(moved, fixed)
         if order is not None and order != list(range(len(order))):
             for body in bodies(moved):
                 body.permute(order)
             return True
+        if is_split:
+            return True
     return False
+
+
+def _split_like(moved: KernelNode, fixed: KernelNode) -> bool:
+    """Cut the loops of a pointwise kernel where the other cuts a buffer that both touch."""
+    for own in _accesses(moved):
+        for _, other in _sized_accesses(fixed):
+            if own.name == other.name and own.name:
+                fine = _cut_at(moved.ranges, own, other)
+                if fine is not None and fine != moved.ranges:
+                    for body in bodies(moved):
+                        body.set_domain(fine, (), True)
+                    return True
+    return False
+
+
+def _cut_at(sizes: Sizes, own: Access, other: Access) -> Sizes | None:
+    """The own loops, each cut at the strides of another access that lie inside of it; None if a
+    cut is not possible."""
+    fine: list[Expr] = []
+    for size, stride in zip(sizes, own.strides, strict=True):
+        if not (isinstance(size, int) and isinstance(stride, int) and stride > 0):
+            fine.append(size)
+            continue
+        inner = {t for t in other.strides if isinstance(t, int) and stride < t < stride * size}
+        steps = [stride, *sorted(inner), stride * size]
+        if any(far % near for near, far in pairwise(steps)):
+            return None
+        fine += [far // near for near, far in reversed(list(pairwise(steps)))]
+    return tuple(fine)
 
 
 def _order_like(moved: KernelNode, fixed: KernelNode) -> list[int] | None:

@@ -138,7 +138,8 @@ def pieces_of(dims: ReducedDims, inner_fn: ReductionFn, device: torch.device) ->
     if outputs > SPLIT_BELOW_OUTPUTS[kind] or count < SPLIT_FROM_ELEMENTS:
         return ()
     most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // outputs)
-    return _cut(dims.reduction_ranges[:1], min(most, count // SHORTEST_PIECE[kind]))
+    sizes = dims.reduction_ranges if kind == "cuda" else dims.reduction_ranges[:1]
+    return _cut(sizes, min(most, count // SHORTEST_PIECE[kind]))
 
 
 def _goes_across(dims: ReducedDims, inner_fn: ReductionFn) -> bool:
