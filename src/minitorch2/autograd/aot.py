@@ -19,6 +19,7 @@ from minitorch2.autograd.decompositions.randomness import RANDOM_DECOMPOSITIONS
 from minitorch2.autograd.drawing import draw_cut
 from minitorch2.autograd.frozen import FrozenProgram
 from minitorch2.autograd.joint import TracedProgram, trace_program
+from minitorch2.autograd.layouts import memory_order
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partition, Partitioner, min_cut_partition
 from minitorch2.autograd.runtime import (
@@ -154,9 +155,25 @@ def _inference(
     """``detached``: inputs require gradients, but no result depends on them differentiably."""
     run_passes("post_grad", program.module)
     _record("aten graph", program.module)
+    _mark_written(program)
     call = without_autocast(compiler(program.module, _example_values(program.module)))
     call = without_grad(call) if detached else call
     return inference_runner(call, program.epilogue, program.forward_outputs)
+
+
+def _mark_written(program: TracedProgram) -> None:
+    """Say which output each argument becomes: a compiler may compute it in the argument's memory.
+
+    A recorded graph reads copies of its arguments, and one that is checked may fail at its end.
+    """
+    options = config.current()
+    if options.cudagraphs or options.assert_no_nan:
+        return
+    for mutation in program.epilogue.mutations:
+        node = program.module.graph.placeholders[mutation.input_index]
+        is_whole = not mutation.views and memory_order(node.meta["val"]) is not None
+        if is_whole and not mutation.differentiable:
+            node.meta["becomes"] = mutation.output_index
 
 
 def _training(

@@ -89,7 +89,10 @@ class Epilogue:
         for mutation in self.mutations:
             target = _seen(inputs[mutation.input_index], mutation.views, outputs)
             value = outputs[mutation.output_index]
-            if mutation.differentiable:
+            if value is target:  # computed there
+                if not target.is_inference():
+                    torch.autograd.graph.increment_version(target)
+            elif mutation.differentiable:
                 target.copy_(value)
             else:
                 with torch.no_grad():

@@ -77,9 +77,11 @@ class InputBuffer(Buffer):
     """An argument of the graph. Its offset is 0: kernels get the address of the first element.
 
     ``donated``: nobody else will read the memory; it may be written after its last use.
+    ``becomes``: the graph's output that the caller will copy into it; it may be written there.
     """
 
     donated: bool = False
+    becomes: int | None = None
 
 
 @dataclass(eq=False)

@@ -110,13 +110,14 @@ class _GraphLowering:
         if not isinstance(value, torch.Tensor):
             self.result.inputs.append(expr_of(value))
             return expr_of(value)
+        sizes: tuple[Any, ...] = value.shape
         self.result.hints |= {
             size.node.expr: size.node.hint
-            for size in value.shape
+            for size in sizes
             if isinstance(size, torch.SymInt) and size.node.has_hint()
         }
-        donated = node.meta.get("donated", False)
-        buffer = InputBuffer(node.name, layout_of(value), donated, origins=(node,))
+        donated, becomes = node.meta.get("donated", False), node.meta.get("becomes")
+        buffer = InputBuffer(node.name, layout_of(value), donated, becomes, origins=(node,))
         self.result.inputs.append(buffer)
         return TensorBox.create(buffer)
 

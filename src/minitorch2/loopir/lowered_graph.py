@@ -46,6 +46,17 @@ class LoweredGraph:
         """The arguments whose memory the graph may use for itself."""
         return {b.name: b for b in self.inputs if isinstance(b, InputBuffer) and b.donated}
 
+    @property
+    def rewritten(self) -> dict[str, InputBuffer]:
+        """Buffers that the caller will copy into arguments of the same layout, and these."""
+        pairs = ((b, self.outputs[b.becomes]) for b in self.inputs
+                 if isinstance(b, InputBuffer) and b.becomes is not None)  # fmt: skip
+        return {
+            output.name: argument
+            for argument, output in pairs
+            if isinstance(output, BufferView) and output.layout == argument.layout
+        }
+
     def print(self) -> str:
         """The graph as text whose loop bodies are Python."""
         return print_graph(self.inputs, self.buffers, self.outputs)

@@ -8,8 +8,10 @@ may be one that the same kernel has written in an earlier pass.
 
 from __future__ import annotations
 
+from minitorch2.graph.symbols import free_symbols
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, InputBuffer
 from minitorch2.loopir.expressions import Expr, equal, product
+from minitorch2.loopir.handlers.effects import INDIRECT_PREFIX
 from minitorch2.loopir.iteration import Access
 from minitorch2.loopir.loop_order import reduces_across
 from minitorch2.loopir.loops import Reduction
@@ -117,7 +119,7 @@ def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     """For each new buffer, one that dies in the same kernel and has as much memory."""
     buffers = {**buffers_of(schedule.nodes), **lowered.donated}
     outputs = lowered.output_names
-    inplace = _shared_memory(schedule)
+    inplace = {**_shared_memory(schedule), **_written_back(schedule, lowered)}
     taken = set(inplace.values())
     for position, node in enumerate(schedule.nodes):
         if not isinstance(node, (SchedulerNode, FusedSchedulerNode)):
@@ -132,6 +134,34 @@ def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
                     taken.add(name)
                     break
     return inplace
+
+
+def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
+    """Outputs that are computed in the memory of the arguments that the caller will copy them to.
+
+    Only where nothing can fail any more: a graph that raises has changed no argument.
+    """
+    found: dict[str, str] = {}
+    rewritten = lowered.rewritten
+    for position, node in reversed([*enumerate(schedule.nodes if rewritten else ())]):
+        if not isinstance(node, (SchedulerNode, FusedSchedulerNode)) or _may_raise(node):
+            break
+        for body in bodies(node):
+            argument = rewritten.get(body.name)
+            if argument is None or body.name in schedule.removed or body.buffer.base:
+                continue
+            is_last = schedule.last_use.get(argument.name, position) <= position
+            if is_last and _can_take_over(body, node, argument):
+                found[body.name] = argument.name
+    return found
+
+
+def _may_raise(node: KernelNode) -> bool:
+    """Whether a kernel computes addresses, which may be out of range."""
+    accesses = [a for body in bodies(node) for a in (*body.reads_of, *body.writes_of)]
+    symbols = free_symbols([(access.strides, access.offset) for access in accesses])
+    is_computed = any(symbol.name.startswith(INDIRECT_PREFIX) for symbol in symbols)
+    return is_computed or not all(access.is_linear for access in accesses)
 
 
 def _is_owned(buffer: Buffer | None) -> bool:
