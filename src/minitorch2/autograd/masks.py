@@ -18,9 +18,10 @@ import torch
 from minitorch2.graph.fake_tensor import run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, map_nodes
+from minitorch2.graph.random_operators import bernoulli
 
 aten = torch.ops.aten
-_BERNOULLI = (aten.bernoulli.p, aten.bernoulli.default)
+_BERNOULLI = (bernoulli, aten.bernoulli.p, aten.bernoulli.default)
 
 
 def keep_masks_as_bits(joint: Graph) -> None:

@@ -14,12 +14,13 @@ from typing import Any, Final
 import torch
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.random_operators import bernoulli
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
 
 _OTHER_FUNCTIONAL_NAMES: Final[dict[Operator, Operator]] = {
-    aten.bernoulli_.float: aten.bernoulli.p,
+    aten.bernoulli_.float: bernoulli,
     aten.normal_.default: aten.normal_functional.default,
     aten._index_put_impl_.default: aten._index_put_impl.default,
     aten.squeeze_.default: aten.squeeze.default,

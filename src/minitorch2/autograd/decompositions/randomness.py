@@ -27,6 +27,7 @@ from minitorch2.autograd.decompositions.registry import (
     Operator,
     register_decomposition,
 )
+from minitorch2.graph import random_operators
 
 aten = torch.ops.aten
 
@@ -71,7 +72,7 @@ def _applies(x: Tensor, generator: Any) -> bool:
     return generator is None and x.dtype in _DIGITS
 
 
-@register_decomposition(aten.bernoulli.p, table=RANDOM_DECOMPOSITIONS)
+@register_decomposition(aten.bernoulli.p, random_operators.bernoulli, table=RANDOM_DECOMPOSITIONS)
 def bernoulli_p(x: Tensor, p: float = 0.5, *, generator: Any = None) -> Any:
     """1 with probability ``p``."""
     if not _applies(x, generator):

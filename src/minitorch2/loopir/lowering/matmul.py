@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from minitorch2.graph.random_operators import bernoulli
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import current_table
 from minitorch2.loopir.lowering.fallback import extern_call
@@ -64,3 +65,4 @@ for _name in LIBRARY_CALLS:
     if hasattr(aten, _name):
         for _overload in overloads_of(getattr(aten, _name)):
             _register_library_call(_overload)
+_register_library_call(bernoulli)
