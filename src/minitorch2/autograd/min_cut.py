@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
-
-import networkx
+from typing import Final, TypeAlias
 
 from minitorch2.autograd.joint import TracedProgram
+from minitorch2.autograd.max_flow import sink_side
 from minitorch2.autograd.recompute import (
     could_recompute,
     effort,
@@ -27,8 +26,9 @@ from minitorch2.autograd.recompute import (
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.node import Node, nodes_in
 
-_SOURCE: Final = "source"
-_SINK: Final = "sink"
+Place: TypeAlias = tuple[Node | None, str]
+_SOURCE: Final[Place] = None, "source"
+_SINK: Final[Place] = None, "sink"
 
 
 @dataclass(frozen=True)
@@ -125,24 +125,20 @@ def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[N
     """The nodes of least price from which backward can compute what it reads."""
     relevant = _ancestors_of_backward(roles)
     stored = stored_anyway(roles.forward)
-    network = networkx.DiGraph()
+    edges: list[tuple[Place, Place, float]] = []
     for node in relevant:
         cost = price(node, node in roles.held, node in stored)
         capacity = math.inf if node in roles.repeated else cost
-        network.add_edge((node, "in"), (node, "out"), capacity=capacity)
+        edges.append(((node, "in"), (node, "out"), capacity))
         if _leaves_checkpoint(node) or not (node in roles.repeated or may_recompute(node)):
-            network.add_edge(_SOURCE, (node, "in"), capacity=math.inf)
+            edges.append((_SOURCE, (node, "in"), math.inf))
         if node in roles.read:
-            network.add_edge((node, "out"), _SINK, capacity=math.inf)
+            edges.append(((node, "out"), _SINK, math.inf))
         for user in node.users:
             if user in relevant:
-                network.add_edge((node, "out"), (user, "in"), capacity=math.inf)
-    if _SOURCE not in network or _SINK not in network:
-        return []
-    _, (known, _) = networkx.minimum_cut(
-        network, _SOURCE, _SINK, flow_func=networkx.algorithms.flow.boykov_kolmogorov
-    )
-    return [node for node in relevant if (node, "in") in known and (node, "out") not in known]
+                edges.append(((node, "out"), (user, "in"), math.inf))
+    unknown = sink_side(edges, _SOURCE, _SINK)
+    return [node for node in relevant if (node, "in") not in unknown and (node, "out") in unknown]
 
 
 def _ancestors_of_backward(roles: Roles) -> dict[Node, None]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-REQUIRED = ("torch", "sympy", "numba", "llvmlite", "networkx", "numpy", "platformdirs")
+REQUIRED = ("torch", "sympy", "numba", "llvmlite", "numpy", "platformdirs")
 OPTIONAL = {
     "triton": 'CUDA tensors need it; backend="aot_eager" runs them without our kernels',
     "rich": "the demo and the benchmarks need it: pip install 'minitorch2[demo]'",

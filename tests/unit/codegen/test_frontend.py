@@ -7,6 +7,7 @@ import numba
 import pytest
 import torch
 
+from minitorch2.codegen.numba import linking
 from minitorch2.codegen.numba.runtime import KernelSource, load_kernel
 from minitorch2.codegen.numba.vocabulary import VOCABULARY
 from minitorch2.errors import BackendError
@@ -28,7 +29,8 @@ def kernel_of(body: str, kind: str) -> KernelSource:
 def by_numba(source: KernelSource, *tensors: torch.Tensor) -> None:
     namespace = dict(VOCABULARY)
     exec(source.text, namespace)
-    compiled = numba.cfunc(source.signature(), error_model="numpy")(namespace["kernel"])
+    signature = linking.signature_of(source.pointers, source.sizes)
+    compiled = numba.cfunc(signature, error_model="numpy")(namespace["kernel"])
     error = (ctypes.c_int64 * 2)()
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(compiled.address)
     addresses = [tensor.data_ptr() for tensor in tensors]

@@ -15,8 +15,8 @@ import torch
 from minitorch2.codegen.common import Block, TextValue, user_lines
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.handler import Arguments, NumbaHandler
+from minitorch2.codegen.numba.names import ELEMENTARY
 from minitorch2.codegen.numba.runtime import KernelSource
-from minitorch2.codegen.numba.vocabulary import LIBM
 from minitorch2.loopir.expressions import Expr, index_symbols, product
 from minitorch2.loopir.memory_plan import passes
 from minitorch2.loopir.ops import ReductionKind, use_handler
@@ -24,7 +24,7 @@ from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodi
 
 # A thread should get at least so much work; 1 is about a twentieth of a nanosecond.
 WORK_OF_A_THREAD = 150_000
-_FUNCTION_CALL = re.compile(rf"\b({'|'.join(sorted({*LIBM, 'sigmoid', 'rsqrt'}))})\(")
+_FUNCTION_CALL = re.compile(rf"\b({'|'.join(ELEMENTARY)})\(")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable
 from functools import cache
 
@@ -118,7 +117,7 @@ def _body() -> int:
         "minitorch2_launch",
         "launcher",
         lambda: _build(threaded is not None),
-        source=machine_code.own_sources(builtin, sys.modules[__name__]),
+        source=machine_code.own_sources("builtin", "launcher"),
         threaded=str(bool(threaded)),
     )
 

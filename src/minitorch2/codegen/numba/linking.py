@@ -1,35 +1,43 @@
 """Compile Python kernels to object code: the front end, the function library, LLVM.
 
-`compile_function` gives a C function for one Python function; `compile_kernel` the entry of a range
-kernel, whose C type is the same for all kernels: see `launcher`.
+This, and what it imports, is what needs Numba; `runtime` imports it for the first kernel that is in
+no cache. `compile_function` gives a C function for one Python function; `compile_kernel` the entry
+of a range kernel, whose C type is the same for all kernels: see `launcher`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
+from numba import types
 from numba.core.typing import Signature
 
+from minitorch2 import syntax_tree
 from minitorch2.codegen import cache as disk
-from minitorch2.codegen.numba import (
-    arithmetic,
-    frontend,
-    library,
-    primitives,
-    seldom,
-    vecmath,
-    vecmath_f64,
-    vecmath_real,
-)
+from minitorch2.codegen.numba import frontend, library, seldom
 from minitorch2.codegen.numba.library import LibraryFunction
 from minitorch2.codegen.numba.machine_code import optimize, own_sources, toolchain
+from minitorch2.codegen.numba.vocabulary import VOCABULARY
 
 _WORD, _BIT = ir.IntType(64), ir.IntType(1)
+
+
+def signature_of(pointers: Sequence[str], sizes: int) -> Signature:
+    """The Numba signature of a kernel, given the element types of its pointers."""
+    addresses = [types.CPointer(getattr(types, kind)) for kind in pointers]
+    numbers = [types.int64] * sizes
+    return types.int64(types.int64, types.int64, *addresses, *numbers, types.CPointer(types.int64))
+
+
+def compile_text(text: str, pointers: Sequence[str], sizes: int, symbol: str) -> llvm.ModuleRef:
+    """The optimized module of a range kernel, given as `runtime.KernelSource` says."""
+    tree = syntax_tree.parse(text)
+    return compile_kernel(tree, VOCABULARY, signature_of(pointers, sizes), symbol)
 
 
 def compile_kernel(
@@ -95,8 +103,9 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
 def _bitcode(symbol: str) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
     sources = own_sources(
-        arithmetic, frontend, library, primitives, seldom, vecmath, vecmath_f64, vecmath_real
-    )
+        "arithmetic", "frontend", "library", "primitives", "seldom",
+        "vecmath", "vecmath_f64", "vecmath_real",
+    )  # fmt: skip
     key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
     bitcode = disk.load(key)
     if bitcode is None:

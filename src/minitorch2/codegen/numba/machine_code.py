@@ -7,11 +7,11 @@ again in another process (`load`), which takes about a millisecond.
 from __future__ import annotations
 
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
-import numba
 
 from minitorch2.errors import BackendError
 
@@ -36,9 +36,10 @@ def target_machine() -> llvm.TargetMachine:
 @cache
 def toolchain() -> dict[str, str]:
     """What machine code depends on besides its source: compiler versions and the processor."""
-    version = ".".join(map(str, llvm.llvm_version_info))
+    numbers = ".".join(map(str, llvm.llvm_version_info))
+    compilers = f"numba {version('numba')}, llvmlite {llvmlite.__version__}, LLVM {numbers}"
     return {
-        "compilers": f"numba {numba.__version__}, llvmlite {llvmlite.__version__}, LLVM {version}",
+        "compilers": compilers,
         "processor": f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()}",
         "features": llvm.get_host_cpu_features().flatten(),
     }
@@ -94,7 +95,8 @@ def load(object_code: bytes, symbol: str) -> int:
     return int(engine.get_function_address(symbol))
 
 
-def own_sources(*modules: object) -> str:
-    """The source text of modules of this package, for cache keys."""
-    paths = (Path(str(getattr(module, "__file__", ""))) for module in modules)
-    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+@cache
+def own_sources(*names: str) -> str:
+    """The source text of modules of this folder, for cache keys; they need not be imported."""
+    folder = Path(__file__).parent
+    return "\n".join((folder / f"{name}.py").read_text(encoding="utf-8") for name in names)

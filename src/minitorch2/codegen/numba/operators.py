@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from minitorch2.codegen.numba.vocabulary import VOCABULARY
+from minitorch2.codegen.numba.names import NAMES
 from minitorch2.errors import LoweringError
 from minitorch2.loopir.ops import PREDICATES
 
@@ -140,7 +140,7 @@ def _forms(dtype: torch.dtype) -> dict[str, str]:
 def _general_form(name: str, arity: int) -> str | None:
     if name in _INFIX:
         return f"{{0}} {_INFIX[name]} {{1}}"
-    if name in VOCABULARY:
+    if name in NAMES:
         return f"{name}({', '.join(f'{{{i}}}' for i in range(arity))})"
     return None
 

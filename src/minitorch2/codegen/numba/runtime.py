@@ -5,28 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from time import perf_counter
 from typing import Any
 
-from numba import types
-from numba.core.typing import Signature
-
-from minitorch2 import config, stages, syntax_tree
+from minitorch2 import config, stages
 from minitorch2.codegen import cache as disk
-from minitorch2.codegen.numba import (
-    arithmetic,
-    frontend,
-    library,
-    linking,
-    machine_code,
-    primitives,
-    seldom,
-    transpose,
-    vecmath,
-    vecmath_f64,
-    vecmath_real,
-    vocabulary,
-)
+from minitorch2.codegen.numba import machine_code
 from minitorch2.codegen.numba.launcher import make_launcher
 from minitorch2.codegen.numba.stepping import step_kernel
 from minitorch2.errors import BackendError
@@ -36,8 +21,8 @@ _LOGGER = get_logger(__name__)
 
 
 _OWN = (
-    arithmetic, frontend, library, linking, machine_code, primitives, seldom, transpose,
-    vecmath, vecmath_f64, vecmath_real, vocabulary,
+    "arithmetic", "frontend", "library", "linking", "machine_code", "names", "primitives", "seldom",
+    "transpose", "vecmath", "vecmath_f64", "vecmath_real", "vocabulary",
 )  # fmt: skip
 """What writes a kernel's machine code: with other sources, it is another kernel."""
 
@@ -71,12 +56,6 @@ class KernelSource:
     def user_lines(self) -> list[str]:
         """The lines of the user's program that it does, from the comments of its text."""
         return re.findall(r"^ *# (.*)$", self.text, flags=re.MULTILINE)
-
-    def signature(self) -> Signature:
-        """The Numba signature of the function."""
-        pointers = [types.CPointer(getattr(types, kind)) for kind in self.pointers]
-        sizes = [types.int64] * self.sizes
-        return types.int64(types.int64, types.int64, *pointers, *sizes, types.CPointer(types.int64))
 
 
 @dataclass
@@ -163,9 +142,10 @@ def compile_module(source: KernelSource, symbol: str) -> Any:
     Raises:
         BackendError: the front end or LLVM refuse the kernel: a bug of the code generator.
     """
+    # Deferred: it imports Numba, which a process whose kernels are all in the cache does not need.
+    linking = import_module("minitorch2.codegen.numba.linking")
     try:
-        tree = syntax_tree.parse(source.text)
-        return linking.compile_kernel(tree, vocabulary.VOCABULARY, source.signature(), symbol)
+        return linking.compile_text(source.text, source.pointers, source.sizes, symbol)
     except (SyntaxError, TypeError, RuntimeError) as error:  # llvmlite raises RuntimeError
         raise _refused(source, symbol, error) from error
 

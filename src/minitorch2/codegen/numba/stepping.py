@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from minitorch2.codegen.numba.vocabulary import VOCABULARY
+from minitorch2.codegen.numba import names
 
 _C_TYPES: dict[str, Any] = {
     "float32": ctypes.c_float, "float64": ctypes.c_double, "int8": ctypes.c_int8,
@@ -159,7 +159,7 @@ def _copy_transposed(
 
 
 NAMES: dict[str, Any] = {
-    **{name: _by_torch(name) for name in VOCABULARY if hasattr(torch, name)},
+    **{name: _by_torch(name) for name in sorted(names.NAMES) if hasattr(torch, name)},
     **{kind: _to_type(kind) for kind in _C_TYPES},
     "boolean": np.bool_,
     "where": lambda condition, x, y: x if condition else y,
@@ -186,4 +186,4 @@ NAMES: dict[str, Any] = {
 }
 """The vocabulary of kernels in Python."""
 
-assert VOCABULARY.keys() <= NAMES.keys(), VOCABULARY.keys() - NAMES.keys()
+assert NAMES.keys() >= names.NAMES, names.NAMES - NAMES.keys()

@@ -17,7 +17,6 @@ a dtype keeps its number, is found by looking. Where anything is unfamiliar, Pyt
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -124,7 +123,7 @@ def _load(symbol: str) -> int:
         symbol,
         symbol,
         lambda: _build(symbol, interface),
-        source=machine_code.own_sources(builtin, sys.modules[__name__]),
+        source=machine_code.own_sources("builtin", "tensors"),
         places=str(interface and (interface.handle, interface.dtype)),
         objects=f"{_TYPE_OF} {_ITEMS}",
     )

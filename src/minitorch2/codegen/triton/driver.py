@@ -16,7 +16,6 @@ llvmlite, once for all kernels and processes:
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -145,7 +144,7 @@ def _body() -> int:
     builtin.link_python(*_PYTHON_FUNCTIONS, *_PYTHON_OBJECTS)
     launch = ctypes.cast(_library().cuLaunchKernel, ctypes.c_void_p).value
     llvm.add_symbol("cuLaunchKernel", launch)
-    source = machine_code.own_sources(builtin, sys.modules[__name__])
+    source = machine_code.own_sources("builtin", "../triton/driver")
     return builtin.load_cached("minitorch2_gpu_launch", "gpu launcher", build_module, source=source)
 
 
