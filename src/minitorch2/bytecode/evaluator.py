@@ -213,7 +213,9 @@ class Evaluator:
         return 0 if self.parent is None else self.parent.depth + 1
 
     def source_line(self) -> SourceLine:
-        """The user's line that is being evaluated."""
+        """The user's line that is being evaluated; what stands in for C code has none."""
+        if self.parent is not None and is_stand_in(self.code.co_filename):
+            return self.parent.source_line()
         known = self.capture.source_lines.get((id(self.code), self.line))
         if known is None:
             file = self.code.co_filename
@@ -227,10 +229,6 @@ class Evaluator:
 
         What stands in for C code, and NumPy's Python, are no calls of the user's.
         """
-        lines, frame = [self.source_line()], self.parent
-        while frame is not None:
-            if is_stand_in(lines[-1].file):
-                lines.pop()
-            lines.append(frame.source_line())
-            frame = frame.parent
-        return tuple(reversed(lines))
+        around = () if self.parent is None else self.parent.user_stack()
+        is_own = not around or not is_stand_in(self.code.co_filename)
+        return (*around, self.source_line()) if is_own else around
