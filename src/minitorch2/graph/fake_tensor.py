@@ -87,7 +87,7 @@ class FakeTensor(torch.Tensor):
         return run_fake(func, args, kwargs or {})
 
 
-class FakeMode(DispatchMode):
+class FakeMode(DispatchMode):  # type: ignore[no-untyped-call]
     """While active, operators without a fake argument (factories) give fake tensors too."""
 
     def __torch_dispatch__(

@@ -12,8 +12,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-_LIBRARY: Final = torch.library.Library("minitorch2", "DEF")
-_LIBRARY.define(
+_LIBRARY: Final = torch.library.Library("minitorch2", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY.define(  # type: ignore[no-untyped-call]
     "bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
     tags=(torch.Tag.nondeterministic_seeded,),
 )
@@ -24,6 +24,6 @@ def _bernoulli(x: Tensor, p: float = 0.5, *, generator: torch.Generator | None =
     return torch.empty_like(x).bernoulli_(p, generator=generator)
 
 
-_LIBRARY.impl("bernoulli", _bernoulli, "CompositeExplicitAutograd")
+_LIBRARY.impl("bernoulli", _bernoulli, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 bernoulli: Final = torch.ops.minitorch2.bernoulli.default
