@@ -30,7 +30,12 @@ from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.memory_plan import plan_memory
-from minitorch2.loopir.schedule import Capabilities, KernelNode, Schedule
+from minitorch2.loopir.schedule import (
+    BaseSchedulerNode,
+    Capabilities,
+    KernelNode,
+    Schedule,
+)
 
 _LOGGER = get_logger(__name__)
 _ROUNDS: Final = 7
@@ -58,20 +63,21 @@ def with_templates(
     """The schedule with templates where `choose` says so (default: by measuring)."""
     buffers = buffers_by_name(lowered)
     choose = choose or choose_by_measuring
-    nodes, absorbed = list(plan.nodes), set[str]()
-    for site in find_sites(plan, lowered.output_names):
+    templates: dict[BaseSchedulerNode, TemplateNode] = {}
+    taken = set[BaseSchedulerNode]()
+    for site in find_sites(plan, lowered.output_names, taken):
         template = choose(site, buffers, lowered.hints)
         if template is not None:
-            nodes[nodes.index(site.epilogue or site.product)] = template
-            nodes = [node for node in nodes if node not in template.absorbed]
-            absorbed |= {node.name for node in template.absorbed}
-            absorbed -= {body.name for body in template.nodes}
-    templates = [node for node in nodes if isinstance(node, TemplateNode)]
+            templates[site.epilogue or site.product] = template
+            taken |= {*template.absorbed, *site.behind}
     if not templates:
         return plan
+    kept = [node for node in plan.nodes if node not in taken or node in templates]
+    nodes = [templates.get(node, node) for node in kept]
     result = plan_memory(Schedule(nodes, log=plan.log), lowered, capabilities)
-    result.removed |= absorbed
-    own = {body.name for template in templates for body in template.nodes}
+    own = {body.name for template in templates.values() for body in template.nodes}
+    absorbed = {node.name for template in templates.values() for node in template.absorbed}
+    result.removed |= absorbed - own
     result.inplace = {new: old for new, old in result.inplace.items() if new not in own}
     stages.count("templates", len(templates))
     return result

@@ -3,10 +3,11 @@
     result[batch, x, y] = sum over tap, r of left[batch, tap, x, r] * right[batch, tap, r, y]
 
 A product has one tap. A convolution has one for each element of its window: a row x is a place of
-the result's images, a column y one of its channels, r a channel of what it reads. The left operand
-is then the images, each tap at other positions, and 0 where these are outside (Chetlur et al.,
-"cuDNN: Efficient Primitives for Deep Learning", 2014: an implicit product, because the matrix of
-all windows is never stored). Nothing else differs, so nothing else needs to know.
+the result's images, a column y one of its channels, r a channel of what it reads; of few channels,
+a tap is a whole row of the window, and r an element of it. The left operand is then the images,
+each tap at other positions, and 0 where these are outside (Chetlur et al., "cuDNN: Efficient
+Primitives for Deep Learning", 2014: an implicit product, because the matrix of all windows is never
+stored). Nothing else differs, so nothing else needs to know.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from minitorch2.loopir.expressions import (
 from minitorch2.loopir.layout import FixedLayout, contiguous_strides, same_strides
 
 aten = torch.ops.aten
+_FEW: Final = 16
+"""Fewer channels than a step of the loop takes at least."""
 _DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -137,25 +140,30 @@ def _convolution(
 ) -> Contraction | None:
     images, n, *places = layout.size
     _, k, *window = weight.layout.size
-    steps = (*stride, *padding, *dilation, *places, *window, *x.layout.size[2:])
-    is_known = len(steps) == 6 * len(places) and all(isinstance(step, int) for step in steps)
+    steps = (*stride, *padding, *dilation, *places, *window, *x.layout.size[2:], k)
+    is_known = len(steps) == 6 * len(places) + 1 and all(isinstance(step, int) for step in steps)
     if transposed or groups != 1 or not is_known or not _has_channels_last(layout):
         return None
-    limits: Ranges = ((XINDEX, product((images, *places))), (TAP, product(window)))
+    # Few channels: what lies beside each other in memory is a row of the window.
+    cut = len(window) - (k < _FEW)
+    outer, inner = window[:cut], (*window[cut:], k)
+    rows, taps, depth = (product(sizes) for sizes in ((images, *places), outer, inner))
+    limits: Ranges = ((XINDEX, rows), (TAP, taps), (RINDEX, depth), (KINDEX, depth))
     image, *corners = unflatten(XINDEX, (images, *places), limits)
-    taps = unflatten(TAP if any(size != 1 for size in window) else 0, window, limits)
-    positions = [simplify(at * step - pad + tap * apart, limits) for at, step, pad, tap, apart
-                 in zip(corners, stride, padding, taps, dilation, strict=True)]  # fmt: skip
+    tap = unflatten(TAP if taps != 1 else 0, outer, limits)
+    *offsets, channel = (*tap, *unflatten(RINDEX, inner, limits))
+    *of_weight, depth_of = (*tap, *unflatten(KINDEX, inner, limits))
+    positions = [simplify(at * step - pad + by * apart, limits) for at, step, pad, by, apart
+                 in zip(corners, stride, padding, offsets, dilation, strict=True)]  # fmt: skip
     inside = tuple(
         (position, int(size))
         for position, size in zip(positions, x.layout.size[2:], strict=True)
         if not _is_inside(position, size, limits)
     )
-    left = Operand(x, (image, RINDEX, *positions), inside)
-    right = Operand(weight, (YINDEX, KINDEX, *taps))
+    left = Operand(x, (image, channel, *positions), inside)
+    right = Operand(weight, (YINDEX, depth_of, *of_weight))
     precision = "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
-    rows, count = product((images, *places)), product(window)
-    return Contraction(1, rows, n, k, count, left, right, bias, precision)
+    return Contraction(1, rows, n, depth, taps, left, right, bias, precision)
 
 
 def _has_channels_last(layout: FixedLayout) -> bool:

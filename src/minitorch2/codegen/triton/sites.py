@@ -19,6 +19,7 @@ from minitorch2.loopir.layout import contiguous_strides, is_dense
 from minitorch2.loopir.loops import Pointwise
 from minitorch2.loopir.ops import ops
 from minitorch2.loopir.schedule import (
+    BaseSchedulerNode,
     ExternKernelSchedulerNode,
     FusedSchedulerNode,
     KernelNode,
@@ -48,17 +49,21 @@ class Site:
         return bodies(self.epilogue) if self.epilogue else [_identity(self.product)]
 
 
-def find_sites(schedule: Schedule, outputs: Collection[str]) -> Iterator[Site]:
-    """The sites of a schedule, in order; no kernel is in two of them."""
-    taken = set[int]()
-    readers: dict[str, list[object]] = {}
+def find_sites(
+    schedule: Schedule, outputs: Collection[str], taken: Collection[object] = ()
+) -> Iterator[Site]:
+    """The sites of a schedule, in order. What is in `taken` by then is in none of the later ones:
+    a kernel between two products may be the epilogue of one or the prologue of the other.
+    """
+    readers: dict[str, list[BaseSchedulerNode]] = {}
     for node in schedule.nodes:
         for name in node.read_names:
             readers.setdefault(name, []).append(node)
     producers = {node.name: node for node in schedule.nodes if isinstance(node, SchedulerNode)}
 
-    def is_private(name: str) -> bool:
-        return name not in outputs and len(readers.get(name, ())) == 1
+    def only_reader(name: str) -> BaseSchedulerNode | None:
+        found = readers.get(name, [])
+        return found[0] if len(found) == 1 and name not in outputs else None
 
     for node in schedule.nodes:
         if not isinstance(node, ExternKernelSchedulerNode):
@@ -67,15 +72,17 @@ def find_sites(schedule: Schedule, outputs: Collection[str]) -> Iterator[Site]:
         if given is None:
             continue
         views = {operand.view.name: operand.view for operand in (given.left, given.right)}
-        candidates = [producers[name] for name in views if name in producers and is_private(name)]
         prologues = tuple(
-            p for p in candidates if id(p) not in taken and _is_computable(p, views[p.name])
+            producers[name]
+            for name, view in views.items()
+            if only_reader(name) is not None
+            and producers.get(name) not in (None, *taken)
+            and _is_computable(producers[name], view)
         )
-        (epilogue,) = readers[node.name] if is_private(node.name) else (None,)
-        if id(epilogue) in taken or not _fits(epilogue, node.name, given):
-            epilogue = None
-        taken |= {id(part) for part in (*prologues, epilogue)}
-        yield Site(node, given, prologues, epilogue)  # type: ignore[arg-type]
+        reader = only_reader(node.name)
+        behind = reader if isinstance(reader, SchedulerNode | FusedSchedulerNode) else None
+        fits = behind is not None and behind not in taken and _fits(behind, node.name, given)
+        yield Site(node, given, prologues, behind if fits else None)
 
 
 def _is_computable(node: SchedulerNode, view: BufferView) -> bool:
@@ -85,12 +92,10 @@ def _is_computable(node: SchedulerNode, view: BufferView) -> bool:
     return is_plain and is_dense(layout.size, layout.stride) and layout.device == view.layout.device
 
 
-def _fits(epilogue: object, name: str, given: Contraction) -> bool:
+def _fits(epilogue: KernelNode, name: str, given: Contraction) -> bool:
     """Whether a kernel visits exactly the result's elements, and each body once."""
-    if not isinstance(epilogue, SchedulerNode | FusedSchedulerNode):
-        return False
     return all(
-        not body.is_reduction
+        not body.has_inner_loops
         and equal(product(body.sizes), given.elements)
         and body.buffer.base is None
         and body.buffer.device == given.left.view.layout.device

@@ -41,6 +41,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "convolution with steps": (
         lambda x, w, b: (F.conv2d(x, w, b, stride=(2, 1), dilation=(1, 2)) * 2,),
         [IMAGES, (20, 16, 3, 2), (20,)]),
+    "convolution of colours": (
+        lambda x, w: (F.relu(F.conv2d(x, w, stride=2, padding=3)),), [(2, 3, 9, 8), (8, 3, 7, 7)]),
     "convolution and residual": (
         lambda x, w, r: (F.relu(F.conv2d(x, w, stride=2) + r),),
         [IMAGES, (8, 16, 1, 1), (2, 8, 5, 4)]),
@@ -160,6 +162,22 @@ def test_an_operand_with_other_readers_is_stored() -> None:
     assert not site.prologues
     site, _ = only_site(lambda x, w: x.softmax(-1) @ w, x, w)
     assert not site.prologues
+
+
+@pytest.mark.parametrize("kind", ["epilogue", "prologues", "product"])
+def test_a_kernel_between_two_products_belongs_to_one(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = [torch.randn(20, 32), torch.randn(32, 48), torch.randn(48, 16)]
+
+    def choose(site: Site, *_: Any) -> TemplateNode | None:
+        return TemplateNode(site, TILE, site.prologues) if getattr(site, kind) else None
+
+    monkeypatch.setattr(autotune, "choose_by_measuring", choose)
+    text = check(lambda x, v, w: (F.relu(x @ v) @ w,), *(t.to(DEVICE) for t in inputs))
+    calls = int(kind != "product")
+    assert text.count("@template") == 2 - calls and text.count("torch_mm(") == calls
+    assert "@pointwise" not in text
 
 
 def test_candidates_fit_their_sizes() -> None:
