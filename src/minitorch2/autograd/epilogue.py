@@ -86,6 +86,30 @@ class Epilogue:
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """The program's results. Runs in the caller's grad mode."""
+        if not (len(self.mutations) > 1 and self._copy_at_once(inputs, outputs)):
+            self._copy_in_turn(inputs, outputs)
+        return [_make(result, inputs, outputs) for result in self.results]
+
+    def _copy_at_once(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+        """Copy all values in as few launches of a GPU as there are dtypes, if they are new: then no
+        copy reads what another one writes.
+        """
+        pairs = [(inputs[m.input_index], outputs[m.output_index]) for m in self.mutations]
+        given = set(map(id, inputs))
+        if any(m.differentiable or m.views for m in self.mutations) or any(
+            value._base is not None or id(value) in given for _, value in pairs
+        ):
+            return False
+        groups: dict[torch.dtype, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+        for target, value in pairs:
+            groups.setdefault(target.dtype, []).append((target, value))
+        with torch.no_grad():
+            for group in groups.values():
+                targets, values = zip(*group, strict=True)
+                torch._foreach_copy_(targets, values)
+        return True
+
+    def _copy_in_turn(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         for mutation in self.mutations:
             target = _seen(inputs[mutation.input_index], mutation.views, outputs)
             value = outputs[mutation.output_index]
@@ -97,7 +121,6 @@ class Epilogue:
             else:
                 with torch.no_grad():
                     target.copy_(value)
-        return [_make(result, inputs, outputs) for result in self.results]
 
 
 def _filled(step: ViewStep, outputs: Sequence[Any]) -> ViewStep:

@@ -178,7 +178,7 @@ def make_function(
     tensors = _picker([place for i, place in enumerate(places) if i not in plan.numbers])
     numbers = _picker([places[i] for i in plan.numbers])
     without_gradient = [i for i in range(own) if i not in plan.tangents]
-    some_may_be_unused = len(plan.tangents) > 1
+    some_may_be_unused = len(plan.tangents) > 1 or bool(without_gradient)
     layouts = plan.tangent_layouts
     sizes_vary = any(layout.size is None for layout in layouts)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import minitorch2
@@ -362,3 +363,14 @@ def test_a_batch_of_gradients() -> None:
     given = torch.autograd.grad(result, [x, w], torch.eye(3), is_grads_batched=True)
     expected = [torch.autograd.functional.jacobian(lambda x, w: heights(x, w)[0], (x, w))]
     torch.testing.assert_close(given, *expected)
+
+
+def test_outputs_without_a_gradient_get_no_zeros() -> None:
+    """Statistics of a batch norm are outputs of the graph; autograd made zeros for each of them."""
+    norm = torch.nn.BatchNorm1d(4)
+    fast = minitorch2.compile(norm, backend="aot_eager")
+    result = fast(torch.randn(8, 4, requires_grad=True))
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        result.sum().backward()
+    assert not any("zeros" in event.key for event in profiler.key_averages())
+    assert norm.num_batches_tracked == 1 and norm.running_mean.abs().sum() > 0
