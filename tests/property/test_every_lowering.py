@@ -42,7 +42,8 @@ REASONS = {
         randint_like.Tensor randint_like.generator randint_like.Tensor_generator
         randint_like.low_dtype randint_like.low_generator_dtype randperm.default
         randperm.generator bernoulli.p bernoulli.default bernoulli.Tensor
-        minitorch2.bernoulli.default normal_functional.default uniform.default exponential.default multinomial.default
+        minitorch2.bernoulli.default normal_functional.default uniform.default
+        exponential.default multinomial.default
     """,
     "is one of the library's own kernels, called as it is": """
         _scaled_dot_product_flash_attention.default _scaled_dot_product_flash_attention.quantized
