@@ -1,6 +1,6 @@
 """Products and convolutions on a GPU: the library and kernels around it against templates.
 
-    python -m benchmarks.gpu_templates [--only TEXT] [--out FILE]
+    python -m benchmarks.gpu_templates [--only TEXT] [--verbose] [--out FILE]
 
 Each case is timed in a recorded graph by the autotuner's own measurement: kernels before and after
 with the library's call between them, and every template, with and without its prologues. The result
@@ -25,12 +25,12 @@ from torch import Tensor
 from minitorch2 import config
 from minitorch2.codegen.compile_graph import compile_lowered
 from minitorch2.codegen.triton import CAPABILITIES, autotune
-from minitorch2.codegen.triton.autotune import Trial, buffers_by_name, candidates
+from minitorch2.codegen.triton.autotune import buffers_by_name, describe
 from minitorch2.codegen.triton.sites import Site, find_sites
 from minitorch2.codegen.triton.template import TemplateNode
+from minitorch2.codegen.triton.trial import Trial
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.lower_graph import lower_graph
-from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.scheduler import schedule
 from tests.unit.codegen.aten_graph import call_inputs, record
 
@@ -144,18 +144,19 @@ class Prepared:
         self.inputs = case.inputs()
         self.gm = record(case.program, *self.inputs)
         lowered = lower_graph(self.gm)
-        site, buffers = only_site(lowered)
-        self.ways = candidates(site)
-        self.trial = Trial(site, self.ways, buffers, {})
+        (site,) = find_sites(schedule(lowered, CAPABILITIES), lowered.output_names)
+        self.trial = Trial(site, buffers_by_name(lowered), {})
+        self.trial.start()
 
-    def measure(self) -> Result:
+    def measure(self, verbose: bool) -> Result:
         """Time all ways, and compare what the best one gives with float32."""
-        library, *others = self.trial.milliseconds()
-        self.trial = None  # type: ignore[assignment]
+        library, *others = times = self.trial.milliseconds()
+        if verbose:
+            print(describe(self.trial, times))
         number = min(range(len(others)), key=others.__getitem__)
-        best = self.ways[number]
+        best = self.trial.ways[number]
         errors = self.errors(best)
-        chosen = "library" if autotune.best_of((library, *others)) is None else "template"
+        chosen = "library" if autotune.best_of(times) is None else "template"
         return Result(self.case.name, library, others[number], str(best), chosen, *errors)
 
     def errors(self, best: TemplateNode) -> tuple[float, float]:
@@ -187,12 +188,6 @@ def _same_way(best: TemplateNode) -> Callable[..., TemplateNode]:
     return choose
 
 
-def only_site(lowered: LoweredGraph) -> tuple[Site, Mapping[str, Buffer]]:
-    """The product or convolution of a graph."""
-    (site,) = find_sites(schedule(lowered, CAPABILITIES), lowered.output_names)
-    return site, buffers_by_name(lowered)
-
-
 HEAD = """\
 | case | library and kernels, ms | best template, ms | its tile | chosen | error |
 | --- | ---: | ---: | --- | --- | ---: |"""
@@ -202,13 +197,14 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="cases that contain this text")
+    parser.add_argument("--verbose", action="store_true", help="the time of every template, too")
     parser.add_argument("--out", help="a file for the results as JSON")
     options = parser.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     print(HEAD)
     results = []
     for prepared in [Prepared(case) for case in CASES if options.only in case.name]:
-        results.append(prepared.measure())
+        results.append(prepared.measure(options.verbose))
         print(results[-1].row(), flush=True)
     if options.out:
         Path(options.out).write_text(json.dumps([asdict(r) for r in results], indent=1))

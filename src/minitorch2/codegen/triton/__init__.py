@@ -19,6 +19,7 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     contraction.py products and convolutions as one sum of products of two operands
     sites.py       where a schedule has one, and the kernels that could be one with it
     template.py    such a kernel, around a loop written by hand (contraction.py.jinja)
+    trial.py       all ways to compute a site: their kernels and their times
     autotune.py    which of them are worth it: measured, and remembered
     channels_last.py convolutions with the channels of a pixel beside each other
     availability.py  can kernels run here? if not, one sentence that says why
@@ -28,6 +29,8 @@ Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU 
 
 from minitorch2.loopir.schedule import Capabilities
 
-CAPABILITIES = Capabilities(splits_loops=True, recomputes_rows=True, fuses_siblings=True)
+CAPABILITIES = Capabilities(
+    max_reads=32, splits_loops=True, recomputes_rows=True, fuses_siblings=True
+)
 """Softmax and layer norm are one kernel; a value that a later pass over a row needs is computed
-again, however long the row is."""
+again, however long the row is. A kernel with 127 pointers to read took 4.5 seconds to compile."""

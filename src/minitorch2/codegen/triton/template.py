@@ -79,7 +79,8 @@ TILES: Final = (
     Tile(128, 128, 64, 8, 3),
     Tile(128, 256, 64, 8, 3),
     Tile(256, 128, 64, 8, 3),
-    Tile(256, 64, 64, 8, 3),
+    Tile(128, 256, 64, 8, 4),
+    Tile(128, 128, 64, 4, 3),
     Tile(128, 128, 64, 4, 4),
     Tile(128, 128, 32, 4, 4),
     Tile(64, 128, 64, 4, 4),
@@ -88,6 +89,7 @@ TILES: Final = (
     Tile(128, 64, 32, 4, 4),
     Tile(32, 64, 128, 4, 4),
     Tile(16, 64, 128, 4, 4),
+    Tile(16, 32, 256, 4, 4),
 )
 """What the autotuner tries."""
 
@@ -105,7 +107,8 @@ class TemplateNode(FusedSchedulerNode):
 
     def __str__(self) -> str:
         tile, computed = self.tile, " + ".join(["", *(node.name for node in self.prologues)])
-        return f"{tile.x} x {tile.y} x {tile.k}, {tile.warps} warps{computed}"
+        size = f"{tile.x} x {tile.y} x {tile.k}"
+        return f"{size}, {tile.warps} warps, {tile.stages} stages{computed}"
 
     @property
     def absorbed(self) -> tuple[BaseSchedulerNode, ...]:

@@ -17,6 +17,7 @@ from minitorch2.codegen import compile_graph as compiling
 from minitorch2.codegen.triton import autotune
 from minitorch2.codegen.triton.sites import Site, find_sites
 from minitorch2.codegen.triton.template import TemplateNode, Tile
+from minitorch2.codegen.triton.trial import Trial, candidates
 from minitorch2.loopir.lower_graph import lower_graph
 from tests.unit.codegen.aten_graph import call_inputs, record
 from tests.unit.codegen.triton.run_lowered import DEVICE, Kernels
@@ -183,7 +184,7 @@ def test_a_kernel_between_two_products_belongs_to_one(
 def test_candidates_fit_their_sizes() -> None:
     inputs = torch.randn(20, 32), torch.randn(32, 48)
     site, _ = only_site(lambda x, w: F.relu(x.sin() @ w.cos()), *inputs)
-    ways = autotune.candidates(site)
+    ways = candidates(site)
     assert {len(way.prologues) for way in ways} == {0, 1, 2}
     assert all(way.tile.x <= 32 and way.tile.y <= 64 for way in ways)
 
@@ -219,14 +220,15 @@ def test_the_answer_is_remembered(
     """Without a GPU: which way is the fastest is made up here, all else is as it would be there."""
     x, w = torch.randn(20, 32).to(DEVICE), torch.randn(32, 48).to(DEVICE)
 
-    def milliseconds(trial: autotune.Trial) -> list[float]:
-        for steps in trial.runs:
+    def milliseconds(trial: Trial) -> list[float]:
+        runs = trial.runs()
+        for steps in runs:
             for step in steps:
                 step(0)
-        return [float(number != fastest) for number in range(len(trial.runs))]
+        return [float(number != fastest) for number in range(len(runs))]
 
     monkeypatch.setattr(autotune, "name_of", lambda device: "a GPU")
-    monkeypatch.setattr(autotune.Trial, "milliseconds", milliseconds)
+    monkeypatch.setattr(Trial, "milliseconds", milliseconds)
     counts = []
     with config.patch(cache_dir=str(tmp_path)):
         for _ in range(2):

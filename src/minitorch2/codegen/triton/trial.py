@@ -1,0 +1,174 @@
+"""All ways to compute a site, side by side: kernels, a key of what they depend on, and their times."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, combinations
+from typing import Any, Final
+
+import sympy
+import torch
+
+from minitorch2.codegen import cache
+from minitorch2.codegen.common import kernel_name
+from minitorch2.codegen.triton.kernel import TritonKernel, print_triton_kernel
+from minitorch2.codegen.triton.sites import Site
+from minitorch2.codegen.triton.template import TILES, TemplateNode, Tile, print_template_kernel
+from minitorch2.logs import get_logger
+from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel
+from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.schedule import KernelNode
+
+_LOGGER = get_logger(__name__)
+_ROUNDS: Final = 7
+_CALLS: Final = 20
+Sizes = Mapping[sympy.Symbol, int]
+"""The values of symbolic sizes in the example."""
+Step = Callable[[int], object]
+"""Launches something on a stream."""
+
+
+def candidates(site: Site, tiles: Iterable[Tile] = TILES) -> list[TemplateNode]:
+    """Every template of a site: no prologue or some, and each tile that its sizes can fill."""
+    m, n = site.sum.m, site.sum.n
+    fitting = [
+        tile
+        for tile in tiles
+        if (tile.x <= 16 or not isinstance(m, int) or tile.x < 2 * m)
+        and (tile.y <= 64 or tile.y < 2 * n)
+    ]
+    counts = range(len(site.prologues) + 1)
+    subsets = chain.from_iterable(combinations(site.prologues, count) for count in counts)
+    return [TemplateNode(site, tile, subset) for subset in subsets for tile in fitting]
+
+
+class Trial:
+    """A site in all its ways.
+
+    Raises:
+        LoweringError: Triton has no such dtype or index arithmetic.
+    """
+
+    def __init__(self, site: Site, buffers: Mapping[str, Buffer], sizes: Sizes) -> None:
+        self.site = site
+        self.buffers = buffers
+        self.sizes = sizes
+        self.device = site.product.kernel.device
+        self.ways = candidates(site)
+        nodes = (*site.prologues, *site.behind, *self.ways)
+        self.kernels = {node: _print(node, buffers) for node in nodes}
+        self.memory: dict[str, torch.Tensor] = {}
+
+    def key(self, gpu: str) -> cache.Key:
+        """What the answer depends on."""
+        call = self.site.product.kernel
+        return cache.key_of(
+            "autotune",
+            call.name,
+            gpu=gpu,
+            torch=torch.__version__,
+            sizes=repr(sorted((str(symbol), hint) for symbol, hint in self.sizes.items())),
+            library=repr((call.target, call.fixed_layout())),
+            kernels=" ".join(kernel.source.key() for kernel in self.kernels.values()),
+        )
+
+    def start(self) -> None:
+        """Let all kernels compile in the background."""
+        for kernel in self.kernels.values():
+            self._load(kernel)
+
+    def milliseconds(self) -> list[float]:
+        """The time of each way on random numbers, the library's first."""
+        self.start()
+        with torch.cuda.device(self.device):
+            times = [_milliseconds(steps) for steps in self.runs()]
+        self.memory.clear()
+        return times
+
+    def runs(self) -> list[list[Step]]:
+        """What each way launches: of operands that it does not compute, their kernels as well."""
+        site = self.site
+        steps = {node: self._launch(kernel) for node, kernel in self.kernels.items()}
+        behind = [steps[node] for node in site.behind]
+        library = [*(steps[node] for node in site.prologues), self._call(site.product.kernel)]
+        return [[*library, *behind]] + [
+            [*(steps[node] for node in site.prologues if node not in way.prologues), steps[way]]
+            for way in self.ways
+        ]
+
+    def _load(self, kernel: TritonKernel) -> Callable[..., None]:
+        from minitorch2.codegen.triton import launch  # imports Triton, which may not be there
+
+        source = kernel.source
+        return launch.load_triton_kernel(source.name, source.text, self.device.index or 0)
+
+    def _launch(self, kernel: TritonKernel) -> Step:
+        run = self._load(kernel)
+        words = [self._memory_of(name).data_ptr() for name in kernel.pointers]
+        numbers = [self._number(size) for size in kernel.sizes]
+        programs = self._number(kernel.programs)
+        return lambda stream: run(programs, stream, *words, *numbers)
+
+    def _call(self, kernel: ExternKernel) -> Step:
+        arguments = [self._placed(argument) for argument in kernel.args]
+        return lambda stream: kernel.target(*arguments)
+
+    def _number(self, expr: Expr) -> int:
+        return int(expr.subs(self.sizes)) if isinstance(expr, sympy.Expr) else expr
+
+    def _memory_of(self, name: str) -> torch.Tensor:
+        """Random numbers; zeros where they may be indices."""
+        if name not in self.memory:
+            buffer = self.buffers[name]
+            size = self._number(buffer.fixed_layout().storage_size())
+            self.memory[name] = torch.zeros(size, dtype=buffer.dtype, device=buffer.device)
+            if buffer.dtype.is_floating_point:
+                self.memory[name].normal_()
+        return self.memory[name]
+
+    def _placed(self, argument: Any) -> Any:
+        if isinstance(argument, (tuple, list)):
+            return [self._placed(item) for item in argument]
+        if not isinstance(argument, BufferView):
+            return self._number(argument) if isinstance(argument, sympy.Expr) else argument
+        layout = argument.layout
+        size, stride = ([self._number(n) for n in part] for part in (layout.size, layout.stride))
+        memory = self._memory_of(argument.name)
+        return memory.as_strided(size, stride, self._number(layout.offset))
+
+
+def _print(node: KernelNode, buffers: Mapping[str, Buffer]) -> TritonKernel:
+    name = kernel_name(node, 0)
+    if isinstance(node, TemplateNode):
+        return print_template_kernel(node, buffers, name=name)
+    return print_triton_kernel(node, buffers, name=name)
+
+
+def _milliseconds(steps: Sequence[Step]) -> float:
+    """The median of a call's time; infinite if the GPU has not the memory that it shares."""
+
+    def run() -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        for step in steps:
+            step(stream)
+
+    try:
+        run()
+        torch.cuda.synchronize()
+    except Exception as error:  # noqa: BLE001  whatever it is: the library remains
+        _LOGGER.info("a candidate cannot run: %s", error)
+        return float("inf")
+    graph = torch.cuda.CUDAGraph()  # so that the host's time for a launch does not count
+    with torch.cuda.graph(graph):
+        for _ in range(_CALLS):
+            run()
+    spent: list[float] = []
+    for _ in range(_ROUNDS):
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
+        events[0].record()
+        graph.replay()
+        events[1].record()
+        torch.cuda.synchronize()
+        spent.append(events[0].elapsed_time(events[1]) / _CALLS)
+    return statistics.median(spent)
