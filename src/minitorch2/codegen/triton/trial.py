@@ -1,4 +1,4 @@
-"""All ways to compute a site, side by side: kernels, a key of what they depend on, and their times."""
+"""All ways to compute a site, side by side: their kernels, what they depend on, their times."""
 
 from __future__ import annotations
 
