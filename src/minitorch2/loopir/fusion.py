@@ -145,6 +145,9 @@ def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) 
     """
     if len(bodies(first)) + len(bodies(second)) > capabilities.max_fusion_size:
         return Refusal(f"more than {capabilities.max_fusion_size} loop bodies in a kernel")
+    read = (first.read_names | second.read_names) - first.written_names
+    if len(read) > capabilities.max_reads:
+        return Refusal(f"more than {capabilities.max_reads} buffers to read in a kernel")
     if bodies(first)[0].buffer.device != bodies(second)[0].buffer.device:
         return Refusal("different devices")
     if 0 in (*first.group, *second.group):

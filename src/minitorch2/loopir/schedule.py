@@ -65,7 +65,7 @@ class Capabilities:
     `row_scratch` is how many elements of a row a kernel can keep between its passes over that
     row; a value of a longer row needs memory if a later pass reads it, unless the code generator
     `recomputes_rows`. Where a launch takes as long as a small kernel, it `fuses_siblings`: small
-    kernels that go on with the results of one.
+    kernels that go on with the results of one. A kernel reads at most `max_reads` buffers.
     """
 
     fuses_reduction_broadcast_reduction: bool = True
@@ -73,6 +73,7 @@ class Capabilities:
     reorders_loops: bool = True
     splits_loops: bool = False
     max_fusion_size: int = 64
+    max_reads: int = 256
     row_scratch: int = 0
     recomputes_rows: bool = False
     fuses_siblings: bool = False

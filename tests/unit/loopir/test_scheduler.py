@@ -166,6 +166,20 @@ def test_fusion_size_is_limited():
     assert max(sizes) <= 4 and sum(sizes) == 10
 
 
+def test_buffers_that_a_kernel_reads_are_limited():
+    def program(x, *others):
+        results = [x]
+        for other in others:
+            results.append(torch.sin(results[-1] + other))
+        return results[1:]
+
+    inputs = [torch.empty(64) for _ in range(10)]
+    few = plan(program, *inputs, capabilities=Capabilities(max_reads=4))
+    assert max(len(k.read_names - k.written_names) for k in few.kernels()) == 4
+    assert "more than 4 buffers to read in a kernel" in "\n".join(map(str, few.log))
+    assert len(plan(program, *inputs).kernels()) == 1
+
+
 def test_every_decision_is_logged():
     schedule = plan(two(torch.sin, torch.cos), torch.empty(8))
     assert [str(decision) for decision in schedule.log] == [
