@@ -31,6 +31,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
+from weakref import WeakValueDictionary
 
 import sympy
 import torch
@@ -255,12 +256,29 @@ def _aliases(outputs: Sequence[Any], arguments: Sequence[Any]) -> dict[int, Alia
     return found
 
 
+@dataclass(eq=False)
+class _Pool:
+    """The memory that the recordings of one device and stream share, and where they are recorded.
+    What lies in it besides results is free after each replay, for the next graph. It lives as long
+    as a recording: PyTorch takes no new ones into a pool that has lost all.
+    """
+
+    handle: Any
+    stream: torch.cuda.Stream
+
+
+class _CudaGraph:
+    """A recorded graph, which keeps its pool."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, pool: _Pool) -> None:
+        self.replay = graph.replay
+        self.pool = pool
+
+
 class CudaRecorder:
     """Records CUDA graphs of what runs on one device."""
 
-    _pools: ClassVar[dict[tuple[int, int], tuple[Any, torch.cuda.Stream]]] = {}
-    """By device and stream: the memory that all recordings share, and where they are recorded.
-    What lies in that memory besides results is free after each replay, for the next graph."""
+    _pools: ClassVar[WeakValueDictionary[tuple[int, int], _Pool]] = WeakValueDictionary()
 
     def __init__(self, device: int) -> None:
         self.device = device
@@ -273,17 +291,32 @@ class CudaRecorder:
 
     def record(self, call: BoxedCall, arguments: list[Any]) -> tuple[Replay, list[Any]]:
         """Record a call's launches."""
+        generator = torch.cuda.default_generators[self.device]
+        state = generator.clone_state()
+        try:
+            with torch.cuda.device(self.device):
+                return self._record(self._pool(), call, arguments)
+        except BaseException:  # a recording that fails would leave the generator in its mode
+            generator.graphsafe_set_state(state)
+            raise
+
+    def _pool(self) -> _Pool:
         key = (self.device, torch.cuda.current_stream(self.device).cuda_stream)
-        with torch.cuda.device(self.device):
-            if key not in self._pools:
-                self._pools[key] = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            pool, stream = self._pools[key]
-            graph = torch.cuda.CUDAGraph()
-            torch.cuda.synchronize()
-            with torch.cuda.stream(stream), torch.no_grad():
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-                try:
-                    outputs = call(arguments)
-                finally:
-                    graph.capture_end()
-        return graph, outputs
+        pool = self._pools.get(key)
+        if pool is None:
+            handle = torch.cuda.graph_pool_handle()
+            pool = self._pools[key] = _Pool(handle, torch.cuda.Stream())  # type: ignore[no-untyped-call]
+        return pool
+
+    def _record(
+        self, pool: _Pool, call: BoxedCall, arguments: list[Any]
+    ) -> tuple[Replay, list[Any]]:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(pool.stream), torch.no_grad():
+            graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
+            try:
+                outputs = call(arguments)
+            finally:
+                graph.capture_end()
+        return _CudaGraph(graph, pool), outputs

@@ -5,11 +5,15 @@ On a GPU the same programs run with CUDA graphs.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import ctypes
+import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -279,6 +283,83 @@ def test_tensors_on_the_cpu_are_a_reason(caplog: Any) -> None:
     assert "it has tensors on the CPU" in caplog.text
 
 
+class FakeCuda:
+    """The rules of PyTorch's recorder that a program on a GPU has to keep."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.living: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.emptied: set[Any] = set()
+        self.generator = SimpleNamespace(is_recording=False)
+        self.generator.clone_state = lambda: False
+        self.generator.graphsafe_set_state = partial(setattr, self.generator, "is_recording")
+        handles, here = itertools.count(), contextlib.nullcontext()
+        stream = SimpleNamespace(cuda_stream=7)
+        for name, value in {
+            "CUDAGraph": partial(FakeGraph, self),
+            "graph_pool_handle": lambda: next(handles),
+            "default_generators": [self.generator],
+            "current_stream": lambda device: stream,
+            "is_current_stream_capturing": lambda: False,
+            "synchronize": lambda: None,
+            "Stream": lambda: stream,
+            "stream": lambda _: here,
+            "device": lambda _: here,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value, raising=False)
+
+
+class FakeGraph:
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda = cuda
+
+    def capture_begin(self, pool: int, capture_error_mode: str) -> None:
+        self.cuda.generator.is_recording = True
+        assert pool not in self.cuda.emptied, "the pool has lost all of its graphs"
+        self.pool = pool
+        self.cuda.living.add(self)
+        weakref.finalize(self, self.left, self.cuda, pool)
+
+    @staticmethod
+    def left(cuda: FakeCuda, pool: int) -> None:
+        if not any(graph.pool == pool for graph in cuda.living):
+            cuda.emptied.add(pool)
+
+    def capture_end(self) -> None:
+        self.cuda.generator.is_recording = False
+
+    def replay(self) -> None:
+        pass
+
+
+def test_recordings_share_a_pool_that_lives_as_long_as_they(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model in training is forgotten, and another one is compiled."""
+    cuda, recorder = FakeCuda(monkeypatch), replay.CudaRecorder(0)
+    first, _ = recorder.record(lambda a: a, [])
+    second, _ = recorder.record(lambda a: a, [])
+    assert {graph.pool for graph in cuda.living} == {0}
+    del first
+    recorder.record(lambda a: a, [])
+    assert len(cuda.living) == 1
+    del second
+    third, _ = recorder.record(lambda a: a, [])
+    assert {graph.pool for graph in cuda.living} == {1}
+    third.replay()
+
+
+def test_random_numbers_survive_a_recording_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(FakeGraph):
+        def capture_end(self) -> None:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    cuda = FakeCuda(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", partial(Broken, cuda))
+    with pytest.raises(RuntimeError, match="during capture"):
+        replay.CudaRecorder(0).record(lambda a: a, [])
+    assert not cuda.generator.is_recording
+
+
 @pytest.mark.gpu
 def test_a_model_in_training_is_replayed() -> None:
     torch.manual_seed(0)
@@ -317,3 +398,15 @@ def test_inputs_that_are_written_to_are_replayed() -> None:
     x = torch.zeros(5, device="cuda")
     for step in range(1, 6):
         torch.testing.assert_close(fast(x), torch.full((5,), float(step), device="cuda").sin())
+
+
+@pytest.mark.gpu
+def test_after_a_recording_that_fails_random_numbers_are_drawn_as_before() -> None:
+    recorder = replay.CudaRecorder(0)
+    x = torch.zeros(3, device="cuda")
+    with pytest.raises(RuntimeError):
+        recorder.record(lambda a: [a[0].cpu()], [x])
+    assert torch.rand(3, device="cuda").shape == (3,)
+    graph, (result,) = recorder.record(lambda a: [a[0] + 1], [x])
+    graph.replay()
+    assert torch.equal(result, x + 1)
