@@ -9,6 +9,7 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     body.py        the lines of a kernel, common subexpressions, and what lies inside its loop
     arguments.py   in_ptr0, out_ptr0, ks0: names that do not depend on the graph
     passes.py      a fused group with reductions -> passes over the reduction's elements
+    online.py      a sum of exponentials in the pass that finds their maximum
     blocks.py      block sizes and warps, from sizes alone
     handler.py     `TritonHandler`: loads, stores, reductions, masks
     kernel.py      `print_triton_kernel`: everything above, put together

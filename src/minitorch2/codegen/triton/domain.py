@@ -108,7 +108,7 @@ def choose_domain(
     numel, rnumel = kernel.group
     nodes = bodies(kernel)
     if reduces(kernel):
-        passes = split_into_passes(nodes, removed, reduces=True)
+        passes = split_into_passes(nodes, removed, reduces=True, loops=True)
         itemsize = _widest(nodes, buffers, removed)
         blocks = reduction_blocks(numel, rnumel, unit_steps(kernel), len(passes), itemsize)
         return KernelDomain(blocks, numel, rnumel=rnumel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -25,6 +26,7 @@ from minitorch2.codegen.triton.values import (
 )
 from minitorch2.errors import VerificationError
 from minitorch2.loopir.expressions import Expr, equal, simplify
+from minitorch2.loopir.handlers.effects import EffectHandler
 from minitorch2.loopir.ops import (
     PREDICATES,
     Number,
@@ -72,6 +74,8 @@ class TritonHandler(OpsHandler[Value]):
         self._written: dict[str, tuple[Expr, Value]] = {}
         self._written_in_loop: dict[str, tuple[Expr, Value]] = {}
         self._reductions: dict[tuple[ReductionPrinter, str], str] = {}
+        self.online: Mapping[str, SchedulerNode] = {}
+        self._node = ""
         self._recomputing = False
         self._node_dims: Dimensions = X
 
@@ -79,11 +83,15 @@ class TritonHandler(OpsHandler[Value]):
 
     def run(self, node: SchedulerNode) -> None:
         """Print a nest at the current place."""
+        self._run(node, self)
+
+    def _run(self, node: SchedulerNode, handler: OpsHandler[Any]) -> None:
         index, rindex = self.domain.index(node)
-        outer_dims, self._node_dims = self._node_dims, self.domain.stored_along(node)
-        with use_handler(self):
+        outer = self._node, self._node_dims
+        self._node, self._node_dims = node.name, self.domain.stored_along(node)
+        with use_handler(handler):
             node.run(index, rindex)
-        self._node_dims = outer_dims
+        self._node, self._node_dims = outer
 
     def know(self, name: str, index: Expr, value: Value) -> None:
         """A buffer whose element at `index` is in a register before any nest runs."""
@@ -203,7 +211,9 @@ class TritonHandler(OpsHandler[Value]):
             value = self.to_dtype(value, torch.int32)
         printer = ReductionPrinter(kind, value.dtype)
         block = self._block(value)
-        if self.domain.looped:
+        if self._node in self.online:
+            name = self._followed(printer, block, self.online[self._node])
+        elif self.domain.looped:
             name = self._looped(printer, block, is_bool)
         else:
             column = printer.collapse(self._padded(block, printer.neutral()))
@@ -220,6 +230,20 @@ class TritonHandler(OpsHandler[Value]):
             column = printer.collapse(f"_{known}")
             self.body.after_loop(f"{known} = {column}{' != 0' if is_bool else ''}")
         return known
+
+    def _followed(self, printer: ReductionPrinter, block: str, total: SchedulerNode) -> str:
+        """A maximum, and in the same pass the sum of exponentials that needs it."""
+        largest, dtype = self.body.fresh(), printer.dtype
+        zeros = ReductionPrinter("sum", dtype).accumulator()
+        accumulators = {f"_{largest}": printer.accumulator(), f"_{largest}_sum": zeros}
+        arguments = ", ".join([*accumulators, block])
+        self._accumulate(accumulators, f"lib.running_softmax({arguments})")
+        self.body.after_loop(f"{largest} = {printer.collapse(f'_{largest}')}")
+        name = self.body.fresh()
+        rescaled = f"lib.rescaled(_{largest}_sum, _{largest}, {largest})"
+        self.body.after_loop(f"{name} = tl.sum({rescaled}, 1)[:, None]")
+        self._run(total, _Reduced(self, Value(name, dtype, X)))
+        return largest
 
     def _positioned(
         self, dtype: torch.dtype, kind: ReductionKind, pair: tuple[Value, Value]
@@ -393,3 +417,15 @@ class TritonHandler(OpsHandler[Value]):
         if value.number is None:
             return value
         return self._assign(value.text, value.dtype, EVERYWHERE)
+
+
+class _Reduced(EffectHandler):
+    """Stores a reduction that is complete already; what its body computes is not wanted."""
+
+    def __init__(self, printer: TritonHandler, value: Value) -> None:
+        super().__init__()
+        self._printer, self._value = printer, value
+
+    def store_reduction(self, name: str, index: Expr, value: None) -> None:
+        """As the printer does it."""
+        self._printer.store_reduction(name, index, self._value)

@@ -134,11 +134,13 @@ class _KernelPrinter:
     # -- the body -------------------------------------------------------------------------------
 
     def _print_passes(self) -> None:
-        passes = split_into_passes(self.nodes, self.removed, self.domain.rnumel is not None)
+        reduces = self.domain.rnumel is not None
+        passes = split_into_passes(self.nodes, self.removed, reduces, self.domain.looped)
         for position, one in enumerate(passes):
             for node in one.before:
                 self.handler.run(node)
             if one.inside:
+                self.handler.online = one.online
                 self._print_pass(one.inside, is_last=position == len(passes) - 1)
 
     def _print_pass(self, nodes: Sequence[SchedulerNode], is_last: bool) -> None:

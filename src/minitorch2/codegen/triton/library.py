@@ -26,7 +26,7 @@ else:
 
 __all__ = [
     "argmax", "argmin", "check_index", "floordiv", "libdevice", "maximum", "minimum", "mod",
-    "product", "sigmoid", "sign", "xor",
+    "product", "rescaled", "running_softmax", "sigmoid", "sign", "xor",
 ]  # fmt: skip
 
 
@@ -79,6 +79,20 @@ def argmin(x, i, y, j):
     """Of two candidates with positions, the smaller; NaN is smaller than every number."""
     better = (x < y) | ((x != x) & (y == y))
     return _pick(better, (x == y) | ((x != x) & (y != y)), x, i, y, j)
+
+
+@triton.jit
+def running_softmax(m, s, x):
+    """The maximum m so far and the sum s of exp(... - m), when x comes to them."""
+    n = maximum(m, x)
+    shift = tl.where(n == float("-inf"), 0.0, n)
+    return n, rescaled(s, m, shift) + libdevice.exp(x - shift)
+
+
+@triton.jit
+def rescaled(s, m, n):
+    """A sum of exp(... - m) as one of exp(... - n)."""
+    return s * libdevice.exp(m - n)
 
 
 @triton.jit

@@ -1,8 +1,8 @@
 """A fused group of loop nests as passes over the elements that are reduced.
 
-Softmax over long rows is one kernel of three passes: the maximum; the sum of exponentials, which
-needs the maximum; the division, which needs the sum. What varies along the reduction lives only
-inside a pass, so a later pass computes it again, from memory and from results of earlier ones.
+Softmax over long rows is one kernel of two passes: the maximum, and the sum of exponentials, which
+can follow it (`online.py`); the division, which needs both. What varies along the reduction lives
+only inside a pass, so a later pass computes it again, from memory and from results of earlier ones.
 Where a whole row fits into a block there is still this order, but no loop.
 """
 
@@ -11,28 +11,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from minitorch2.codegen.triton.online import online_sums
 from minitorch2.loopir.schedule import SchedulerNode
 
 
 @dataclass
 class Pass:
-    """`before` runs once per element that is kept, `inside` once per element that is reduced."""
+    """`before` runs once per element that is kept, `inside` once per element that is reduced;
+    `online` gives for maxima inside, by name, the sum that follows them."""
 
     before: list[SchedulerNode] = field(default_factory=list)
     inside: list[SchedulerNode] = field(default_factory=list)
+    online: dict[str, SchedulerNode] = field(default_factory=dict)
 
 
 def split_into_passes(
-    nodes: Sequence[SchedulerNode], removed: frozenset[str], reduces: bool
+    nodes: Sequence[SchedulerNode], removed: frozenset[str], reduces: bool, loops: bool = False
 ) -> list[Pass]:
     """Each nest in the first pass in which all that it reads is complete.
 
     A pointwise nest in `removed` that varies along the reduction is in no pass: whoever reads it
-    computes it.
+    computes it. If the passes are loops, a sum that can follow a maximum is in the same one.
     """
     ready: dict[str, int] = {}
     passes: list[Pass] = []
+    online = online_sums(nodes) if reduces and loops else {}
+    followed = {node.name: largest for largest, node in online.items()}
     for node in nodes:
+        if node.name in followed:
+            ready[node.name] = ready[followed[node.name]]
+            passes[ready[node.name] - 1].online[followed[node.name]] = node
+            continue
         at = max((ready[name] for name in node.read_names if name in ready), default=0)
         ready[node.name] = at + node.is_reduction
         while len(passes) <= at:

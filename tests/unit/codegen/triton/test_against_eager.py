@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import math
 import pytest
 import torch
 import torch.nn.functional as F
@@ -234,6 +235,29 @@ def test_rows_in_one_kernel_with_loops(name: str, dynamic: bool) -> None:
     made = check(ROWS[name], torch.randn(5, 37), dynamic=dynamic)
     extent = "rnumel" if dynamic else "37"
     assert f"for roffset in range(0, {extent}, RBLOCK)" in made.texts[0]
+
+
+@pytest.mark.parametrize("special", [0.0, math.inf, -math.inf, math.nan, 200.0])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "by hand", "in pieces"])
+@pytest.mark.usefixtures("small_blocks")
+def test_a_sum_of_exponentials_follows_the_maximum(name: str, special: float) -> None:
+    """Rows are read once for both, also if they begin or end with infinities."""
+    programs = ROWS | {
+        "by hand": lambda a: (a - a.amax(-1, keepdim=True)).exp().sum(-1).log(),
+        "in pieces": lambda a: (a.double() * 2).softmax(-1),
+    }
+    x = torch.randn(7, 50)
+    x[0, 0], x[1, 49], x[2, :20], x[3, 20:], x[4] = (special,) * 5
+    made = check(programs[name], x)
+    passes = 1 if name == "by hand" else 2
+    assert made.texts[0].count("for roffset") == passes
+    assert "lib.running_softmax(" in made.texts[0]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_sum_of_other_exponentials_is_a_pass_of_its_own() -> None:
+    made = check(lambda a: (a - 2 * a.amax(-1, keepdim=True)).exp().sum(-1), torch.rand(7, 50))
+    assert made.texts[0].count("for roffset") == 2
 
 
 @pytest.mark.usefixtures("small_blocks")

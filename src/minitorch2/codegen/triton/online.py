@@ -1,0 +1,124 @@
+"""Sums of `exp(x - max(x))` that are computed in the pass that finds the maximum.
+
+A row that does not fit into a block would be read once for its maximum, and again for the sum of
+exponentials that needs it. But a running sum can follow a running maximum: when the maximum grows
+from m to n, all that was added so far is multiplied by `exp(m - n)` (Milakov and Gimelshein,
+"Online normalizer calculation for softmax", 2018). The pair is found by what loop bodies compute,
+not by where they come from, so softmax, its logarithm, and what users write are one case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from minitorch2.loopir.expressions import Expr, index_symbols
+from minitorch2.loopir.handlers.effects import INDIRECT_PREFIX
+from minitorch2.loopir.ops import (
+    Number,
+    OpsHandler,
+    ReductionKind,
+    ScanKind,
+    StoreMode,
+    compute_dtype,
+    use_handler,
+)
+from minitorch2.loopir.schedule import SchedulerNode
+
+Tree = tuple[object, ...]
+"""What a value is computed by: an operator's name, then its operands."""
+
+
+def online_sums(nodes: Sequence[SchedulerNode]) -> dict[str, SchedulerNode]:
+    """For maxima of a kernel, by name, a sum of exponentials of the differences from it."""
+    trees = _Trees(nodes)
+    found: dict[str, SchedulerNode] = {}
+    for node in nodes:
+        if node.is_reduction:
+            largest = _subtracted(trees.of(node))
+            for other in nodes if largest else ():
+                if other.is_reduction and trees.of(other) == largest:
+                    found.setdefault(other.name, node)
+    return found
+
+
+def _subtracted(tree: Tree) -> Tree | None:
+    """The maximum of x, if the tree is the sum of `exp(x - max(x))`."""
+    match tree:
+        case ("sum", ("exp", ("sub", x, ("max", y)))) if x == y:
+            return "max", y
+    return None
+
+
+class _Trees(OpsHandler[Tree]):
+    """Values as trees; what one body of the kernel stores and another loads has the same tree,
+    unless memory would round it."""
+
+    def __init__(self, nodes: Sequence[SchedulerNode]) -> None:
+        self._stored: dict[str, tuple[Expr, Tree]] = {}
+        self._dtypes = {node.name: node.buffer.dtype for node in nodes}
+        self._count = 0
+        for node in nodes:
+            symbols = index_symbols("c", len(node.sizes))
+            with use_handler(self):
+                node.run(symbols[: len(node.ranges)], symbols[len(node.ranges) :])
+
+    def of(self, node: SchedulerNode) -> Tree:
+        """What a body stores."""
+        return self._stored[node.name][1]
+
+    def load(self, name: str, index: Expr) -> Tree:
+        """What was stored there, if it is known."""
+        stored, tree = self._stored.get(name, (None, ()))
+        exact = name in self._dtypes and compute_dtype(self._dtypes[name]) == self._dtypes[name]
+        return tree if exact and stored == index else ("load", name, index)
+
+    def store(self, name: str, index: Expr, value: Tree, mode: StoreMode = "set") -> None:
+        """Remember the value."""
+        self._stored[name] = index, value
+
+    def store_reduction(self, name: str, index: Expr, value: Tree) -> None:
+        """Remember the value."""
+        self._stored[name] = index, value
+
+    def reduction(
+        self, dtype: torch.dtype, src_dtype: torch.dtype, kind: ReductionKind, value: object
+    ) -> Tree:
+        """By its kind."""
+        return kind, value
+
+    def scan(self, dtype: torch.dtype, kind: ScanKind, value: Tree) -> Tree:
+        """By its kind."""
+        return "scan", kind, value
+
+    def constant(self, value: Number, dtype: torch.dtype) -> Tree:
+        """By its value, as text: NaN is not equal to itself."""
+        return "constant", repr(value), dtype
+
+    def index_expr(self, expr: Expr, dtype: torch.dtype) -> Tree:
+        """By the expression."""
+        return "index", expr, dtype
+
+    def indirect_indexing(
+        self, value: Tree, size: Expr, check: bool = True, wrap: bool = True
+    ) -> Expr:
+        """A new symbol each time."""
+        self._count += 1
+        return index_symbols(f"{INDIRECT_PREFIX}{self._count}_", 1)[0]
+
+    def masked(self, mask: Tree, body: Callable[[], Tree], other: Number) -> Tree:
+        """By its parts."""
+        return "masked", mask, body(), repr(other)
+
+    def to_dtype(self, x: Tree, dtype: torch.dtype) -> Tree:
+        """By the dtype."""
+        return "to_dtype", dtype, x
+
+    def to_dtype_bitcast(self, x: Tree, dtype: torch.dtype, src_dtype: torch.dtype) -> Tree:
+        """By the dtypes."""
+        return "bitcast", dtype, src_dtype, x
+
+    def elementwise(self, name: str, *args: Tree) -> Tree:
+        """By its name and operands."""
+        return name, *args
