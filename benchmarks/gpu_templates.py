@@ -67,7 +67,7 @@ def _convolution(size: int, k: int, n: int, window: int = 1, step: int = 1,
     out = size // step
 
     def program(x: Tensor, w: Tensor, b: Tensor, *r: Tensor) -> Tensor:
-        y = F.conv2d(x, w, b, stride=step, padding=window // 2)
+        y = F.conv2d(x, w, stride=step, padding=window // 2) + b.view(-1, 1, 1)
         return F.relu(y + r[0] if r else y)
 
     name = f"{window}x{window} {k}>{n} at {size}{f' /{step}' if step > 1 else ''}"

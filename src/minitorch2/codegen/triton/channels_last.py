@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from minitorch2 import config
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
 
@@ -31,11 +32,18 @@ def _pays(x: Tensor, weight: Tensor, groups: int) -> bool:
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any) -> Tensor:
-    """The convolution of a channels-last input; its result is channels-last as well."""
-    if _pays(x, weight, arguments[-1]):
-        x = x.clone(memory_format=_FORMAT)
-    result: Tensor = aten.convolution.default(x, weight, bias, *arguments)
-    return result
+    """The convolution of a channels-last input; its result is channels-last as well.
+
+    cuDNN adds no bias: PyTorch does so after it. Here that is part of the kernel that comes next.
+    """
+    if not _pays(x, weight, arguments[-1]):
+        return aten.convolution.default(x, weight, bias, *arguments)  # type: ignore[no-any-return]
+    x = x.clone(memory_format=_FORMAT)
+    is_turned = weight.is_contiguous(memory_format=_FORMAT)
+    if config.current().max_autotune and not is_turned:  # as cuDNN does; a template does not
+        weight = weight.clone(memory_format=_FORMAT)
+    result: Tensor = aten.convolution.default(x, weight, None, *arguments)
+    return result if bias is None else result + bias.view(-1, 1, 1)
 
 
 def convolution_backward(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from minitorch2 import stages
+from minitorch2 import config, stages
 from minitorch2.autograd import DECOMPOSITIONS, aot_autograd
 from minitorch2.backends.aot_eager import run_boxed
 from minitorch2.codegen.triton import channels_last
@@ -49,6 +49,21 @@ def test_one_copy_in_and_one_out() -> None:
     torch.testing.assert_close(result, model(x), rtol=1e-4, atol=1e-5)
     assert result.stride() == model(x).stride()
     assert log.texts("aten graph.py")[0].count("aten.clone") == 2
+
+
+def test_weights_are_turned_for_templates() -> None:
+    model, x = network().eval(), torch.randn(2, 3, 12, 12)
+    with stages.collect() as log, torch.no_grad(), config.patch(max_autotune=True):
+        torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
+    assert log.texts("aten graph.py")[0].count("aten.clone") == 2 + 1  # not for a window of one
+
+
+def test_a_bias_is_added_by_the_kernel_behind() -> None:
+    model, x = network().eval(), torch.randn(2, 3, 12, 12)
+    with stages.collect() as log, torch.no_grad():
+        compiled(model)(x)
+    calls = log.texts("aten graph.py")[0].split("aten.convolution.default(")[1:]
+    assert len(calls) == 3 and all(", None, [" in call for call in calls)
 
 
 def test_gradients() -> None:
