@@ -12,18 +12,18 @@ from minitorch2.loopir.iteration import Access, Sizes, can_merge, vote_order
 from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
 
 
-def match_order(first: KernelNode, second: KernelNode, *, splits: bool = False) -> bool:
+def match_order(first: KernelNode, second: KernelNode) -> bool:
     """Permute the loops of one pointwise kernel so that both walk a shared buffer alike.
 
     For example `x.t() + 1` after `x * 2`, or a sum over rows after a pointwise kernel over rows
-    and columns. With `splits`, loops are cut first where the other kernel's are: a sum over pieces
-    of rows has two loops where a pointwise kernel has one. True if loops were changed; whether
-    fusion is legal now is for `can_fuse` to say.
+    and columns. Loops are cut first where the other kernel's are: a sum over pieces of rows has two
+    loops where a pointwise kernel has one. True if loops were changed; whether fusion is legal now
+    is for `can_fuse` to say.
     """
     for moved, fixed in ((second, first), (first, second)):
         if has_reduction(moved):
             continue
-        is_split = splits and _split_like(moved, fixed)
+        is_split = _split_like(moved, fixed)
         order = _order_like(moved, fixed)
         if order is not None and order != list(range(len(order))):
             for body in bodies(moved):

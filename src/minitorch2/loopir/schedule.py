@@ -71,7 +71,6 @@ class Capabilities:
     fuses_reduction_broadcast_reduction: bool = True
     fuses_horizontally: bool = True
     reorders_loops: bool = True
-    splits_loops: bool = False
     max_fusion_size: int = 64
     max_reads: int = 256
     row_scratch: int = 0

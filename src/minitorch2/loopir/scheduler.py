@@ -233,8 +233,7 @@ class Scheduler:
             return Refusal("another node must run between them")
         a, b = _kernel(first), _kernel(second)
         refusal = can_fuse(a, b, self.capabilities)
-        can_reorder = refusal is not None and self.capabilities.reorders_loops
-        if can_reorder and match_order(a, b, splits=self.capabilities.splits_loops):
+        if refusal is not None and self.capabilities.reorders_loops and match_order(a, b):
             refusal = can_fuse(a, b, self.capabilities)
         if refusal is None and not a.written_names & b.read_names:
             return self._refuse_horizontal(a, b)

@@ -8,7 +8,7 @@ from minitorch2 import config, stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.order import Memory, order_nodes
-from minitorch2.loopir.schedule import Capabilities
+from minitorch2.loopir.schedule import Capabilities, bodies
 from minitorch2.loopir.scheduler import create_node, schedule
 from tests.unit.loopir.trace_aten import trace
 
@@ -75,6 +75,25 @@ def test_a_long_reduction_in_pieces_is_logged():
     assert "262144 elements are reduced in" in text
 
 
+def test_sums_of_columns_are_cut_into_pieces_of_rows():
+    """Each thread keeps to rows; what makes the rows shares the loops of the pieces."""
+
+    def function(x, mask):
+        gradient = x * mask
+        return gradient, gradient.sum(0), x.sum(0)
+
+    x, mask = torch.randint(-8, 8, (2, 1024, 256)).float()  # whole numbers: sums are exact
+    plan, text = scheduled(function, x, mask)
+    assert "1024 elements are reduced in 16 pieces" in text
+    assert sorted(len(bodies(kernel)) for kernel in plan.kernels()) == [1, 1, 3]
+    for rows, kernels in ((1024, 3), (1021, 1), (256, 1)):  # 1021 is a prime, the last is small
+        inputs = x[:rows].clone(), mask[:rows].clone()
+        with stages.collect() as log:
+            results = compile_graph(trace(function, inputs))([*inputs])
+        assert log.counts["kernels"] == kernels
+        assert all(map(torch.equal, results, function(*inputs)))
+
+
 def test_fusion_can_be_switched_off():
     def function(x, w):
         y = x.sin()
@@ -96,7 +115,7 @@ def test_every_line_of_table_4_is_a_set_of_options():
     assert "without cudagraphs" in table4.compilers("cuda")
 
 
-@pytest.mark.parametrize(("shape", "dim"), [((2048, 1024), 0), ((64, 40000), 1)])
+@pytest.mark.parametrize(("shape", "dim"), [((2053, 1024), 0), ((64, 40000), 1)])
 def test_a_later_pass_takes_over_what_an_earlier_one_has_stored(shape, dim):
     """Exponentials that are too many for the stack are divided where they lie."""
     x = torch.randn(shape)

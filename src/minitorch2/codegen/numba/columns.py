@@ -38,7 +38,7 @@ class ColumnPrinter(ReductionPrinter):
         *outer, width = self.node.ranges
         self.width = width
         most = SCRATCH_COLUMNS if self.needs_scratch() else WIDEST_BLOCK
-        blocks, self.share = _division(width, most)
+        blocks, self.share = _division(product(outer), width, most)
         self.length = self.share if isinstance(self.share, int) else most
         self.limits = "start, stop"
         if blocks == 1:
@@ -163,14 +163,16 @@ def _step(kind: str, place: str, value: str, source: torch.dtype, held: torch.dt
     return f"{place} = {operators.store(held, step)}"
 
 
-def _division(width: Expr, most: int) -> tuple[Expr, Expr]:
+def _division(outer: Expr, width: Expr, most: int) -> tuple[Expr, Expr]:
     """Into how many blocks of how many columns a row is divided.
 
-    There is a block for each thread: the wider it is, the more of a row is read at a time. A width
-    that is not known when the kernel is printed is divided when it is called; then the last blocks
-    may be empty.
+    There is a block for each thread that no outer iteration is for: the wider a block is, the more
+    of a row is read at a time. A width that is not known when the kernel is printed is divided when
+    it is called; then the last blocks may be empty.
     """
     threads = config.current().threads or torch.get_num_threads()
+    if isinstance(outer, int):
+        threads = -(-threads // outer)
     if isinstance(width, int):
         share = min(most, SCRATCH_COLUMNS * max(1, -(-width // (threads * SCRATCH_COLUMNS))))
         share = max(1, min(share, width))

@@ -119,6 +119,8 @@ PARTIAL_COLUMNS = 1 << 16
 """So many sums of columns at once keep a GPU busy."""
 SHORTEST_COLUMN = 64
 FEWEST_PIECES = 8
+MOST_PIECES_OF_ROWS, FEWEST_PIECES_OF_ROWS = 16, 4
+MANY_ELEMENTS = 1 << 17
 
 
 def pieces_of(dims: ReducedDims, inner_fn: ReductionFn, device: torch.device) -> Size:
@@ -135,11 +137,23 @@ def pieces_of(dims: ReducedDims, inner_fn: ReductionFn, device: torch.device) ->
         most = min(PARTIAL_COLUMNS // outputs, count // SHORTEST_COLUMN)
         pieces = _cut(dims.reduction_ranges, most)
         return pieces if math.prod(pieces) >= FEWEST_PIECES else ()
+    is_many = outputs > SPLIT_BELOW_OUTPUTS[kind] and outputs * count >= MANY_ELEMENTS
+    if kind == "cpu" and is_many and 0 in dims.reduced and _goes_across(dims, inner_fn):
+        return _pieces_of_rows(dims.reduction_ranges, count)
     if outputs > SPLIT_BELOW_OUTPUTS[kind] or count < SPLIT_FROM_ELEMENTS:
         return ()
     most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // outputs)
     sizes = dims.reduction_ranges if kind == "cuda" else dims.reduction_ranges[:1]
     return _cut(sizes, min(most, count // SHORTEST_PIECE[kind]))
+
+
+def _pieces_of_rows(sizes: Size, count: int) -> Size:
+    """Sums of columns on the CPU: in pieces of rows, so that each thread keeps to its rows.
+
+    What a kernel that goes along rows has left in a processor's cache, no other asks for then.
+    """
+    pieces = _cut(sizes[:1], min(MOST_PIECES_OF_ROWS, count // SHORTEST_COLUMN))
+    return pieces if math.prod(pieces) >= FEWEST_PIECES_OF_ROWS else ()
 
 
 def _goes_across(dims: ReducedDims, inner_fn: ReductionFn) -> bool:
