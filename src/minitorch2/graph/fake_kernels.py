@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
+from minitorch2.graph.fake_reductions import FAKE_REDUCTIONS, plain_batch_norm
 from minitorch2.graph.symbols.unbacked import is_dense
 
 aten = torch.ops.aten
@@ -84,12 +85,13 @@ def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
     kernel, on meta tensors, keeps them.
     """
     if is_dense(x):
-        return None
+        return plain_batch_norm(x, *arguments)
     result, *statistics = func(x, *arguments)
     return torch.empty_like(result, memory_format=suggest_memory_format(x)), *statistics
 
 
 FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
+    **FAKE_REDUCTIONS,
     aten.addmm.default: addmm,
     aten.cat.default: cat,
     aten.max.default: extreme,

@@ -26,7 +26,7 @@ def is_plain_pointwise(func: Operator) -> bool:
     """Whether a result is one new tensor whose elements depend on those at the same place only."""
     schema = func._schema
     return (
-        torch.Tag.pointwise in func.tags
+        (torch.Tag.pointwise in func.tags or func is torch.ops.aten.hardswish.default)  # no tag
         and torch.Tag.nondeterministic_seeded not in func.tags
         and len(schema.returns) == 1
         and not schema.is_mutable

@@ -1,0 +1,197 @@
+"""Our own metadata rules for norms, losses and reductions.
+
+PyTorch's meta kernels of these are Python that computes them from elementwise references, and the
+first of those imports ``torch._dynamo``: three quarters of a second, for a process that has no
+other use for it. The rules here hold for what is plain: floats of one dtype without gaps in memory,
+and sizes that are numbers. Otherwise they answer None, and PyTorch's kernel is asked; so it is for
+arguments that do not fit together, which it is to complain about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+_FLOATS: Final = (torch.float32, torch.float64)
+_NONE: Final = 0
+"""The reduction of a loss that is not reduced."""
+
+
+def _is_plain(*tensors: Tensor | None) -> bool:
+    """Whether all (that there are) are contiguous, of one float dtype, and of known sizes."""
+    present = [t for t in tensors if t is not None]
+    return present[0].dtype in _FLOATS and all(
+        t.dtype == present[0].dtype and all(type(n) is int for n in t.shape) and t.is_contiguous()
+        for t in present
+    )
+
+
+def _have_shape(shape: Sequence[int], *tensors: Tensor | None) -> bool:
+    return all(t is None or tuple(t.shape) == tuple(shape) for t in tensors)
+
+
+def layer_norm(
+    x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, ...] | None:
+    """The result, the means and the inverse deviations."""
+    rows = x.dim() - len(shape)
+    fits = tuple(x.shape[rows:]) == tuple(shape) and _have_shape(shape, weight, bias)
+    if not shape or not fits or not _is_plain(x, weight, bias):
+        return None
+    statistics = (*x.shape[:rows], *[1] * len(shape))
+    return torch.empty_like(x), x.new_empty(statistics), x.new_empty(statistics)
+
+
+def group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, c: int, inner: int, groups: int,
+    eps: float,
+) -> tuple[Tensor, ...] | None:  # fmt: skip
+    """The result, the means and the inverse deviations."""
+    fits = prod(x.shape) == n * c * inner and _have_shape((c,), weight, bias)
+    if not _is_plain(x, weight, bias) or not fits or c % groups:
+        return None
+    return torch.empty_like(x), x.new_empty((n, groups)), x.new_empty((n, groups))
+
+
+def plain_batch_norm(x: Tensor, *arguments: Any) -> tuple[Tensor, ...] | None:
+    """The result, and two statistics of each channel (PyTorch's meta kernel gives them always)."""
+    others = [a for a in arguments if isinstance(a, Tensor)]
+    if x.dim() < 2 or not _is_plain(x, *others) or not _have_shape(x.shape[1:2], *others):
+        return None
+    return torch.empty_like(x), x.new_empty(x.shape[1:2]), x.new_empty(x.shape[1:2])
+
+
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
+    """As softmax."""
+    if not -x.dim() <= dim < max(x.dim(), 1):
+        return None
+    result: Tensor = aten._softmax.default(x, dim, half_to_float)
+    return result
+
+
+def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor | None:
+    """As softmax."""
+    if not _is_plain(x) or dtype not in (None, x.dtype) or not -x.dim() <= dim < x.dim():
+        return None
+    return torch.empty_like(x)
+
+
+def reduced(
+    x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor | None:
+    """As a sum."""
+    if x.dtype not in _FLOATS or dtype not in (None, *_FLOATS):
+        return None
+    result: Tensor = aten.sum.dim_IntList(x, dim, keepdim, dtype=dtype)
+    return result
+
+
+def deviation(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
+    """As the variance."""
+    result: Tensor = aten.var.correction(x, *arguments, **options)
+    return result
+
+
+def log_sum_exp(x: Tensor, dim: Any, keepdim: bool = False) -> Tensor | None:
+    """As a sum."""
+    return reduced(x, dim, keepdim) if _is_plain(x) and x.numel() else None
+
+
+def vector_norm(
+    x: Tensor, order: float = 2, dim: Any = None, keepdim: bool = False, **options: Any
+) -> Tensor | None:
+    """As a sum."""
+    return reduced(x, dim, keepdim, **options) if _is_plain(x) and x.numel() else None
+
+
+def quantified(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | None:
+    """``any`` and ``all``: as a sum, but a truth value."""
+    if x.dtype == torch.uint8:
+        return None
+    dims = [dim] if isinstance(dim, int) else dim
+    result: Tensor = aten.sum.dim_IntList(x, dims, keepdim, dtype=torch.bool)
+    return result
+
+
+def elementwise_loss(
+    func: torch._ops.OpOverload, x: Tensor, target: Tensor, *arguments: Any
+) -> Tensor | None:
+    """A number, or one for each element."""
+    others = [a for a in arguments if isinstance(a, Tensor)]
+    if not _is_plain(x, target, *others) or not _have_shape(x.shape, target, *others):
+        return None
+    names = [argument.name for argument in func._schema.arguments]
+    place = names.index("reduction") - 2
+    reduction = arguments[place] if place < len(arguments) else 1
+    return torch.empty_like(x) if reduction == _NONE else x.new_empty(())
+
+
+def nll_loss(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
+) -> tuple[Tensor, Tensor] | None:
+    """The loss, and the weight of what is in it."""
+    fits = x.dim() == 2 and tuple(target.shape) == tuple(x.shape[:1])
+    if not fits or not _is_plain(x, weight) or not _have_shape(x.shape[1:], weight):
+        return None
+    return x.new_empty(x.shape[:1] if reduction == _NONE else ()), x.new_empty(())
+
+
+def gated(x: Tensor, dim: int = -1) -> Tensor | None:
+    """``glu``: half of a dimension."""
+    if not _is_plain(x) or not -x.dim() <= dim < x.dim() or x.shape[dim] % 2:
+        return None
+    shape = list(x.shape)
+    shape[dim] //= 2
+    return x.new_empty(shape)
+
+
+def upsampled(x: Tensor, size: Sequence[int], *arguments: Any) -> Tensor | None:
+    """As many images and channels, of another size."""
+    if x.dim() != 2 + len(size) or not _is_plain(x) or not all((*x.shape[1:], *size)):
+        return None
+    return x.new_empty((*x.shape[:2], *size))
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
+    """One more dimension."""
+    first = tensors[0]
+    if not _is_plain(*tensors) or not _have_shape(first.shape, *tensors):
+        return None
+    if not -first.dim() - 1 <= dim <= first.dim():
+        return None
+    place = dim % (first.dim() + 1)
+    return first.new_empty((*first.shape[:place], len(tensors), *first.shape[place:]))
+
+
+_LOSSES: Final = (
+    aten.mse_loss.default, aten.smooth_l1_loss.default, aten.huber_loss.default,
+    aten.binary_cross_entropy.default, aten.binary_cross_entropy_with_logits.default,
+)  # fmt: skip
+
+FAKE_REDUCTIONS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
+    aten.native_layer_norm.default: layer_norm,
+    aten.native_group_norm.default: group_norm,
+    aten._log_softmax.default: log_softmax,
+    aten._safe_softmax.default: safe_softmax,
+    aten.mean.default: reduced,
+    aten.mean.dim: reduced,
+    aten.std.correction: deviation,
+    aten.logsumexp.default: log_sum_exp,
+    aten.linalg_vector_norm.default: vector_norm,
+    aten.nll_loss_forward.default: nll_loss,
+    aten.glu.default: gated,
+    aten.upsample_bilinear2d.default: upsampled,
+    aten.stack.default: stack,
+    **{
+        func: quantified
+        for name in (aten.any, aten.all)
+        for func in (name.default, name.dim, name.dims)
+    },
+    **{func: partial(elementwise_loss, func) for func in _LOSSES},
+}
