@@ -15,6 +15,11 @@ from minitorch2.codegen.triton.availability import is_interpreting
 if is_interpreting():
     from minitorch2.codegen.triton import libdevice_on_cpu as libdevice
     from minitorch2.codegen.triton.libdevice_on_cpu import check_index
+
+    @triton.jit
+    def dot(left, right, acc, precision: tl.constexpr):
+        """As below; the interpreter multiplies the bits of bfloat16 as if they were integers."""
+        return tl.dot(left.to(tl.float32), right.to(tl.float32), acc, input_precision=precision)
 else:
     from triton.language.extra import libdevice  # type: ignore[no-redef]
 
@@ -23,9 +28,14 @@ else:
         """Stop the kernel if an index that counts is not in `0 <= index < size`, as eager does."""
         tl.device_assert((index >= 0) & (index < size), "index out of bounds", mask)
 
+    @triton.jit
+    def dot(left, right, acc, precision: tl.constexpr):
+        """The product of two blocks, added to `acc`: on tensor cores, unless float32 is `ieee`."""
+        return tl.dot(left, right, acc, input_precision=precision)
+
 
 __all__ = [
-    "argmax", "argmin", "check_index", "floordiv", "libdevice", "maximum", "minimum", "mod",
+    "argmax", "argmin", "check_index", "dot", "floordiv", "libdevice", "maximum", "minimum", "mod",
     "product", "rescaled", "running_softmax", "sigmoid", "sign", "xor",
 ]  # fmt: skip
 

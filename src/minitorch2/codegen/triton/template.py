@@ -131,24 +131,22 @@ class TemplateNode(FusedSchedulerNode):
         return super().written_names.union(node.name for node in self.absorbed)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _TileDomain(KernelDomain):
     """Blocks of a sum: [x, r] of the left operand, [k, y] of the right one, [x, y] of the result.
 
     `sum` says over which rows, columns and elements they go.
     """
 
-    sum: Contraction | None = None
+    sum: Contraction
 
     def extents(self) -> dict[str, Expr]:
         """Rows, columns, and what is summed, seen from either operand."""
-        assert self.sum is not None
         k = self.sum.k
         return {"xnumel": self.sum.m, "ynumel": self.sum.n, "rnumel": k, "knumel": k}
 
     def ranges(self) -> Ranges:
         """The ranges of all indices."""
-        assert self.sum is not None
         return self.sum.ranges()
 
     def needs_mask(self, name: str) -> bool:
@@ -169,7 +167,6 @@ class _TileDomain(KernelDomain):
 
     def index(self, node: SchedulerNode) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """The index of a body in terms of batch, row and column."""
-        assert self.sum is not None
         return unflatten(self.sum.flat(), node.ranges, self.ranges()), ()
 
 
