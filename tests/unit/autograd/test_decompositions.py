@@ -114,6 +114,24 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda x, w: (F.max_pool2d(F.conv2d(x, w, padding=1), 2), F.adaptive_avg_pool2d(x, 1)),
         [leaf(2, 3, 8, 8), leaf(4, 3, 3, 3)],
     ),
+    "maxima": (
+        lambda x: (F.adaptive_max_pool2d(x[0], 2), F.max_pool3d(x, 2, 1), F.adaptive_max_pool3d(x, (1, 2, 1))),
+        [leaf(2, 3, 4, 4)],
+    ),
+    "unpool": (
+        lambda x: (F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),), [leaf(2, 3, 4, 6)],
+    ),
+    "masked_scatter": (
+        lambda x, m, v: (x.masked_scatter(m, v), x.masked_scatter(m[0] | True, v)),
+        [leaf(3, 4), torch.rand(3, 4) > 0.5, leaf(20)],
+    ),
+    "scatter_reduce": (
+        lambda x, i, v: tuple(
+            x.scatter_reduce(0, i, v, reduce, include_self=own) for reduce in ("sum", "mean") for own in (True, False)
+        ),
+        [leaf(3, 4), torch.tensor([[0, 2, 0, 0], [0, 1, 1, 0]]), leaf(2, 4)],
+    ),
+    "polygamma": (lambda x: (torch.polygamma(0, x), torch.polygamma(1, x.detach())), [leaf(4, 5)]),
     "lstm_cell": (
         lambda x, h, c, w, u: torch._VF.lstm_cell(x, (h, c), w, u),  # type: ignore[attr-defined]
         [leaf(2, 3), leaf(2, 4), leaf(2, 4), leaf(16, 3), leaf(16, 4)],

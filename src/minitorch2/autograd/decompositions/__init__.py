@@ -16,6 +16,7 @@ from minitorch2.autograd.decompositions import (  # noqa: F401  (importing fills
     pointwise,
     public,
     reductions,
+    scatters,
     tensors,
 )
 from minitorch2.autograd.decompositions.registry import (

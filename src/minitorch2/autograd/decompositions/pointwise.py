@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from minitorch2.autograd.decompositions.precision import as_float, in_float32
+from minitorch2.autograd.decompositions.precision import as_float, in_float32, widen
 from minitorch2.autograd.decompositions.registry import register_decomposition
 
 aten = torch.ops.aten
@@ -111,3 +112,29 @@ def nan_to_num(
     x = torch.where(torch.isnan(x), 0.0 if nan is None else nan, x)
     x = torch.where(x == float("inf"), limits.max if posinf is None else posinf, x)
     return torch.where(x == float("-inf"), limits.min if neginf is None else neginf, x)
+
+
+@register_decomposition(aten.polygamma.default)
+def polygamma(order: int, x: Tensor) -> Any:
+    """digamma and its derivative; higher ones stay an operator."""
+    if order > 1 or not x.is_floating_point():
+        return NotImplemented
+    return torch.digamma(x) if order == 0 else _trigamma(widen(x)).to(x.dtype)
+
+
+def _trigamma(x: Tensor) -> Tensor:
+    """Reflected to where x >= 1/2, moved up by six, then the asymptotic series.
+
+    Abramowitz and Stegun: Handbook of Mathematical Functions, 6.4.6, 6.4.7 and 6.4.12.
+    """
+    is_reflected = x < 0.5
+    sine = torch.sin(math.pi * x)
+    reflection = -(math.pi**2) / (sine * sine)
+    x = torch.where(is_reflected, 1 - x, x)
+    result = torch.where(is_reflected, reflection, 0)
+    for _ in range(6):
+        result = result + 1 / (x * x)
+        x = x + 1
+    inverse = 1 / (x * x)
+    series = 1 + 1 / (2 * x) + inverse * (1 / 6 - inverse * (1 / 30 - inverse / 42))
+    return (result + series / x) * torch.where(is_reflected, -1.0, 1.0)
