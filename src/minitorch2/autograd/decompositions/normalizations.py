@@ -126,7 +126,7 @@ def native_group_norm_backward(
     )
 
 
-def _batch_moments(x: Tensor, dims: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _batch_moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of each channel, by one pass over images that fit into no cache.
 
     The sums are of differences from a channel's first element, which is as near to the mean as

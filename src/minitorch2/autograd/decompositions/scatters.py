@@ -51,7 +51,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Any:
     """The places that a mask chooses get the values of ``source``, in order."""
     if source.numel() == 0:
         return NotImplemented
-    x, mask = torch.broadcast_tensors(x, mask)
+    x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]
     return torch.where(mask, source.flatten()[_order(mask)], x)
 
 
@@ -61,7 +61,7 @@ def masked_scatter_backward(gradient: Tensor, mask: Tensor, sizes: Any) -> Any:
     values = gradient.new_zeros(sizes)
     if values.numel() == 0:
         return NotImplemented
-    gradient, mask = torch.broadcast_tensors(gradient, mask)
+    gradient, mask = torch.broadcast_tensors(gradient, mask)  # type: ignore[no-untyped-call]
     chosen = torch.where(mask, gradient, 0).flatten()
     return values.flatten().scatter_add(0, _order(mask).flatten(), chosen).view(sizes)
 
