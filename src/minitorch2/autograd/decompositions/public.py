@@ -17,8 +17,6 @@ PUBLIC = (
     aten._chunk_cat.default,
     aten._unsafe_masked_index.default,
     aten._unsafe_masked_index_put_accumulate.default,
-    aten.adaptive_max_pool2d.default,
-    aten.adaptive_max_pool3d.default,
     aten.batch_norm_backward.default,
     aten.block_diag.default,
     aten.channel_shuffle.default,
@@ -44,4 +42,5 @@ PUBLIC = (
 """Functional operators whose form in the public table is one that lowers to loops."""
 
 for _operator in PUBLIC:
-    register_decomposition(_operator)(decomposition_table[_operator])
+    if _operator in decomposition_table:  # PyTorch 2.11 has some of them in C++ only
+        register_decomposition(_operator)(decomposition_table[_operator])
