@@ -1,9 +1,9 @@
 """Which values of a joint graph are saved for backward: a minimum cut, within a memory budget.
 
 The network (PyTorch 2 paper, section 3.9): each forward node is split in two, ``in -> out``, with
-the price of saving it as capacity. An edge ``source -> in`` forbids to compute the node again,
-``out -> sink`` says that backward reads it, and a use is an edge that cannot be cut. What the least
-cut goes through is saved.
+the price of saving it as capacity. An edge ``source -> in`` is the price of computing the node
+again, infinite where that is forbidden; ``out -> sink`` says that backward reads it, and a use is
+an edge that cannot be cut. What the least cut goes through is saved.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from minitorch2.autograd.recompute import (
     could_recompute,
     effort,
     is_recomputable,
+    is_written_again,
     price,
     saved_bytes,
     stored_anyway,
@@ -132,6 +133,8 @@ def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[N
         edges.append(((node, "in"), (node, "out"), capacity))
         if _leaves_checkpoint(node) or not (node in roles.repeated or may_recompute(node)):
             edges.append((_SOURCE, (node, "in"), math.inf))
+        elif is_written_again(node, roles.backward):
+            edges.append((_SOURCE, (node, "in"), saved_bytes(node)))
         if node in roles.read:
             edges.append(((node, "out"), _SINK, math.inf))
         for user in node.users:

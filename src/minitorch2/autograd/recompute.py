@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 import sympy
@@ -103,6 +103,17 @@ def stored_anyway(forward: Iterable[Node]) -> set[Node]:
         if not is_pointwise or len(after) == 2 or any(map(_is_library_call, readers)):
             stored.add(node)
     return stored
+
+
+def is_written_again(node: Node, backward: Collection[Node]) -> bool:
+    """Whether computing the value again in backward also writes it, for a library call that reads
+    it there. A GPU's time is what it reads and writes, so there this is as much as saving the
+    value; on a CPU it is worth the memory that is not held.
+    """
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.device.type == "cpu" or _is_view(node):
+        return False
+    return any(user in backward and _is_library_call(user) for user in _readers(node))
 
 
 def _readers(node: Node) -> Iterator[Node]:
