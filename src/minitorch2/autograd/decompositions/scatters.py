@@ -1,4 +1,4 @@
-"""Values stored at computed places, as `scatter` and `scatter_add` of flat indices."""
+"""Values stored at computed places, as `scatter` and `scatter_add` of flat indices; maxima."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ aten = torch.ops.aten
 
 
 # Poolings note where in its plane each maximum was, as a flat index.
+
+
+@register_decomposition(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+def adaptive_max_pool(x: Tensor, output_size: list[int]) -> Any:
+    """Where the windows are equal and side by side, an ordinary pooling."""
+    sizes = x.shape[x.dim() - len(output_size) :]
+    if any(n == 0 or size % n for size, n in zip(sizes, output_size, strict=True)):
+        return NotImplemented
+    window = [size // n for size, n in zip(sizes, output_size, strict=True)]
+    pool = aten.max_pool2d_with_indices if len(window) == 2 else aten.max_pool3d_with_indices
+    return pool(x, window, window)
 
 
 @register_decomposition(
