@@ -13,6 +13,7 @@ list, which it empties, and returns a list (PyTorch 2 paper, section 4.7).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from minitorch2.codegen.extern import ExternPrinter
 from minitorch2.graph.symbols import bindings, print_condition
 from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer, HostCall
-from minitorch2.loopir.expressions import Expr
+from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.lower_graph import LoweredGraph
 from minitorch2.loopir.schedule import (
@@ -90,7 +91,7 @@ class WrapperPrinter:
         self.arenas = list(plan_arenas([*self._hidden()]))
         self.offsets = {k: v for arena in self.arenas for k, v in arena.offsets.items()}
         self.pointers: dict[str, str] = {}
-        self.held: dict[str, FixedLayout] = {}
+        self.held = dict(self._as_they_are_read())
         self.born: set[str] = set()
 
     # -- memory ------------------------------------------------------------------------------------
@@ -130,6 +131,21 @@ class WrapperPrinter:
                         nbytes = size * buffer.dtype.itemsize
                         yield Interval(name, nbytes, position, self._last_use(name))
 
+    def _as_they_are_read(self) -> Iterator[tuple[str, FixedLayout]]:
+        """The buffers that library calls and the caller all see as the same view: they are made
+        like that. To make a view at the call takes half as long as to launch a kernel.
+        """
+        seen = defaultdict[str, set[FixedLayout]](set)
+        calls = (n.kernel for n in self.schedule.nodes if isinstance(n, ExternKernelSchedulerNode))
+        for view in (*self.outputs, *(view for kernel in calls for view in kernel.views())):
+            seen[view.name].add(view.layout)
+        for name, (layout, *others) in seen.items():
+            buffer = self.buffers.get(name)
+            if others or not isinstance(buffer, ComputedBuffer):
+                continue
+            if _extent(layout) == _extent(buffer.fixed_layout()):
+                yield name, layout
+
     def _begin_arena(self, position: int) -> None:
         """Allocate the arena of the kernels from here on, maybe of no bytes: empty buffers have
         addresses, too.
@@ -150,7 +166,7 @@ class WrapperPrinter:
             if root not in self.offsets:
                 self._take_over(name, root)
             return
-        self.body.add(f"{name} = {self._empty(self.buffers[name].fixed_layout())}")
+        self.body.add(f"{name} = {self._empty(self._held(name))}")
 
     def _take_over(self, name: str, old: str) -> None:
         """`name` is the same memory as `old`, and the same tensor: views know its shape."""
@@ -371,6 +387,11 @@ def memory_owner(name: str, inplace: Mapping[str, str]) -> str:
     while name in inplace:
         name = inplace[name]
     return name
+
+
+def _extent(layout: FixedLayout) -> tuple[object, ...]:
+    """The memory that a layout covers."""
+    return layout.device, layout.dtype, layout.offset, layout.storage_size(), product(layout.size)
 
 
 def _stream(device: torch.device) -> str:

@@ -216,3 +216,24 @@ def test_an_arena_of_empty_buffers_only_has_an_address(check):
         return torch.softmax(x, 0).flip(0).sum(1)
 
     check(program, torch.randn(6, 0))
+
+
+def test_a_buffer_is_made_as_the_library_reads_it(check):
+    """No view at the call: `x.sin()` has three dimensions, the product wants two of them."""
+
+    def program(x, w):
+        return torch.mm(x.sin().view(6, 4), w), torch.mm(x.cos().view(6, 4), w)
+
+    x, w = torch.randn(2, 3, 4), torch.randn(4, 5)
+    text = check(program, x, w).texts("wrapper.py")[0]
+    assert "as_strided(" not in text.partition("def call")[2]
+
+
+def test_a_buffer_that_is_seen_in_two_ways_keeps_its_own_layout(check):
+    def program(x, w):
+        y = x.sin()
+        return torch.mm(y.view(6, 4), w), torch.mm(y.view(6, 4).t(), y.view(6, 4)), y
+
+    x, w = torch.randn(2, 3, 4), torch.randn(4, 5)
+    text = check(program, x, w).texts("wrapper.py")[0]
+    assert "as_strided(" in text.partition("def call")[2]
