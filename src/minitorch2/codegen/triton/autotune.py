@@ -88,8 +88,12 @@ def choose_by_measuring(
     key = trial.key(gpu)
     found = cache.load(key)
     if found is None:
-        with stages.phase("autotune"):
-            times = trial.milliseconds()
+        try:
+            with stages.phase("autotune"):
+                times = trial.milliseconds()
+        except torch.OutOfMemoryError as error:
+            _LOGGER.info("%s is not measured: %s", site.product.name, error)
+            return None
         stages.count("autotune_candidates", len(times))
         _LOGGER.info("%s", describe(trial, times))
         found = json.dumps(best_of(times)).encode()

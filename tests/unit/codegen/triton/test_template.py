@@ -251,6 +251,19 @@ def test_the_answer_is_remembered(
     assert counts == [(True, int(fastest > 0)), (False, int(fastest > 0))]
 
 
+def test_without_memory_to_measure_the_library_multiplies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def milliseconds(trial: Trial) -> list[float]:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(autotune, "name_of", lambda device: "a GPU")
+    monkeypatch.setattr(Trial, "milliseconds", milliseconds)
+    with config.patch(cache_dir=str(tmp_path)):
+        text = check(lambda x: (F.relu(x @ x),), torch.randn(20, 20).to(DEVICE))
+    assert "torch_mm(" in text
+
+
 def test_a_template_must_be_worth_it() -> None:
     assert autotune.best_of([1.0, 0.99, 0.98]) is None
     assert autotune.best_of([1.0, 0.99, 0.5, 0.6]) == 1
