@@ -71,8 +71,9 @@ def cond(
 def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
 ) -> Any:
-    """``torch._higher_order_ops.while_loop``"""
+    """``torch._higher_order_ops.while_loop``: integers are carried as tensors"""
     leaves, structure = pytree.tree_flatten(tuple(carried_inputs))
+    first = [torch.tensor(x) if type(x) is int else x.contiguous() for x in leaves]
 
     def goes_on(*leaves: torch.Tensor) -> Any:
         return cond_fn(*pytree.tree_unflatten(leaves, structure)).clone()
@@ -81,9 +82,10 @@ def while_loop(
         carried = body_fn(*pytree.tree_unflatten(leaves, structure))
         return _flat(tuple(carried), torch.contiguous_format)
 
-    results, after = loop(goes_on, step, [x.contiguous() for x in leaves])
+    results, after = loop(goes_on, step, first)
     if after is not None and after != structure:
         raise TypeError("while_loop: body_fn gives a structure other than what is carried")
+    results = [y.item() if type(x) is int else y for x, y in zip(leaves, results, strict=True)]
     return pytree.tree_unflatten(results, structure)
 
 

@@ -270,6 +270,24 @@ def test_a_loop_that_data_ends(backend):
             agrees(halving, halving_in_python, (x, torch.tensor(1.0)), backend=backend)
 
 
+def test_integers_are_carried():
+    def f(x):
+        def step(i, x):
+            return i + 1, x + i
+
+        return while_loop(lambda i, x: 2 * i < x.shape[0], step, (0, x))
+
+    def in_python(x):
+        i = 0
+        while 2 * i < x.shape[0]:
+            i, x = i + 1, x + i
+        return i, x
+
+    compiled = minitorch2.compile(f, fullgraph=True)
+    for x in (torch.rand(5), torch.rand(7, 2)):
+        torch.testing.assert_close(compiled(x), in_python(x))
+
+
 def test_what_is_carried_must_keep_its_form():
     def f(x):
         return while_loop(lambda x: x.sum() < 9, lambda x: (torch.cat([x, x]),), (x,))
