@@ -10,8 +10,9 @@ import torch
 pytest.importorskip("rich")
 pytest.importorskip("transformers")
 
+import minitorch2
 from benchmarks import __main__ as program
-from benchmarks import figure4, kernels, measure, models
+from benchmarks import figure4, gpu_models, kernels, measure, models
 from benchmarks.cases import Case
 
 IDENTITY = {"eager": lambda f: f, "minitorch2": lambda f: f}
@@ -37,6 +38,20 @@ def test_a_time_ends_when_the_gpu_has_finished(monkeypatch):
     on_gpu = SimpleNamespace(device=torch.device("cuda", 0))
     measure.repeated(lambda *_: None, (on_gpu, torch.ones(2)), 3)()
     assert waits == [on_gpu.device]
+
+
+def test_the_phases_of_a_first_call_are_all_of_it(monkeypatch):
+    monkeypatch.setattr(gpu_models, "DEVICE", "cpu")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    model = gpu_models.Model(lambda: torch.nn.Linear(4, 3), lambda: (torch.randn(2, 4),))
+    inputs, result = model.inputs(), gpu_models.Measured("linear", "minitorch2", training=True)
+    exact = gpu_models.prepared(model, True, torch.float32)
+    expected = [t.clone() for t in gpu_models.runner(exact, exact, True)(inputs)]
+    gpu_models.first_calls(result, model, minitorch2.compile, inputs, expected, torch.float32)
+    seconds = [spent for name, spent in result.phases.items() if name not in ("graphs", "kernels")]
+    assert {"lower", "schedule"} & result.phases.keys() and result.phases["graphs"] == 1
+    assert sum(seconds) == pytest.approx(result.first_call, abs=0.1)
+    assert result.error < 1e-5
 
 
 def test_table_4_has_a_line_for_each_switch(monkeypatch, tmp_path):
