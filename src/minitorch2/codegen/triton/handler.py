@@ -11,7 +11,7 @@ from minitorch2.codegen.triton.arguments import KernelArguments
 from minitorch2.codegen.triton.body import KernelBody
 from minitorch2.codegen.triton.domain import KernelDomain
 from minitorch2.codegen.triton.functions import FUNCTIONS
-from minitorch2.codegen.triton.indexing import IndexPrinter
+from minitorch2.codegen.triton.indexing import XINDEX, IndexPrinter
 from minitorch2.codegen.triton.reductions import POSITIONED, ReductionPrinter
 from minitorch2.codegen.triton.values import (
     EVERYWHERE,
@@ -67,7 +67,8 @@ class TritonHandler(OpsHandler[Value]):
         self.final_stores: list[str] = []
         self.body = KernelBody()
         self.ranges = domain.ranges()
-        self.index = IndexPrinter(self.body, arguments, self.ranges)
+        steps = {XINDEX: domain.blocks.x} if domain.blocks.r is not None else {}
+        self.index = IndexPrinter(self.body, arguments, self.ranges, steps=steps)
         self.checks_indices = False
         self.eviction_policy: str | None = None
         self._masks: list[Value] = []

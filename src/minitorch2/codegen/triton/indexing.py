@@ -8,6 +8,7 @@ is left of `//` and `%` becomes variables x0, x1, r2, ...
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import sympy
 
@@ -56,7 +57,9 @@ def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, 
 class IndexPrinter:
     """Prints addresses into a kernel's body; `indirect` holds the symbols bound to values.
 
-    With `widen`, every variable is converted to 64 bits before any arithmetic.
+    With `widen`, every variable is converted to 64 bits before any arithmetic. `steps` are how many
+    neighbours a block has along a dimension: what they have in common is one number, computed of
+    the block's offset, and so is all that is loaded and computed by it alone.
     """
 
     def __init__(
@@ -66,9 +69,11 @@ class IndexPrinter:
         ranges: Ranges,
         *,
         widen: bool = False,
+        steps: Mapping[sympy.Symbol, int] = MappingProxyType({}),
     ) -> None:
         self.body = body
         self.widen = widen
+        self.steps = steps
         self.arguments = arguments
         self.ranges = ranges
         self.indirect: dict[sympy.Symbol, Value] = {}
@@ -77,7 +82,16 @@ class IndexPrinter:
         """Along which dimensions of the block the address varies."""
         if isinstance(expr, int):
             return EVERYWHERE
-        return EVERYWHERE.union(*(self._symbol_dims(symbol) for symbol in expr.free_symbols))
+        digits = expr.atoms(FloorDiv, ModularIndexing) if self.steps else ()
+        varying = expr.xreplace(
+            {digit: sympy.Integer(0) for digit in filter(self._is_common, digits)}
+        )
+        return EVERYWHERE.union(*(self._symbol_dims(symbol) for symbol in varying.free_symbols))
+
+    def _is_common(self, digit: sympy.Expr) -> bool:
+        """Whether a quotient is the same for all neighbours of a block."""
+        step, divisor = self.steps.get(digit.args[0], 0), digit.args[1]
+        return step > 1 and bool(divisor.is_Integer) and int(divisor) % step == 0
 
     def _symbol_dims(self, symbol: sympy.Symbol) -> Dimensions:
         if symbol in self.indirect:
@@ -147,6 +161,11 @@ class IndexPrinter:
     def _division(self, expr: sympy.Expr) -> str:
         dims = self.dims(expr)
         numerator, divisor = expr.args[0], expr.args[1]
+        if self._is_common(expr):
+            name = str(numerator)
+            modulus = f" % {expr.args[2]}" if isinstance(expr, ModularIndexing) else ""
+            text = f"{name.replace('index', 'offset')} // {divisor}{modulus}"
+            return self.body.assign(text, EVERYWHERE, name[0])
         quotient = self._quotient(numerator, divisor)
         if isinstance(expr, FloorDiv):
             return self._variable(quotient, dims)

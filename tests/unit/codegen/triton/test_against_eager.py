@@ -266,6 +266,14 @@ def test_columns_in_a_loop() -> None:
     assert "for roffset" in made.texts[0]
 
 
+@pytest.mark.usefixtures("small_blocks")
+def test_what_neighbours_have_in_common_is_one_number() -> None:
+    """A row's statistics are the same for all columns of a block: computed once, not per column."""
+    made = check(lambda a, m: (a * m.sqrt()).sum(1), torch.randn(3, 20, 64), torch.rand(3, 20, 1))
+    assert "x1 = xoffset // 64\n" in made.texts[0]
+    assert "tl.load(in_ptr1 + (r0 + 20*x1), rmask, other=0.0" in made.texts[0]
+
+
 def test_long_rows_loop() -> None:
     made = check(lambda a: a.sum(-1), torch.randn(2, 20000))
     assert "for roffset in range(0, 20000, RBLOCK)" in made.texts[0]
