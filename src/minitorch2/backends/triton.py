@@ -9,13 +9,12 @@ from typing import Any
 import torch
 
 from minitorch2 import stages
-from minitorch2.autograd import DECOMPOSITIONS, aot_autograd
+from minitorch2.backends.channels_last import aot_channels_last
 from minitorch2.backends.eager import eager
 from minitorch2.backends.numba import numba
 from minitorch2.cautions import caution
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.triton.availability import why_unavailable
-from minitorch2.codegen.triton.channels_last import CHANNELS_LAST, with_expected_order
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
 
@@ -39,12 +38,7 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         from minitorch2.codegen.triton import launch  # imports Triton, which may not be there
 
         launch.warm_up(gpu.index or 0)
-    return aot_autograd(
-        gm if gpu is None else with_expected_order(gm),
-        example_inputs,
-        forward_compiler=partial(compile_graph, target="triton"),
-        decompositions={**DECOMPOSITIONS, **CHANNELS_LAST},
-    )
+    return aot_channels_last(gm, example_inputs, partial(compile_graph, target="triton"))
 
 
 def _devices(gm: GraphModule, example_inputs: list[Any]) -> list[torch.device]:

@@ -22,7 +22,6 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     template.py    such a kernel, around a loop written by hand (contraction.py.jinja)
     trial.py       all ways to compute a site: their kernels and their times
     autotune.py    which of them are worth it: measured, and remembered
-    channels_last.py convolutions with the channels of a pixel beside each other
     availability.py  can kernels run here? if not, one sentence that says why
 
 Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU tensors, in Python.

@@ -1,10 +1,10 @@
 """Convolutions of images with the channels of a pixel beside each other (NHWC).
 
-Tensor cores want them so, and cuDNN would otherwise transpose at every call. There is one rule: a
-convolution makes its input channels-last. The rest is PyTorch's own: operators keep the order of
-their arguments, so that all that lies between two convolutions keeps it, activations that backward
-needs included, and only the first input is copied. It is a table of decompositions, because there
-the order is known before anything is decided by it.
+Tensor cores want them so, and cuDNN would otherwise transpose at every call, as oneDNN does on the
+CPU. There is one rule: a convolution makes its input channels-last. The rest is PyTorch's own:
+operators keep the order of their arguments, so that all that lies between two convolutions keeps
+it, activations that backward needs included, and only the first input is copied. It is a table of
+decompositions, because there the order is known before anything is decided by it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from minitorch2 import config
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node, map_nodes
 
 aten = torch.ops.aten
@@ -25,10 +26,14 @@ _DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def _pays(x: Tensor, weight: Tensor, groups: int) -> bool:
-    """Whether cuDNN is faster so: for images on a GPU, unless channels come in groups of a few."""
+    """Whether the library is faster so: for images, unless channels come in groups of a few."""
     is_grouped = groups > 1 and weight.shape[1] > 1
-    is_image = x.dim() == 4 and x.dtype in _DTYPES and x.device.type == "cuda"
-    return is_image and not is_grouped
+    has_library = _is_on_gpu(x) or torch._C._has_mkldnn
+    return x.dim() == 4 and x.dtype in _DTYPES and has_library and not is_grouped
+
+
+def _is_on_gpu(x: Tensor) -> bool:
+    return x.device.type == "cuda"
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any) -> Tensor:
@@ -39,6 +44,8 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any)
     if not _pays(x, weight, arguments[-1]):
         return aten.convolution.default(x, weight, bias, *arguments)  # type: ignore[no-any-return]
     x = x.clone(memory_format=_FORMAT)
+    if not _is_on_gpu(x):
+        return aten.convolution.default(x, weight, bias, *arguments)  # type: ignore[no-any-return]
     is_turned = weight.is_contiguous(memory_format=_FORMAT)
     if config.current().max_autotune and not is_turned:  # as cuDNN does; a template does not
         weight = weight.clone(memory_format=_FORMAT)
@@ -72,18 +79,36 @@ CHANNELS_LAST: Final[dict[Any, Callable[..., Any]]] = {
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
 }
-"""Decompositions to add to the table, for graphs on a GPU."""
+"""Decompositions to add to the table."""
+
+_ORDER_READERS: Final = frozenset({"as_strided", "as_strided_", "set_", "resize_", "resize_as_"})
+_LIBRARIES: Final = ("aten", "prims", "minitorch2")
+
+
+def reads_order(gm: GraphModule) -> bool:
+    """Whether a graph does something that depends on how its tensors lie in memory: it names
+    strides, or calls an operator of the user's."""
+    return any(map(_reads_order, gm.graph.nodes))
+
+
+def _reads_order(node: Node) -> bool:
+    if node.op not in ("call_function", "call_method"):
+        return False
+    target = node.target
+    name = target if isinstance(target, str) else qualified_name(target) or ""
+    is_users = name.startswith("torch.ops.") and name.split(".")[2] not in _LIBRARIES
+    return is_users or not _ORDER_READERS.isdisjoint(name.split("."))
 
 
 def with_expected_order(gm: GraphModule) -> GraphModule:
-    """The graph with results ordered as eager gives them: row-major images stay row-major."""
+    """The graph with results ordered as eager gives them: what is row-major stays row-major."""
     copy = gm.copy()
     output = copy.graph.output_node
 
     def ordered(node: Node) -> Node:
         value = node.meta.get("val")
-        is_image = isinstance(value, Tensor) and value.dim() == 4 and value.is_contiguous()
-        if not is_image or node.op == "placeholder":
+        is_in_rows = isinstance(value, Tensor) and value.is_contiguous()
+        if not is_in_rows or node.op == "placeholder":
             return node
         with copy.graph.inserting_before(output):
             result = copy.graph.call_method("contiguous", (node,))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
+import minitorch2
 from minitorch2 import config, stages
 from minitorch2.autograd import DECOMPOSITIONS, aot_autograd
 from minitorch2.backends.aot_eager import run_boxed
-from minitorch2.codegen.triton import channels_last
-from minitorch2.codegen.triton.channels_last import CHANNELS_LAST, with_expected_order
+from minitorch2.codegen import channels_last
+from minitorch2.codegen.channels_last import CHANNELS_LAST, with_expected_order
 from minitorch2.graph.graph_module import GraphModule
 
 
-@pytest.fixture(autouse=True)
-def on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channels_last, "_pays", lambda x, weight, groups: x.dim() == 4)
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels_last, "_is_on_gpu", lambda x: True)
 
 
 def network() -> nn.Module:
@@ -29,8 +32,6 @@ def network() -> nn.Module:
 
 
 def compiled(model: nn.Module) -> Any:
-    import minitorch2
-
     def backend(gm: GraphModule, inputs: list[Any]) -> Any:
         return aot_autograd(
             with_expected_order(gm),
@@ -51,6 +52,7 @@ def test_one_copy_in_and_one_out() -> None:
     assert log.texts("aten graph.py")[0].count("aten.clone") == 2
 
 
+@pytest.mark.usefixtures("as_on_a_gpu")
 def test_weights_are_turned_for_templates() -> None:
     model, x = network().eval(), torch.randn(2, 3, 12, 12)
     with stages.collect() as log, torch.no_grad(), config.patch(max_autotune=True):
@@ -58,6 +60,7 @@ def test_weights_are_turned_for_templates() -> None:
     assert log.texts("aten graph.py")[0].count("aten.clone") == 2 + 1  # not for a window of one
 
 
+@pytest.mark.usefixtures("as_on_a_gpu")
 def test_a_bias_is_added_by_the_kernel_behind() -> None:
     model, x = network().eval(), torch.randn(2, 3, 12, 12)
     with stages.collect() as log, torch.no_grad():
@@ -84,3 +87,53 @@ def test_gradients() -> None:
     assert "[True, True, False]" in texts[1], "the bias' gradient is no work of the library"
     assert turned == [1, 1]  # the input, and the gradient of the result
     assert "permute" not in texts[1], "what the rule has laid out is not laid out again"
+
+
+READ_ORDER = {
+    "a view": lambda images: images.view(2, -1),
+    "a view that is written to": lambda images: images.view(-1).add_(1),
+    "strides": lambda images: images.as_strided((2, 8), (392, 49)),
+    "another dtype": lambda images: images.view(torch.int16),
+    "an operator of the user's": lambda images: torch.ops.minitorch2_test.flat(images),
+    "what leaves": lambda images: [images.flatten(1), images[0], images.unsqueeze(0)],
+    "a stride as a number": lambda images: images * images.stride(1),
+}
+
+
+@pytest.fixture(params=["CPU", "as on a GPU"])
+def device(request: pytest.FixtureRequest) -> None:
+    if request.param != "CPU":
+        request.getfixturevalue("as_on_a_gpu")
+
+
+@pytest.fixture(scope="module")
+def operator_of_the_users() -> Iterator[None]:
+    """An operator that reads memory as it lies."""
+    library = torch.library.Library("minitorch2_test", "FRAGMENT")
+    library.define("flat(Tensor x) -> Tensor")
+    library.impl("flat", lambda x: x.as_strided((x.numel(),), (1,)).clone(), "CPU")
+    library.impl("flat", lambda x: x.new_empty(x.numel()), "Meta")
+    yield
+    library._destroy()
+
+
+@pytest.mark.parametrize("name", READ_ORDER)
+@pytest.mark.usefixtures("operator_of_the_users", "device")
+def test_a_program_cannot_tell(name: str) -> None:
+    layer, x = nn.Conv2d(3, 8, 3), torch.randn(2, 3, 9, 9)
+
+    def program(x: torch.Tensor) -> Any:
+        return READ_ORDER[name](layer(x))
+
+    with torch.no_grad(), config.patch(suppress_errors=False):
+        got, expected = minitorch2.compile(program, fullgraph=True)(x), program(x)
+    for ours, theirs in zip(tree_leaves(got), tree_leaves(expected), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        assert ours.stride() == theirs.stride()
+
+
+def test_inference_on_the_cpu_turns_what_enters_and_leaves() -> None:
+    model, x = network().eval(), torch.randn(2, 3, 12, 12)
+    with stages.collect() as log, torch.no_grad():
+        minitorch2.compile(model)(x)
+    assert log.texts("aten graph.py")[0].count("memory_format") == 2
