@@ -16,8 +16,9 @@ from minitorch2 import config, stages
 from minitorch2.codegen import compile_graph as compiling
 from minitorch2.codegen.triton import autotune
 from minitorch2.codegen.triton.sites import Site, find_sites
-from minitorch2.codegen.triton.template import TemplateNode, Tile
+from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
 from minitorch2.codegen.triton.trial import Trial, candidates
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.loopir.lower_graph import lower_graph
 from tests.unit.codegen.aten_graph import call_inputs, record
 from tests.unit.codegen.triton.run_lowered import DEVICE, Kernels
@@ -190,6 +191,16 @@ def test_a_kernel_between_two_products_belongs_to_one(
     calls = int(kind != "product")
     assert text.count("@template") == 2 - calls and text.count("torch_mm(") == calls
     assert "@pointwise" not in text
+
+
+@pytest.mark.parametrize(("rows", "is_wide"), [(40_000, False), (60_000, True)])
+def test_addresses_of_large_operands_have_64_bits(rows: int, is_wide: bool) -> None:
+    gpu = torch.device("cuda", 0)
+    x, w = (FakeTensor(torch.empty(size, device="meta"), gpu)
+            for size in ((rows, 40_000), (40_000, 64)))  # fmt: skip
+    site, made = only_site(lambda x, w: F.relu(x @ w), x, w)
+    kernel = print_template_kernel(TemplateNode(site, TILE, ()), made.buffers, name="kernel")
+    assert ("tl.program_id(0).to(tl.int64)" in kernel.source.text) == is_wide
 
 
 def test_candidates_fit_their_sizes() -> None:
