@@ -230,7 +230,7 @@ class SchedulerNode(BaseSchedulerNode):
 
         A pointwise node that covers the reduction gets `(*ranges, *reduction_ranges)`.
         """
-        own = (*ranges, *reduction_ranges) if covers_reduction else ranges
+        own, before = (*ranges, *reduction_ranges) if covers_reduction else ranges, self.sizes
         if self.has_inner_loops:
             self._split(self.ranges, ranges, is_reduction_side=False)
             self._split(self.reduction_ranges, reduction_ranges, is_reduction_side=True)
@@ -239,6 +239,9 @@ class SchedulerNode(BaseSchedulerNode):
         self.covers_reduction = covers_reduction
         self.ranges = ranges
         self.reduction_ranges = reduction_ranges if covers_reduction else ()
+        is_linear = all(access.is_linear for access in (*self.reads_of, *self.writes_of))
+        if self.sizes != before and not is_linear:  # along parts of a loop they may be
+            self.reads_of, self.writes_of = self.record_accesses()
 
     def _split(self, coarse: Sizes, fine: Sizes, *, is_reduction_side: bool) -> None:
         if coarse == fine:

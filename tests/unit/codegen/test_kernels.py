@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import minitorch2
-from minitorch2 import config
+from minitorch2 import config, stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import lower_graph
@@ -215,6 +215,16 @@ def test_values_kept_between_passes_are_bounded(check):
             if "local_array(" in line
         ]
         assert sum(arrays) < 40_000
+
+
+def test_group_norm_is_one_kernel_over_parts_of_a_loop() -> None:
+    """Regression: an address that moves along parts of a loop only, as channels of groups do, was
+    not looked at again when the loop was split."""
+    norm, x = torch.nn.GroupNorm(4, 16), torch.randn(2, 16, 8, 8)
+    with stages.collect() as log, torch.no_grad():
+        result = minitorch2.compile(norm)(x)
+    assert log.counts["kernels"] == 1
+    torch.testing.assert_close(result, norm(x))
 
 
 def test_any_user_line_can_be_a_comment(check):
