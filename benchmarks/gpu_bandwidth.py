@@ -59,6 +59,8 @@ CASES = [
     Case("transpose + add", lambda x, y: x.t() + y, ((8192, 8192), (8192, 8192))),
     Case("transpose + add bf16", lambda x, y: x.t() + y, ((8192, 8192), (8192, 8192)), BF16),
     Case("channels last", lambda x: x.permute(0, 2, 3, 1).contiguous(), ((64, 256, 56, 56),)),
+    Case("row sum 97656x1024", lambda x: x.sum(-1), ((97656, 1024),)),
+    Case("column sum 97656x1024", lambda x: x.sum(0), ((97656, 1024),)),
     Case("row sum 8192x8192", lambda x: x.sum(-1), ((8192, 8192),)),
     Case("row sum 1024x100000", lambda x: x.sum(-1), ((1024, 100000),)),
     Case("column sum 8192x8192", lambda x: x.sum(0), ((8192, 8192),)),
