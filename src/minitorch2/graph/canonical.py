@@ -180,7 +180,7 @@ def _described(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return _tensor(value)
     if isinstance(value, GraphModule):
-        return f"{{\n{canonical_text(value)}\n}}"
+        return f"{{\n{canonical_text(value, types=False)}\n}}"  # types follow from the caller's
     if isinstance(value, (tuple, list)):
         return f"{type(value).__name__}({', '.join(map(_described, value))})"
     if isinstance(value, Mapping):

@@ -1,6 +1,7 @@
 """The canonical text of a graph and its hash."""
 
 import operator
+import pickle
 import subprocess
 import sys
 
@@ -141,6 +142,23 @@ def test_a_call_of_a_graph_counts_by_that_graph() -> None:
     sine = text(lambda x: x.sin() * 2)
     assert sine == text(lambda y: y.sin() * 2)
     assert sine != text(lambda y: y.sin() * 3)
+
+
+def test_graphs_of_branches_count() -> None:
+    def hashed(otherwise: object) -> str:
+        def program(x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, lambda x: x + 1, otherwise, (x,))
+
+        module = captured(program, torch.ones(3))
+        assert graph_hash(module, types=False) == graph_hash(copied(module), types=False)
+        return graph_hash(module)
+
+    assert hashed(lambda x: x * 2) == hashed(lambda y: y * 2) != hashed(lambda x: x * 3)
+
+
+def copied(module: GraphModule) -> GraphModule:
+    copy: GraphModule = pickle.loads(pickle.dumps(module))
+    return copy
 
 
 def test_one_constant_twice_is_not_two() -> None:
