@@ -297,7 +297,7 @@ STATEMENTS: tuple[str, ...] = (
     "        print(type(inner.__context__).__name__)\n"
     "        $block\n        if $C: raise ValueError('again') from inner",
     # Generators, half way at a break
-    "for $tmpN in positives($L):\n    print('half', $tmpN)\n    $block\n    if $C: break",
+    "for $tmpN in positives($L[:4]):\n    print('half', $tmpN)\n    $block\n    if $C: break",
     "$newO = positives([$n, 1, 2])\n$newN = next($newO, 3)\nprint('between')\n"
     "$newN = ($newN + sum($newO)) % 4",
     "$newO = (v * $n for v in $L)\nprint(next($newO, None))\n$newL = list($newO)[:4]",
