@@ -97,7 +97,7 @@ class Config:
     ] = False
     # Kernels
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
-    max_autotune: Annotated[bool, "on a GPU, measure which products are templates"] = False
+    max_autotune: Annotated[bool, "on a GPU, measure which calls templates should do"] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
     jit: Annotated[bool, "compile CPU kernels; False: run them as Python, to debug"] = True
     cache: Annotated[bool, "keep compiled kernels on disk"] = True
