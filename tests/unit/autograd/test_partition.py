@@ -289,7 +289,7 @@ def test_what_runs_beside_the_layers_is_saved_rather_than_what_is_added_to_it() 
 
 @pytest.mark.parametrize(("device", "saved"), [("cpu", ["mm"]), ("meta", ["mm", "permute"])])
 def test_a_gpu_saves_rather_than_writing_again(device: str, saved: list[str]) -> None:
-    """The second product's gradient reads `sin`, turned; "meta" stands for any device but the CPU."""
+    """The second product's gradient reads `sin`, turned; "meta" stands for all but the CPU."""
     inputs = [
         FakeTensor(torch.empty(4, 4, device="meta"), torch.device(device)).requires_grad_()
         for _ in range(3)
