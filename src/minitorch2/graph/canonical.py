@@ -15,7 +15,7 @@ In the canonical copy
   the effects (in their order) and the output, inputs first, from left to right, meets them. Where
   anything writes to memory the order of the program counts, and stays;
 - they are called ``v0, v1...`` in that order, tensors and submodules of the graph ``c0, c1...``,
-  symbols of sizes ``s0, s1...`` as they occur in the inputs;
+  symbols of sizes ``s0, s1...`` as they occur in the inputs, those first that operations use;
 - keyword arguments are sorted; types of intermediate values and lines of the program are dropped.
 
 So two graphs with one text compute the same on the same inputs. Not the reverse: ``x + 1`` and
@@ -92,10 +92,12 @@ class _CanonicalCopy:
             self.copies[node] = self._copy(node)
 
     def _name_symbols(self) -> None:
-        for node in self.module.graph.placeholders:
-            for size, _ in symbol_sizes(node):
-                for symbol in sorted(free_symbols(size), key=str):
-                    self.symbols.setdefault(str(symbol), f"s{len(self.symbols)}")
+        nodes = self.module.graph.nodes
+        self.used = free_symbols([(node.args, dict(node.kwargs)) for node in nodes])
+        sizes = [size for node in self.module.graph.placeholders for size, _ in symbol_sizes(node)]
+        found = [symbol for size in sizes for symbol in sorted(free_symbols(size), key=str)]
+        for symbol in sorted(found, key=lambda symbol: symbol not in self.used):
+            self.symbols.setdefault(str(symbol), f"s{len(self.symbols)}")
 
     def _copy(self, node: Node) -> Node:
         if node.op == "placeholder":
@@ -134,12 +136,14 @@ class _CanonicalCopy:
         return sympy.Symbol(name, **symbol.assumptions0)
 
     def input_text(self, node: Node, types: bool) -> str:
-        """The line about an input: its type, or only which symbols its sizes are."""
-        sizes = [self._renamed(expr_of(size)) for size, _ in symbol_sizes(node)]
+        """The line about an input: its type, or only where symbols come from that are used."""
+        exprs = [expr_of(size) for size, _ in symbol_sizes(node)]
+        sizes = [self._renamed(expr) for expr in exprs]
         name, value = self.copies[node].name, node.meta.get("val")
         if not types:
-            symbolic = [str(size) if free_symbols(size) else "_" for size in sizes]
-            return f"# {name}: [{', '.join(symbolic)}]" if set(symbolic) - {"_"} else f"# {name}"
+            is_used = [not self.used.isdisjoint(free_symbols(expr)) for expr in exprs]
+            symbolic = [str(size) if yes else "_" for size, yes in zip(sizes, is_used, strict=True)]
+            return f"# {name}: [{', '.join(symbolic)}]" if any(is_used) else f"# {name}"
         if not isinstance(value, torch.Tensor):
             return f"# {name}: {type(value).__name__} {sizes}" if sizes else f"# {name}"
         strides = [self._renamed(expr_of(step)) for step in value.stride()]

@@ -129,7 +129,7 @@ def test_symbols_are_renamed() -> None:
     sizes = torch.ones(3), torch.ones(4, 5)
     texts = [canonical_text(captured(f, *sizes), types=False) for f in (of_second, renamed)]
     assert texts[0] == texts[1]
-    assert "s1*s2" in texts[0] or "s2*s1" in texts[0]
+    assert "s0*s1" in texts[0]
 
 
 def test_a_call_of_a_graph_counts_by_that_graph() -> None:
