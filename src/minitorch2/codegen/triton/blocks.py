@@ -16,7 +16,7 @@ PERSISTENT_LIMIT = 16384
 """Rows of up to so many elements stay in registers from the first read to the last store."""
 PERSISTENT_LIMIT_STRIDED = 64
 """The same where neighbours in a row are not neighbours in memory: blocks need many columns."""
-PERSISTENT_LIMIT_SQUARE = 2048
+PERSISTENT_LIMIT_SQUARE = 1024
 """The same where some accesses walk along rows and others along columns."""
 BYTES_OF_A_THREAD = 64
 """How much of a persistent block one thread holds: four loads of 16 bytes."""
