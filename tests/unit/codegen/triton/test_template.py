@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import minitorch2
 from minitorch2 import config, stages
+from minitorch2.codegen import channels_last
 from minitorch2.codegen import compile_graph as compiling
 from minitorch2.codegen.triton import autotune
 from minitorch2.codegen.triton.sites import Site, find_sites
@@ -130,6 +132,27 @@ def test_the_first_size_may_vary(name: str) -> None:
             minitorch2.mark_dynamic(x, 0)
             torch.testing.assert_close(fast(x, weight), program(x, weight))
     assert log.counts["templates"] == 1 and log.counts["graphs"] == 1
+
+
+@pytest.mark.usefixtures("templates")
+def test_a_network_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward and backward, convolutions channels-last as on a GPU."""
+    monkeypatch.setattr(channels_last, "_is_on_gpu", lambda x: True)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 1, stride=2), nn.Flatten(),
+        nn.Linear(64, 24), nn.GELU(), nn.Linear(24, 8),
+    ).to(DEVICE)  # fmt: skip
+    x = torch.randn(2, 3, 4, 4).to(DEVICE)
+    fast = minitorch2.compile(model, mode="max-autotune-no-cudagraphs", backend="triton")
+    outcomes = []
+    with stages.collect() as log:
+        for called in (model, fast):
+            model.zero_grad()
+            called(x).square().sum().backward()
+            outcomes.append([weight.grad for weight in model.parameters()])
+    for got, expected in zip(*outcomes, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+    assert log.counts["templates"] == 3
 
 
 @pytest.mark.parametrize("switch", ["cudnn", "cuda.matmul"])
