@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import torch
@@ -25,11 +24,10 @@ from torch import Tensor
 from minitorch2 import config
 from minitorch2.codegen.compile_graph import compile_lowered
 from minitorch2.codegen.triton import CAPABILITIES, autotune
-from minitorch2.codegen.triton.autotune import buffers_by_name, describe
+from minitorch2.codegen.triton.autotune import Trials, buffers_by_name, describe
 from minitorch2.codegen.triton.sites import Site, find_sites
 from minitorch2.codegen.triton.template import TemplateNode
 from minitorch2.codegen.triton.trial import Trial
-from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.scheduler import schedule
 from tests.unit.codegen.aten_graph import call_inputs, record
@@ -145,7 +143,7 @@ class Prepared:
         self.gm = record(case.program, *self.inputs)
         lowered = lower_graph(self.gm)
         (site,) = find_sites(schedule(lowered, CAPABILITIES), lowered.output_names)
-        self.trial = Trial(site, buffers_by_name(lowered), {})
+        self.trial = Trial(site, buffers_by_name(lowered), {}, DEVICE)
         self.trial.start()
 
     def measure(self, verbose: bool) -> Result:
@@ -182,7 +180,7 @@ def _same_way(best: TemplateNode) -> Callable[..., TemplateNode]:
     """A chooser that takes a tile and as many prologues in another lowering of a graph."""
     names = {prologue.name for prologue in best.prologues}
 
-    def choose(site: Site, buffers: Mapping[str, Buffer], sizes: Any) -> TemplateNode:
+    def choose(site: Site, trials: Trials) -> TemplateNode:
         return TemplateNode(site, best.tile, [p for p in site.prologues if p.name in names])
 
     return choose

@@ -30,8 +30,45 @@ from minitorch2.loopir.schedule import BaseSchedulerNode, Capabilities, Schedule
 _LOGGER = get_logger(__name__)
 _WORTH: Final = 0.97
 """What part of the library's time a template may take at most: less is noise."""
-Chooser = Callable[[Site, Mapping[str, Buffer], Sizes], TemplateNode | None]
-"""`choose(site, buffers, sizes)`: how to compute a site, or None for the library."""
+
+
+class Trials:
+    """The trials of a graph's sites, each made once.
+
+    Args:
+        buffers: every buffer of the graph, by name.
+        sizes: what symbolic sizes are in the example.
+    """
+
+    def __init__(self, buffers: Mapping[str, Buffer], sizes: Sizes) -> None:
+        self.buffers = buffers
+        self.sizes = sizes
+        self._made: dict[Site, Trial | None] = {}
+
+    def of(self, site: Site) -> Trial | None:
+        """The trial of a site; None where nothing can be measured, or Triton has no such kernel."""
+        if site not in self._made:
+            self._made[site] = self._make(site)
+        return self._made[site]
+
+    def _make(self, site: Site) -> Trial | None:
+        gpu = name_of(site.product.kernel.device)
+        try:
+            return None if gpu is None else Trial(site, self.buffers, self.sizes, gpu)
+        except LoweringError as error:
+            _LOGGER.info("no template for %s: %s", site.product.name, error)
+            return None
+
+    def compile_ahead(self, sites: Iterable[Site]) -> None:
+        """Let the kernels of all sites that have to be measured compile side by side."""
+        for site in sites:
+            trial = self.of(site)
+            if trial is not None and cache.load(trial.key) is None:
+                trial.start()
+
+
+Chooser = Callable[[Site, Trials], TemplateNode | None]
+"""`choose(site, trials)`: how to compute a site, or None for the library."""
 
 
 def buffers_by_name(lowered: LoweredGraph) -> dict[str, Buffer]:
@@ -47,13 +84,13 @@ def with_templates(
     choose: Chooser | None = None,
 ) -> Schedule:
     """The schedule with templates where `choose` says so (default: by measuring)."""
-    buffers = buffers_by_name(lowered)
+    trials = Trials(buffers_by_name(lowered), lowered.hints)
+    trials.compile_ahead(find_sites(plan, lowered.output_names))
     choose = choose or choose_by_measuring
-    compile_ahead(find_sites(plan, lowered.output_names), buffers, lowered.hints)
     templates: dict[BaseSchedulerNode, TemplateNode] = {}
     taken = set[BaseSchedulerNode]()
     for site in find_sites(plan, lowered.output_names, taken):
-        template = choose(site, buffers, lowered.hints)
+        template = choose(site, trials)
         if template is not None:
             templates[site.epilogue or site.product] = template
             taken |= {*template.absorbed, *site.behind}
@@ -70,23 +107,12 @@ def with_templates(
     return result
 
 
-def compile_ahead(sites: Iterable[Site], buffers: Mapping[str, Buffer], sizes: Sizes) -> None:
-    """Let the kernels of all sites that have to be measured compile side by side."""
-    for site in sites:
-        trial, gpu = _trial(site, buffers, sizes), name_of(site.product.kernel.device)
-        if trial is not None and gpu is not None and cache.load(trial.key(gpu)) is None:
-            trial.start()
-
-
-def choose_by_measuring(
-    site: Site, buffers: Mapping[str, Buffer], sizes: Sizes
-) -> TemplateNode | None:
+def choose_by_measuring(site: Site, trials: Trials) -> TemplateNode | None:
     """The fastest way on this GPU, from the cache if it was measured before."""
-    trial, gpu = _trial(site, buffers, sizes), name_of(site.product.kernel.device)
-    if trial is None or gpu is None:
+    trial = trials.of(site)
+    if trial is None:
         return None
-    key = trial.key(gpu)
-    found = cache.load(key)
+    found = cache.load(trial.key)
     if found is None:
         try:
             with stages.phase("autotune"):
@@ -97,19 +123,9 @@ def choose_by_measuring(
         stages.count("autotune_candidates", len(times))
         _LOGGER.info("%s", describe(trial, times))
         found = json.dumps(best_of(times)).encode()
-        cache.store(key, found)
+        cache.store(trial.key, found)
     number = json.loads(found)
     return None if number is None else trial.ways[number]
-
-
-def _trial(site: Site, buffers: Mapping[str, Buffer], sizes: Sizes) -> Trial | None:
-    if name_of(site.product.kernel.device) is None:
-        return None
-    try:
-        return Trial(site, buffers, sizes)
-    except LoweringError as error:
-        _LOGGER.info("no template for %s: %s", site.product.name, error)
-        return None
 
 
 def describe(trial: Trial, times: Sequence[float]) -> str:

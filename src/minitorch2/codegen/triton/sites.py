@@ -29,7 +29,7 @@ from minitorch2.loopir.schedule import (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Site:
     """A library call with the kernels before and after it that could be one with it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, combinations
 from typing import Any, Final
 
@@ -44,29 +45,31 @@ def candidates(site: Site, tiles: Iterable[Tile] = TILES) -> list[TemplateNode]:
 
 
 class Trial:
-    """A site in all its ways.
+    """A site in all its ways, on the GPU of that name.
 
     Raises:
         LoweringError: Triton has no such dtype or index arithmetic.
     """
 
-    def __init__(self, site: Site, buffers: Mapping[str, Buffer], sizes: Sizes) -> None:
+    def __init__(self, site: Site, buffers: Mapping[str, Buffer], sizes: Sizes, gpu: str) -> None:
         self.site = site
         self.buffers = buffers
         self.sizes = sizes
+        self.gpu = gpu
         self.device = site.product.kernel.device
         self.ways = candidates(site)
         nodes = (*site.prologues, *site.behind, *self.ways)
         self.kernels = {node: _print(node, buffers) for node in nodes}
         self.memory: dict[str, torch.Tensor] = {}
 
-    def key(self, gpu: str) -> cache.Key:
+    @cached_property
+    def key(self) -> cache.Key:
         """What the answer depends on."""
         call = self.site.product.kernel
         return cache.key_of(
             "autotune",
             call.name,
-            gpu=gpu,
+            gpu=self.gpu,
             torch=torch.__version__,
             sizes=repr(sorted((str(symbol), hint) for symbol, hint in self.sizes.items())),
             library=repr((call.target, call.fixed_layout())),
