@@ -1,11 +1,14 @@
-"""Elementary functions of float64, by the methods of `vecmath`, with longer polynomials."""
+"""Elementary functions of float64, by the methods of `vecmath`, with longer polynomials.
+
+Sines of huge arguments, which few programs ask for, are those of the C library (`seldom`).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import float64, int64
 
-from minitorch2.codegen.numba.library import library_function
+from minitorch2.codegen.numba.library import call_symbol, library_function
 from minitorch2.codegen.numba.primitives import (
     absolute,
     bits,
@@ -22,6 +25,17 @@ LOG2_E = 1.4426950408889634
 ROUNDING = 6755399441055744.0
 ROUNDING_BITS = 0x4338000000000000
 SMALLEST_NORMAL = 2.2250738585072014e-308
+# pi/2 in three parts. Below `FAR` the product of the first with a count of quarter turns is within
+# 73 bits, and what is left of the argument within 53, so a fused multiplication loses nothing.
+HALF_PI_HIGH = 1.5707963267948966
+HALF_PI_MIDDLE = 6.123233995736766e-17
+HALF_PI_LOW = -1.4973849048591698e-33
+FAR = 1048576.0
+
+_of_c = {
+    name: call_symbol({(float64,): (name, float64(float64))}, 1) for name in ("sin", "cos", "tan")
+}
+c_sin, c_cos, c_tan = _of_c["sin"], _of_c["cos"], _of_c["tan"]
 
 
 @library_function(float64(int64))
@@ -186,6 +200,97 @@ def erfc_f64(x):  # type: ignore[no-untyped-def]
     value = exp_f64(-square) * fma(-fma(a, a, -square), r, r)
     value = 2.0 - value if x < 0.0 else value
     return 1.0 - erf_f64(x) if a < 0.5 else value
+
+
+@library_function(float64(float64), beyond=FAR)
+def far_sin_f64(x):  # type: ignore[no-untyped-def]
+    """sin(x) for |x| >= 2**20."""
+    return c_sin(x)
+
+
+@library_function(float64(float64), beyond=FAR)
+def far_cos_f64(x):  # type: ignore[no-untyped-def]
+    """cos(x) for |x| >= 2**20."""
+    return c_cos(x)
+
+
+@library_function(float64(float64), beyond=FAR)
+def far_tan_f64(x):  # type: ignore[no-untyped-def]
+    """tan(x) for |x| >= 2**20."""
+    return c_tan(x)
+
+
+@library_function(float64(float64))
+def quarter_turns_f64(x):  # type: ignore[no-untyped-def]
+    """How many times pi/2 goes into x, in the low bits of a number around 1.5 * 2**52."""
+    return fma(x, 0.6366197723675814, ROUNDING)
+
+
+@library_function(float64(float64, float64))
+def after_turns_f64(x, n):  # type: ignore[no-untyped-def]
+    """x - n * pi/2."""
+    return fma(n, -HALF_PI_LOW, fma(n, -HALF_PI_MIDDLE, fma(n, -HALF_PI_HIGH, x)))
+
+
+@library_function(float64(float64))
+def sin_reduced_f64(r):  # type: ignore[no-untyped-def]
+    """sin(r) for |r| <= pi/4."""
+    s = r * r
+    tail = polynomial(
+        s, (-0.16666666666666666, 0.00833333333333094, -0.0001984126983674298,
+            2.755731609430797e-06, -2.505113010180549e-08, 1.5918002281872834e-10)
+    )  # fmt: skip
+    return fma(r * s, tail, r)
+
+
+@library_function(float64(float64))
+def cos_reduced_f64(r):  # type: ignore[no-untyped-def]
+    """cos(r) for |r| <= pi/4."""
+    s = r * r
+    tail = polynomial(
+        s, (0.041666666666666664, -0.001388888888888739, 2.4801587298755762e-05,
+            -2.7557317266494944e-07, 2.0876145163581403e-09, -1.1382552040954918e-11)
+    )  # fmt: skip
+    return fma(s * s, tail, fma(s, -0.5, 1.0))
+
+
+@library_function(float64(float64, int64))
+def sin_after_f64(x, quarters):  # type: ignore[no-untyped-def]
+    """sin(x + quarters * pi/2) for |x| < 2**20."""
+    shifted = quarter_turns_f64(x)
+    r = after_turns_f64(x, shifted - ROUNDING)
+    turns = bits(shifted) + quarters
+    value = cos_reduced_f64(r) if (turns & 1) != 0 else sin_reduced_f64(r)
+    return -value if (turns & 2) != 0 else value
+
+
+@library_function(float64(float64))
+def sin_f64(x):  # type: ignore[no-untyped-def]
+    """The sine."""
+    far = far_sin_f64(x)
+    value = sin_after_f64(x, int64(0))
+    value = far if absolute(x) >= FAR else value
+    return x if x == 0.0 else value  # keeps the sign of zero
+
+
+@library_function(float64(float64))
+def cos_f64(x):  # type: ignore[no-untyped-def]
+    """cos(x) = sin(x + pi/2), the quarter turn added to the count of turns."""
+    far = far_cos_f64(x)
+    return far if absolute(x) >= FAR else sin_after_f64(x, int64(1))
+
+
+@library_function(float64(float64))
+def tan_f64(x):  # type: ignore[no-untyped-def]
+    """tan(x) = sin(x) / cos(x), of what the turns leave."""
+    far = far_tan_f64(x)
+    shifted = quarter_turns_f64(x)
+    r = after_turns_f64(x, shifted - ROUNDING)
+    s = sin_reduced_f64(r)
+    c = cos_reduced_f64(r)
+    value = -c / s if (bits(shifted) & 1) != 0 else s / c
+    value = far if absolute(x) >= FAR else value
+    return x if x == 0.0 else value  # keeps the sign of zero
 
 
 @library_function(float64(float64))
