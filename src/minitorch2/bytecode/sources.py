@@ -253,13 +253,11 @@ class ContentsSource(StepSource):
 
 
 @dataclass(frozen=True, eq=False)
-class DictKeySource(StepSource):
-    """The key or element at a position of a dict or set: for those that have no literal."""
-
-    index: int
+class DictKeysSource(StepSource):
+    """The list of a dict's keys or of a set's elements: for those that have no literal."""
 
     def step(self, base: str) -> str:
-        return f"[*{base}][{self.index}]"
+        return f"[*{base}]"
 
 
 @dataclass(frozen=True, eq=False)

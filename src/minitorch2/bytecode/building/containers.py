@@ -16,7 +16,7 @@ from minitorch2.bytecode.guards import (
 )
 from minitorch2.bytecode.sources import (
     AttributeSource,
-    DictKeySource,
+    DictKeysSource,
     DictValueSource,
     ItemSource,
     Source,
@@ -105,7 +105,7 @@ def entries_of(
         if is_constant_value(key) or _is_constant_tuple(key):
             key_tracker = literal(key)
         else:
-            key_tracker = capture.wrap(key, DictKeySource(source, index))
+            key_tracker = capture.wrap(key, ItemSource(DictKeysSource(source), index))
         place: Source = DictValueSource(source, index)
         if _has_literal(key):
             place = ItemSource(source, key)
@@ -188,7 +188,7 @@ def _set_of_objects(capture: Capture, value: Any, source: Source) -> VariableTra
         places: list[Source] = [capture.reference(element) for element in value]
     else:
         same = LengthMatch(source, len(value), user_line=capture.line)
-        places = [DictKeySource(source, index) for index in range(len(value))]
+        places = [ItemSource(DictKeysSource(source), index) for index in range(len(value))]
     guards = guarded(capture, *type_guards(capture, value, source), same)
     elements = map(capture.wrap, value, places)
     return SetVariable(elements, type(value), source=source, guards=guards)

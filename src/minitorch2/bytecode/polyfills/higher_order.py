@@ -85,8 +85,8 @@ def while_loop(
     results, after = loop(goes_on, step, first)
     if after is not None and after != structure:
         raise TypeError("while_loop: body_fn gives a structure other than what is carried")
-    results = [y.item() if type(x) is int else y for x, y in zip(leaves, results, strict=True)]
-    return pytree.tree_unflatten(results, structure)
+    last = [y.item() if type(x) is int else y for x, y in zip(leaves, results, strict=True)]
+    return pytree.tree_unflatten(last, structure)
 
 
 def scan(

@@ -33,7 +33,7 @@ from minitorch2.bytecode.guards.guard_function import CompiledGuards, compile_gu
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
-    DictKeySource,
+    DictKeysSource,
     GlobalSource,
     ItemSource,
     LocalSource,
@@ -292,7 +292,7 @@ def test_a_broken_path_fails_instead_of_raising() -> None:
 
 def test_keys_without_literals_are_loaded_by_position() -> None:
     key = object()
-    guards = compiled(id_match(DictKeySource(A, 0), key))
+    guards = compiled(id_match(ItemSource(DictKeysSource(A), 0), key))
     assert guards.check({key: 1}) and not guards.check({object(): 1})
 
 
