@@ -5,7 +5,8 @@ verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this 
 
     node, graph, names, printer, tabular, graph_module, verify, interpreter    the language
     higher_order                                               operators whose arguments are graphs
-    symbols/, fake_tensor, fake_kernels, fake_pointwise, known_scalars         values without data
+    symbols/, fake_tensor, fake_kernels, fake_pointwise,
+    fake_reductions, known_scalars                                             values without data
     data_dependent, symbol_nodes, runtime_checks, unbacked_views               what data will tell
     canonical                                                  one text and hash for equal graphs
     effects, rewriting, passes/, pipeline, bisect                              passes, one a file

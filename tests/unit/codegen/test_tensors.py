@@ -101,8 +101,9 @@ def test_kernels_take_tensors_of_any_class_and_addresses(add_one, kind):
 def test_a_kernel_is_not_given_what_has_no_memory(add_one):
     with pytest.raises(TypeError):
         add_one(1, 1.5, torch.zeros(1))
+    sparse = torch.sparse_coo_tensor([[0]], [1.0], (1,), check_invariants=True)
     with pytest.raises(RuntimeError):
-        add_one(1, torch.sparse_coo_tensor([[0]], [1.0], (1,)), torch.zeros(1))
+        add_one(1, sparse, torch.zeros(1))
 
 
 def test_where_nothing_is_familiar_python_is_asked():
