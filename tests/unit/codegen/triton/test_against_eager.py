@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-import math
 import pytest
 import torch
 import torch.nn.functional as F
