@@ -94,6 +94,14 @@ def test_sums_of_columns_are_cut_into_pieces_of_rows():
         assert all(map(torch.equal, results, function(*inputs)))
 
 
+def test_pieces_of_a_reduction_lie_together_in_memory():
+    """Regression: a sum of all of a transposed matrix took a bit of each row for each piece."""
+    plan, _ = scheduled(lambda x: x.t().sum(), torch.empty(1000, 1001))
+    for kernel in plan.kernels():
+        (read,) = bodies(kernel)[0].reads_of
+        assert list(read.strides) == sorted(read.strides, reverse=True)
+
+
 def test_fusion_can_be_switched_off():
     def function(x, w):
         y = x.sin()

@@ -23,7 +23,7 @@ from minitorch2.loopir.expressions import (
     to_expr,
 )
 from minitorch2.loopir.handlers.recorder import RecordingHandler
-from minitorch2.loopir.iteration import linear_access
+from minitorch2.loopir.iteration import Strides, linear_access
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, InnerFn, Pointwise, Reduction, ReductionFn
 from minitorch2.loopir.lowering.conversion import convert
@@ -52,6 +52,14 @@ class ReducedDims:
             for d in range(x.ndim)
             if keepdim or d in self.kept
         )
+
+    def walk_along(self, strides: Sequence[Expr | None]) -> None:
+        """Reduce in the order of memory, given how far the reduced dimensions are apart there."""
+        far = [stride for stride in strides if isinstance(stride, int) and stride > 0]
+        if len(far) == len(strides):
+            order = sorted(range(len(far)), key=lambda i: -far[i])
+            self.reduced = [self.reduced[i] for i in order]
+            self.reduction_ranges = tuple(self.reduction_ranges[i] for i in order)
 
     def join(self, index: Index, reduction_index: Index) -> Index:
         """The full index of an element from its kept and its reduced coordinates."""
@@ -86,7 +94,10 @@ def make_reduction(
     def inner_fn(index: Index, reduction_index: Index) -> Value:
         return load(dims.join(index, reduction_index))
 
-    pieces = pieces_of(dims, inner_fn, x.device)
+    reads = _strides(dims, inner_fn)
+    if reads:
+        dims.walk_along(reads[0][len(dims.ranges) :])
+    pieces = pieces_of(dims, reads, x.device)
     if pieces:
         return _in_two_stages(x.device, dtype, dims, inner_fn, kind, pieces)
     return TensorBox.create(
@@ -123,7 +134,7 @@ MOST_PIECES_OF_ROWS, FEWEST_PIECES_OF_ROWS = 16, 4
 MANY_ELEMENTS = 1 << 17
 
 
-def pieces_of(dims: ReducedDims, inner_fn: ReductionFn, device: torch.device) -> Size:
+def pieces_of(dims: ReducedDims, reads: Sequence[Strides], device: torch.device) -> Size:
     """Into how many partial results a reduction is cut, for its first dimensions; () for not.
 
     Few outputs of many elements each would keep most processors idle. Dimensions are cut into
@@ -133,12 +144,12 @@ def pieces_of(dims: ReducedDims, inner_fn: ReductionFn, device: torch.device) ->
     if not (isinstance(outputs, int) and isinstance(count, int) and outputs and count):
         return ()
     kind = device.type if device.type in MOST_PIECES else "cpu"
-    if kind == "cuda" and _goes_across(dims, inner_fn):
+    if kind == "cuda" and _goes_across(dims, reads):
         most = min(PARTIAL_COLUMNS // outputs, count // SHORTEST_COLUMN)
         pieces = _cut(dims.reduction_ranges, most)
         return pieces if math.prod(pieces) >= FEWEST_PIECES else ()
     is_many = outputs > SPLIT_BELOW_OUTPUTS[kind] and outputs * count >= MANY_ELEMENTS
-    if kind == "cpu" and is_many and 0 in dims.reduced and _goes_across(dims, inner_fn):
+    if kind == "cpu" and is_many and 0 in dims.reduced and _goes_across(dims, reads):
         return _pieces_of_rows(dims.reduction_ranges, count)
     if outputs > SPLIT_BELOW_OUTPUTS[kind] or count < SPLIT_FROM_ELEMENTS:
         return ()
@@ -156,21 +167,24 @@ def _pieces_of_rows(sizes: Size, count: int) -> Size:
     return pieces if math.prod(pieces) >= FEWEST_PIECES_OF_ROWS else ()
 
 
-def _goes_across(dims: ReducedDims, inner_fn: ReductionFn) -> bool:
+def _goes_across(dims: ReducedDims, reads: Sequence[Strides]) -> bool:
     """Whether neighbours in memory are reduced into different results, as in sums of columns: then
     a result has no threads of its own, and many rows are a long way.
 
     Memory says it, not the order of dimensions: channels may be the last ones there.
     """
+    kept = len(dims.ranges)
+    return any(1 in strides[:kept] and any(strides[kept:]) for strides in reads)
+
+
+def _strides(dims: ReducedDims, inner_fn: ReductionFn) -> list[Strides]:
+    """How each read moves with the kept and the reduced dimensions."""
     symbols = index_symbols("c", len(dims.ranges) + len(dims.reduction_ranges))
     kept, recorder = len(dims.ranges), RecordingHandler()
     limits = tuple(zip(symbols, (*dims.ranges, *dims.reduction_ranges), strict=True))
     with use_handler(recorder):
         inner_fn(symbols[:kept], symbols[kept:])
-    reads = [
-        linear_access(name, simplify(i, limits), symbols).strides for name, i in recorder.reads
-    ]
-    return any(1 in strides[:kept] and any(strides[kept:]) for strides in reads)
+    return [linear_access(name, simplify(i, limits), symbols).strides for name, i in recorder.reads]
 
 
 def _cut(sizes: Size, most: int) -> Size:
