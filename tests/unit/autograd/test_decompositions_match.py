@@ -116,7 +116,9 @@ REACHING = """
     nn.functional.multilabel_soft_margin_loss nn.functional.normalize nn.functional.prelu
     nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.smooth_l1_loss
     nn.functional.softplus nn.functional.tanhshrink nn.functional.threshold combinations corrcoef
-    full_like diagonal __getitem__ narrow nn.functional.nll_loss
+    full_like diagonal __getitem__ narrow nn.functional.nll_loss masked_scatter scatter_reduce:sum
+    scatter_reduce:mean polygamma:polygamma_n_0 nn.functional.fractional_max_pool2d
+    nn.functional.max_pool3d nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d
 """.split()  # noqa: SIM905  (reads as a table)
 """Operators of the database that, with their derivatives, reach nearly every decomposition."""
 
@@ -129,6 +131,8 @@ UNREACHED = {
         torch.ones(5), 0, torch.zeros(2, 0, dtype=torch.long), torch.ones(5),
     ),
     aten.square.default: (torch.tensor([-2, 3]),),
+    aten.adaptive_max_pool2d.default: (torch.randn(2, 4, 6), [2, 3]),
+    aten.adaptive_max_pool3d.default: (torch.randn(2, 4, 6, 3), [2, 1, 3]),
     aten.fill.Tensor: (torch.zeros(2, 3), torch.tensor(2.5)),
     aten.zero.default: (torch.randn(3, 4).t(),),
     aten.lerp.Tensor: (torch.randn(4), torch.randn(4), torch.rand(4)),

@@ -230,7 +230,7 @@ def test_schema_facts() -> None:
     assert alias_facts(aten.view.default).is_view and not alias_facts(aten.add.Tensor).is_view
     assert functional_form(aten.add_.Tensor) is aten.add.Tensor
     assert functional_form(aten.add.out) is aten.add.Tensor
-    assert functional_form(aten.bernoulli_.float) is aten.bernoulli.p
+    assert functional_form(aten.bernoulli_.float) is torch.ops.minitorch2.bernoulli.default
     assert functional_form(aten.index_put_.default) is aten.index_put.default
     with pytest.raises(UnsupportedError, match="no functional form"):
         functional_form(aten.embedding_renorm_.default) if not hasattr(
