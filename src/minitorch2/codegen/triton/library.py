@@ -93,10 +93,10 @@ def argmin(x, i, y, j):
 
 @triton.jit
 def running_softmax(m, s, x):
-    """The maximum m so far and the sum s of exp(... - m), when x comes to them."""
-    n = maximum(m, x)
-    shift = tl.where(n == float("-inf"), 0.0, n)
-    return n, rescaled(s, m, shift) + libdevice.exp(x - shift)
+    """The maximum m so far and the sum s of exp(... - m), when x comes to them: one exponential,
+    since of m and x the larger one has 1. What lies below a maximum of -inf counts for nothing."""
+    e = tl.where(x == m, 1.0, libdevice.exp(-tl.abs(x - m)))
+    return maximum(m, x), tl.where(x > m, s * e + 1.0, s + e)
 
 
 @triton.jit
