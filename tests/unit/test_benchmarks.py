@@ -49,7 +49,7 @@ def test_the_phases_of_a_first_call_are_all_of_it(monkeypatch):
     expected = [t.clone() for t in gpu_models.runner(exact, exact, True)(inputs)]
     gpu_models.first_calls(result, model, minitorch2.compile, inputs, expected, torch.float32)
     seconds = [spent for name, spent in result.phases.items() if name not in ("graphs", "kernels")]
-    assert {"lower", "schedule"} & result.phases.keys() and result.phases["graphs"] == 1
+    assert result.phases["graphs"] == 1
     assert sum(seconds) == pytest.approx(result.first_call, abs=0.1)
     assert result.error < 1e-5
 
