@@ -15,6 +15,7 @@ from minitorch2.autograd.decompositions import (  # noqa: F401  (importing fills
     normalizations,
     pointwise,
     public,
+    recurrent,
     reductions,
     scatters,
     tensors,
@@ -38,6 +39,8 @@ REQUIRED_DECOMPOSITIONS: dict[Operator, Decomposition] = {
         # They write their running statistics, and their schemas do not say so.
         aten.native_batch_norm.default,
         aten.cudnn_batch_norm.default,
+        # Its workspace is there only while gradients are recorded.
+        aten.mkldnn_rnn_layer.default,
     )
 }
 """Applied whatever table is given: without them a trace could not be functional."""

@@ -1,0 +1,65 @@
+"""Recurrent layers on the CPU, as oneDNN runs them.
+
+``aten.mkldnn_rnn_layer`` keeps what its gradient needs in a workspace, but only where gradients are
+being recorded, which is never so in a compiled graph; else it gives no tensor, though its schema
+says so; and its meta kernel does not know how large it is. So graphs call
+``minitorch2::rnn_layer``: it keeps the workspace in training, of a size that oneDNN is asked for
+once for each shape, and else gives one without elements.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from minitorch2.autograd.decompositions.registry import register_decomposition
+
+aten = torch.ops.aten
+_LIBRARY: Final = torch.library.Library("minitorch2", "FRAGMENT")  # type: ignore[no-untyped-call]
+_SCHEMA: Final = str(aten.mkldnn_rnn_layer.default._schema).removeprefix("aten::mkldnn_")
+_LIBRARY.define(_SCHEMA)  # type: ignore[no-untyped-call]
+
+Layer = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Outputs, last hidden state, last cell state, workspace."""
+
+
+def _layer(x: Tensor, *arguments: Any) -> Layer:
+    """Run the layer; in training, keep its workspace."""
+    is_training = arguments[-1]
+    with torch._C._AutoDispatchBelowAutograd(), torch.set_grad_enabled(is_training):
+        *results, workspace = aten.mkldnn_rnn_layer.default(x, *arguments)
+    return (*results, workspace if is_training else x.new_empty(0, dtype=torch.uint8))
+
+
+def _meta_layer(x: Tensor, *arguments: Any) -> Layer:
+    """What the layer gives, without data."""
+    *results, _ = aten.mkldnn_rnn_layer.default(x, *arguments)
+    size, is_training = 0, arguments[-1]
+    if is_training:
+        tensors = tuple((*map(int, each.shape),) for each in (x, *arguments[:6]))
+        size = _workspace_size(tensors, tuple(map(_hashable, arguments[6:])))
+    return (*results, x.new_empty(size, dtype=torch.uint8))
+
+
+def _hashable(argument: Any) -> Any:
+    return tuple(argument) if isinstance(argument, list) else argument
+
+
+@cache
+def _workspace_size(tensors: tuple[tuple[int, ...], ...], others: tuple[Any, ...]) -> int:
+    """Bytes of a layer's workspace."""
+    zeros = (torch.zeros(shape, device="cpu") for shape in tensors)
+    return _layer(*zeros, *others)[3].numel()
+
+
+_LIBRARY.impl("rnn_layer", _layer, "CPU")  # type: ignore[no-untyped-call]
+_LIBRARY.impl("rnn_layer", _meta_layer, "Meta")  # type: ignore[no-untyped-call]
+
+
+@register_decomposition(aten.mkldnn_rnn_layer.default)
+def rnn_layer(x: Tensor, *arguments: Any) -> Any:
+    """The layer with a workspace; a symbolic size of its input becomes a number in training."""
+    return torch.ops.minitorch2.rnn_layer.default(x, *arguments)
