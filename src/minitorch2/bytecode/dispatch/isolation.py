@@ -46,7 +46,7 @@ class ThreadState:
     def restore(self) -> None:
         """Go back to it."""
         while torch._C._len_torch_dispatch_stack() > self.dispatch_modes:
-            torch._C._pop_torch_dispatch_stack()
+            torch._C._pop_torch_dispatch_stack(None)
         while torch._C._len_torch_function_stack() > self.function_modes:
             torch._C._pop_torch_function_stack()
         torch._C._set_grad_enabled(self.grad_enabled)
