@@ -20,10 +20,7 @@ aten = torch.ops.aten
 _CREATIONS: Final = frozenset(
     {aten.full.default, aten.arange.start_step, aten.empty_like.default, aten._to_copy.default}
 )
-_PRODUCTS: Final = frozenset(
-    {aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default,
-     aten.convolution.default}
-)  # fmt: skip
+_PRODUCTS: Final = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
 
 
 def is_recomputable(node: Node) -> bool:
@@ -67,7 +64,7 @@ def effort(node: Node) -> float:
 
 def _contracted(node: Node, inputs: list[Any]) -> int | None:
     """How many products are summed up for an element of a matrix product or a convolution."""
-    if node.target in _PRODUCTS and node.target is not aten.convolution.default:
+    if node.target in _PRODUCTS:
         return _hint(inputs[-1].shape[-2])
     if node.target is aten.convolution.default:
         return _numel(inputs[1]) // _hint(inputs[1].shape[0])
@@ -130,7 +127,7 @@ def _is_library_call(node: Node) -> bool:
     if is_recomputable(node) or node.op != "call_function":
         return False
     value = node.meta.get("val")
-    return isinstance(value, tuple) or node.target in _PRODUCTS
+    return isinstance(value, tuple) or node.target in (*_PRODUCTS, aten.convolution.default)
 
 
 def _is_view(node: Node) -> bool:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -75,6 +76,21 @@ class FunctionPlan:
     tangent_layouts: tuple[Layout, ...]
     reads: tuple[frozenset[int], ...]
     again: EagerGradients
+
+    @cached_property
+    def without_gradient(self) -> tuple[int, ...]:
+        """The outputs that have none."""
+        return tuple(i for i in range(self.outputs) if i not in self.tangents)
+
+    @cached_property
+    def some_may_be_unused(self) -> bool:
+        """Whether a caller may ask for gradients of a part of the outputs."""
+        return len(self.tangents) > 1 or bool(self.without_gradient)
+
+    @cached_property
+    def sizes_vary(self) -> bool:
+        """Whether the sizes of tangents are known at the call only."""
+        return any(layout.size is None for layout in self.tangent_layouts)
 
     def places(self) -> list[int]:
         """Where each saved value is in ``(*inputs, *outputs)``."""
@@ -174,13 +190,7 @@ def make_function(
     own part of it.
     """
     own, note = plan.outputs, plan.again.note
-    places = plan.places()
-    tensors = _picker([place for i, place in enumerate(places) if i not in plan.numbers])
-    numbers = _picker([places[i] for i in plan.numbers])
-    without_gradient = [i for i in range(own) if i not in plan.tangents]
-    some_may_be_unused = len(plan.tangents) > 1 or bool(without_gradient)
-    layouts = plan.tangent_layouts
-    sizes_vary = any(layout.size is None for layout in layouts)
+    keep, arguments_of = _keeper(plan), _argument_maker(plan, backward)
 
     class CompiledFunction(torch.autograd.Function):
         """Forward and backward are compiled graphs."""
@@ -189,25 +199,17 @@ def make_function(
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
             ctx.call = note(inputs)
             outputs = forward([*inputs])
-            values = (*inputs, *outputs)
-            ctx.save_for_backward(*tensors(values))
-            if plan.numbers:
-                ctx.numbers = numbers(values)
+            keep(ctx, (*inputs, *outputs))
             results = tuple(outputs[:own])
-            if some_may_be_unused:
-                ctx.set_materialize_grads(False)
-                if sizes_vary:
-                    ctx.sizes = [results[i].shape for i in plan.tangents]
-            if without_gradient:
-                ctx.mark_non_differentiable(
-                    *[results[i] for i in without_gradient if isinstance(results[i], torch.Tensor)]
-                )
+            if plan.without_gradient:
+                unmarked = [results[i] for i in plan.without_gradient]
+                ctx.mark_non_differentiable(*[t for t in unmarked if isinstance(t, torch.Tensor)])
             return results
 
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
             given = [gradients[i] for i in plan.tangents]
-            if not some_may_be_unused:
+            if not plan.some_may_be_unused:
                 return CompiledFunction.gradients(ctx, given)
             unused = {k for k, gradient in enumerate(given) if gradient is None}
             return _without_unread(CompiledFunction.gradients(ctx, given), plan.reads, unused)
@@ -220,21 +222,8 @@ def make_function(
                 found = plan.again.gradients(ctx.call, given)
                 if found is not None:
                     return found
-            arguments = [*ctx.saved_tensors]
-            ctx.maybe_clear_saved_tensors()
             call = backward.call or backward.compile()
-            if plan.numbers:
-                for i, number in zip(plan.numbers, ctx.numbers, strict=True):
-                    arguments.insert(i, number)
-            for i in backward.written:
-                if _is_seen_elsewhere(arguments[i]):
-                    arguments[i] = arguments[i].clone()
-            if some_may_be_unused:
-                given[:] = _with_zeros(
-                    given, ctx.sizes if sizes_vary else None, plan.tangent_layouts
-                )
-            arguments += map(_laid_out, given, plan.tangent_layouts)
-            given.clear()
+            arguments = arguments_of(ctx, given)
             if not needs_graph:
                 return tuple(call(arguments))
             sources = [t for t in arguments if isinstance(t, torch.Tensor)]
@@ -243,6 +232,51 @@ def make_function(
     # A derived class asks, at each call, which of several functions this one is.
     CompiledFunction._backward_cls.apply = CompiledFunction.backward  # type: ignore[attr-defined]
     return CompiledFunction
+
+
+def _keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
+    """``keep(ctx, (*inputs, *outputs))``: what backward needs stays in the context."""
+    places, own = plan.places(), plan.inputs
+    tensors = _picker([place for i, place in enumerate(places) if i not in plan.numbers])
+    numbers = _picker([places[i] for i in plan.numbers])
+
+    def keep(ctx: Any, values: tuple[Any, ...]) -> None:
+        ctx.save_for_backward(*tensors(values))
+        if plan.numbers:
+            ctx.numbers = numbers(values)
+        if plan.some_may_be_unused:
+            ctx.set_materialize_grads(False)
+            if plan.sizes_vary:
+                ctx.sizes = [values[own + i].shape for i in plan.tangents]
+
+    return keep
+
+
+def _argument_maker(
+    plan: FunctionPlan, backward: LazilyCompiled
+) -> Callable[[Any, list[Any]], list[Any]]:
+    """``arguments_of(ctx, tangents)``: what backward's graph is called with.
+
+    It takes what it can out of the context and out of the list, so that nobody else holds it.
+    """
+
+    def arguments_of(ctx: Any, given: list[Any]) -> list[Any]:
+        arguments = [*ctx.saved_tensors]
+        ctx.maybe_clear_saved_tensors()
+        if plan.numbers:
+            for i, number in zip(plan.numbers, ctx.numbers, strict=True):
+                arguments.insert(i, number)
+        for i in backward.written:
+            if _is_seen_elsewhere(arguments[i]):
+                arguments[i] = arguments[i].clone()
+        if plan.some_may_be_unused:
+            sizes = ctx.sizes if plan.sizes_vary else None
+            given[:] = _with_zeros(given, sizes, plan.tangent_layouts)
+        arguments += map(_laid_out, given, plan.tangent_layouts)
+        given.clear()
+        return arguments
+
+    return arguments_of
 
 
 def _picker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:

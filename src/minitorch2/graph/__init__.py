@@ -5,10 +5,11 @@ verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this 
 
     node, graph, names, printer, tabular, graph_module, verify, interpreter    the language
     higher_order                                               operators whose arguments are graphs
-    symbols/, fake_tensor, fake_kernels, fake_pointwise,
+    symbols/, dispatch_mode, fake_tensor, fake_kernels, fake_pointwise,
     fake_reductions, known_scalars                                             values without data
     data_dependent, symbol_nodes, runtime_checks, unbacked_views               what data will tell
     canonical                                                  one text and hash for equal graphs
+    random_operators                                           draws in the order of memory
     effects, rewriting, passes/, pipeline, bisect                              passes, one a file
     symbolic_trace, patterns/                                                  rules, as functions
 
