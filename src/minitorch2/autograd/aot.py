@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from minitorch2.autograd.runtime import (
     Layout,
     LazilyCompiled,
     inference_runner,
+    picker,
     training_runner,
     without_autocast,
     without_grad,
@@ -120,12 +122,13 @@ def _with_same_duplicates(
 
     Only needed where that matters: some were, or the program writes to an input.
     """
-    pattern = _repeats(examples)
-    if not mutates and pattern == tuple(range(len(examples))):
+    tensors = picker([i for i, e in enumerate(examples) if isinstance(e, torch.Tensor)])
+    pattern = _repeats(tensors(examples))
+    if not mutates and pattern == (*range(len(pattern)),):
         return run
 
     def checked(*inputs: Any) -> Sequence[Any]:
-        if _repeats(inputs) != pattern:
+        if _repeats(tensors(inputs)) != pattern:
             raise BackendError(
                 "the graph was compiled for inputs that repeat in another way",
                 code="aliasing-changed",
@@ -137,12 +140,9 @@ def _with_same_duplicates(
 
 
 def _repeats(values: Sequence[Any]) -> tuple[int, ...]:
-    """For each value, the position where the same tensor object first occurs."""
+    """For each value, the position where the same object first occurs."""
     first: dict[int, int] = {}
-    return tuple(
-        first.setdefault(id(value), index) if isinstance(value, torch.Tensor) else index
-        for index, value in enumerate(values)
-    )
+    return (*map(first.setdefault, map(id, values), count()),)
 
 
 def _requires_grad(value: Any) -> bool:

@@ -8,7 +8,9 @@ small values, and :class:`Epilogue` turns the graph's outputs into the program's
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -84,9 +86,20 @@ class Epilogue:
         plain = tuple(Computed(index) for index in range(number_of_outputs))
         return not self.mutations and self.results == plain
 
+    @cached_property
+    def _whole_writes(self) -> list[tuple[int, int]]:
+        """(input, output) of the writes to all of an input, without history."""
+        whole = (m for m in self.mutations if not (m.views or m.differentiable))
+        return [(m.input_index, m.output_index) for m in whole]
+
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """The program's results. Runs in the caller's grad mode."""
-        if not (len(self.mutations) > 1 and self._copy_at_once(inputs, outputs)):
+        computed_there = [inputs[i] for i, o in self._whole_writes if inputs[i] is outputs[o]]
+        torch.autograd.graph.increment_version(
+            [tensor for tensor in computed_there if not tensor.is_inference()]
+        )
+        left = len(self.mutations) - len(computed_there)
+        if left and not (left > 1 and self._copy_at_once(inputs, outputs)):
             self._copy_in_turn(inputs, outputs)
         return [_make(result, inputs, outputs) for result in self.results]
 
@@ -94,11 +107,12 @@ class Epilogue:
         """Copy all values in as few launches of a GPU as there are dtypes, if they are new: then no
         copy reads what another one writes.
         """
-        pairs = [(inputs[m.input_index], outputs[m.output_index]) for m in self.mutations]
+        if len(self._whole_writes) < len(self.mutations):
+            return False
+        pairs = [(inputs[i], outputs[o]) for i, o in self._whole_writes]
+        pairs = [(target, value) for target, value in pairs if target is not value]
         given = set(map(id, inputs))
-        if any(m.differentiable or m.views for m in self.mutations) or any(
-            value._base is not None or id(value) in given for _, value in pairs
-        ):
+        if any(value._base is not None or id(value) in given for _, value in pairs):
             return False
         groups: dict[torch.dtype, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         for target, value in pairs:
@@ -114,13 +128,9 @@ class Epilogue:
             target = _seen(inputs[mutation.input_index], mutation.views, outputs)
             value = outputs[mutation.output_index]
             if value is target:  # computed there
-                if not target.is_inference():
-                    torch.autograd.graph.increment_version(target)
-            elif mutation.differentiable:
+                continue
+            with nullcontext() if mutation.differentiable else torch.no_grad():
                 target.copy_(value)
-            else:
-                with torch.no_grad():
-                    target.copy_(value)
 
 
 def _filled(step: ViewStep, outputs: Sequence[Any]) -> ViewStep:

@@ -272,12 +272,13 @@ class _ProgramTracer:
             self.heads.append(part)
 
     def _written_part(self, value: FakeTensor) -> tuple[tuple[ViewStep, ...], FakeTensor]:
-        """The view of an input that was written to, and what it holds; maybe the input itself."""
+        """The view of an input that was written to, and what it holds, which has no gradient."""
         views, node = self.tracer.state_of(value).storage.written or ((), None)
         if not views or node is None:
-            return (), value
-        part = fake_like(node.meta["val"])
-        self.tracer.set_state(part, TensorState(Storage(node), node))
+            part, state = fake_like(value), self.tracer.state_of(value)
+        else:
+            part, state = fake_like(node.meta["val"]), TensorState(Storage(node), node)
+        self.tracer.set_state(part, state)
         return self._with_numbers(views), part
 
     def _is_differentiable_write(self, index: int) -> bool:

@@ -237,8 +237,8 @@ def make_function(
 def _keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
     """``keep(ctx, (*inputs, *outputs))``: what backward needs stays in the context."""
     places, own = plan.places(), plan.inputs
-    tensors = _picker([place for i, place in enumerate(places) if i not in plan.numbers])
-    numbers = _picker([places[i] for i in plan.numbers])
+    tensors = picker([place for i, place in enumerate(places) if i not in plan.numbers])
+    numbers = picker([places[i] for i in plan.numbers])
 
     def keep(ctx: Any, values: tuple[Any, ...]) -> None:
         ctx.save_for_backward(*tensors(values))
@@ -279,7 +279,7 @@ def _argument_maker(
     return arguments_of
 
 
-def _picker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """A function that takes the elements at some places out of a tuple."""
     if len(places) > 1:
         return itemgetter(*places)

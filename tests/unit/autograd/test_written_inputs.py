@@ -66,6 +66,24 @@ def test_parameters_that_require_gradients():
     assert state[0].is_leaf and state[0]._version == 1
 
 
+def test_a_write_under_no_grad_has_no_gradient():
+    """Though the caller is in grad mode, and the parameter is a leaf that requires gradients."""
+
+    def program(parameter, gradient):
+        with torch.no_grad():
+            parameter.sub_(gradient * 0.1)
+
+    compiled = minitorch2.compile(program, fullgraph=True)
+    parameter, gradient = torch.rand(5, requires_grad=True), torch.rand(5)
+    expected = parameter.detach() - gradient * 0.1
+    with stages.collect() as log:
+        compiled(parameter, gradient)
+    torch.testing.assert_close(parameter.detach(), expected)
+    assert parameter.is_leaf and parameter.requires_grad and parameter._version == 1
+    assert not log.texts("backward graph.py")
+    assert "# in place" in log.texts("wrapper.py")[0]
+
+
 def test_what_was_there_before_is_read_first():
     check(lambda x, y: (x.clone(), x.add_(y)), X, Y, in_place=0, copies=1)
     check(lambda x, y: (y.mul_(x.sum()), x.add_(1))[0] * 1, X, Y, in_place=2)
