@@ -11,8 +11,10 @@ CPython calls a METH_FASTCALL function:
         block = [word(a) for a in arguments[1:]] + [address of error words]
         work = n * block[inner] if the place is not -1, else n
         threads = min(work // grain, threads or omp_get_max_threads())
-        if threads <= 1:  status = entry(0, n, block)
-        else:             without the interpreter lock: GOMP_parallel(share, ...)
+        if work // grain <= 1:  status = entry(0, n, block)
+        else, without the interpreter lock:
+            if threads <= 1:    status = entry(0, n, block)
+            else:               GOMP_parallel(share, ...)
         raise IndexError if status else return None
 
     word(a):  the address of its data if `a` is a tensor, the value of an int: see `tensors`
@@ -196,19 +198,33 @@ def _run(
     with builder.if_else(builder.icmp_signed(">", useful, WORD(1))) as (many, one):
         with many:
             threads = _threads(builder, functions, useful, field(builder, kernel, 3))
-            task = builder.alloca(WORD, WORD(4))
-            fields = (address, n, builder.ptrtoint(words, WORD), WORD(0))
-            for i, value in enumerate(fields):
-                builder.store(value, builder.gep(task, [WORD(i)]))
             state = builder.call(functions["PyEval_SaveThread"], [])
-            share = module.get_global("minitorch2_share")
-            data = builder.bitcast(task, OBJECT)
-            builder.call(functions["GOMP_parallel"], [share, data, threads, INT(0)])
+            with builder.if_else(builder.icmp_signed(">", threads, INT(1))) as (several, alone):
+                with several:
+                    fields = (address, n, builder.ptrtoint(words, WORD), WORD(0))
+                    builder.store(_share_out(builder, functions, module, fields, threads), status)
+                with alone:
+                    builder.store(builder.call(entry, [WORD(0), n, words]), status)
             builder.call(functions["PyEval_RestoreThread"], [state])
-            builder.store(field(builder, task, 3), status)
         with one:
             builder.store(builder.call(entry, [WORD(0), n, words]), status)
     return builder.load(status)
+
+
+def _share_out(
+    builder: ir.IRBuilder,
+    functions: dict[str, ir.Function],
+    module: ir.Module,
+    fields: tuple[ir.Value, ...],
+    threads: ir.Value,
+) -> ir.Value:
+    """The status of a task, its fields as `share` reads them, on several threads."""
+    task = builder.alloca(WORD, WORD(len(fields)))
+    for i, value in enumerate(fields):
+        builder.store(value, builder.gep(task, [WORD(i)]))
+    share, data = module.get_global("minitorch2_share"), builder.bitcast(task, OBJECT)
+    builder.call(functions["GOMP_parallel"], [share, data, threads, INT(0)])
+    return field(builder, task, 3)
 
 
 def _work(builder: ir.IRBuilder, kernel: ir.Value, n: ir.Value, words: ir.Value) -> ir.Value:
