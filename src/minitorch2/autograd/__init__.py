@@ -5,8 +5,8 @@ compiled graphs (PyTorch 2 paper, section 3.9; PyTorch calls this AOTAutograd). 
 ``schemas`` (aliasing as operators declare it), ``functionalize`` (writes told without writes),
 ``windows`` and ``layouts`` (memory as eager's), ``trace`` (recording), ``decompositions/``,
 ``epilogue`` and ``joint`` (the joint graph), ``masks``; ``partition`` with ``min_cut``,
-``max_flow``, ``recompute`` and ``drawing`` (what is saved for backward); ``runtime``,
-``second_derivatives``, ``lift``, ``frozen`` and ``aot`` (running it).
+``max_flow``, ``recompute`` and ``drawing`` (what is saved for backward); ``plan``, ``runtime``,
+``second_derivatives``, ``lift``, ``compiled_program``, ``frozen`` and ``aot`` (running it).
 ``python -m minitorch2.autograd`` prints a small example.
 """
 

@@ -7,14 +7,14 @@ graph of a program with graph breaks gets its own forward and backward.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import count
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_unflatten
 
 from minitorch2 import config, stages
+from minitorch2.autograd.compiled_program import CompiledProgram, repeats
 from minitorch2.autograd.decompositions import DECOMPOSITIONS, REQUIRED_DECOMPOSITIONS
 from minitorch2.autograd.decompositions.randomness import RANDOM_DECOMPOSITIONS
 from minitorch2.autograd.drawing import draw_cut
@@ -22,22 +22,11 @@ from minitorch2.autograd.frozen import FrozenProgram
 from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.layouts import memory_order
 from minitorch2.autograd.lift import lift_attributes
-from minitorch2.autograd.partition import Partition, Partitioner, min_cut_partition
-from minitorch2.autograd.runtime import (
-    Compiler,
-    FunctionPlan,
-    Layout,
-    LazilyCompiled,
-    inference_runner,
-    picker,
-    training_runner,
-    without_autocast,
-    without_grad,
-)
-from minitorch2.autograd.second_derivatives import EagerGradients
+from minitorch2.autograd.partition import Partitioner, min_cut_partition
+from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tensor_positions
+from minitorch2.autograd.runtime import Compiler, LazilyCompiled, compile_backward
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.compile_lock import COMPILING
-from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
@@ -103,62 +92,38 @@ def _compile_program(
     with COMPILING:
         with stages.phase("joint"):
             program = trace_program(lifted, examples, table, differentiate=differentiate)
+        plan = _plan(program, examples, detached=differentiate and not program.has_backward)
         if program.has_backward:
-            # As captured: what was fused may be an operator without a second derivative.
-            again = EagerGradients(lift_attributes(module)[0], program)
-            run = _training(program, partition, forward_compiler, backward_compiler, again)
+            compiled = _training(program, plan, partition, forward_compiler, backward_compiler)
         else:
-            run = _inference(program, inference_compiler, detached=differentiate)
-    run = _with_same_duplicates(run, examples, bool(program.epilogue.mutations))
-    run = _called_as_before(run, program, attributes)
-    run.writes_last = True  # type: ignore[attr-defined]  # the epilogue writes to the inputs
-    return run
+            compiled = _inference(program, plan, inference_compiler)
+    return compiled.linked(module, attributes)
 
 
-def _with_same_duplicates(
-    run: Callable[..., Sequence[Any]], examples: list[Any], mutates: bool
-) -> Callable[..., Sequence[Any]]:
-    """Check at each call that inputs which were one tensor still are, and that no others are now.
-
-    Only needed where that matters: some were, or the program writes to an input.
-    """
-    tensors = picker([i for i, e in enumerate(examples) if isinstance(e, torch.Tensor)])
-    pattern = _repeats(tensors(examples))
-    if not mutates and pattern == (*range(len(pattern)),):
-        return run
-
-    def checked(*inputs: Any) -> Sequence[Any]:
-        if _repeats(tensors(inputs)) != pattern:
-            raise BackendError(
-                "the graph was compiled for inputs that repeat in another way",
-                code="aliasing-changed",
-                fix="compile again for inputs of which the same ones are the same tensor",
-            )
-        return run(*inputs)
-
-    return checked
-
-
-def _repeats(values: Sequence[Any]) -> tuple[int, ...]:
-    """For each value, the position where the same object first occurs."""
-    first: dict[int, int] = {}
-    return (*map(first.setdefault, map(id, values), count()),)
+def _plan(program: TracedProgram, examples: Sequence[Any], *, detached: bool) -> ProgramPlan:
+    """What is done around the graphs, without what only the cut will tell."""
+    tensors = tensor_positions(examples)
+    spec = program.output_spec
+    is_flat = spec.type in (tuple, list) and all(part.is_leaf() for part in spec.children())
+    return ProgramPlan(
+        program.forward_outputs,
+        program.epilogue,
+        tensors,
+        repeats([examples[i] for i in tensors]),
+        None if is_flat else spec,
+        detached,
+    )
 
 
 def _requires_grad(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _inference(
-    program: TracedProgram, compiler: Compiler, *, detached: bool
-) -> Callable[..., Sequence[Any]]:
-    """``detached``: inputs require gradients, but no result depends on them differentiably."""
+def _inference(program: TracedProgram, plan: ProgramPlan, compiler: Compiler) -> CompiledProgram:
     run_passes("post_grad", program.module)
     _record("aten graph", program.module)
     _mark_written(program)
-    call = without_autocast(compiler(program.module, _example_values(program.module)))
-    call = without_grad(call) if detached else call
-    return inference_runner(call, program.epilogue, program.forward_outputs)
+    return CompiledProgram(plan, compiler(program.module, _example_values(program.module)))
 
 
 def _mark_written(program: TracedProgram) -> None:
@@ -178,11 +143,11 @@ def _mark_written(program: TracedProgram) -> None:
 
 def _training(
     program: TracedProgram,
+    plan: ProgramPlan,
     partition: Partitioner,
     forward_compiler: Compiler,
     backward_compiler: Compiler,
-    again: EagerGradients,
-) -> Callable[..., Sequence[Any]]:
+) -> CompiledProgram:
     _record("joint graph", program.module)
     with stages.phase("partition"):
         parts = partition(program)
@@ -192,24 +157,11 @@ def _training(
     _record("backward graph", parts.backward)
     if stages.wanted("cut.dot"):
         stages.record("cut.dot", draw_cut(parts))
-    forward = without_autocast(forward_compiler(parts.forward, _example_values(parts.forward)))
-    backward = LazilyCompiled(backward_compiler, parts.backward)
-    return training_runner(_plan(program, parts, again), forward, backward, program.epilogue)
-
-
-def _plan(program: TracedProgram, parts: Partition, again: EagerGradients) -> FunctionPlan:
-    placeholders = program.module.graph.placeholders
-    saved = parts.backward.graph.placeholders[: len(parts.saved)]
-    return FunctionPlan(
-        program.inputs,
-        program.forward_outputs,
-        parts.saved,
-        tuple(i for i, n in enumerate(saved) if not isinstance(n.meta["val"], torch.Tensor)),
-        program.tangent_outputs,
-        tuple(Layout.of(node.meta["val"]) for node in placeholders[program.inputs :]),
-        program.tangents_read(),
-        again,
-    )
+    function, repetition = FunctionPlan.of(program, parts), Repetition.of(program)
+    forward = forward_compiler(parts.forward, _example_values(parts.forward))
+    backward = LazilyCompiled(partial(compile_backward, backward_compiler, parts.backward))
+    plan = replace(plan, function=function, repetition=repetition)
+    return CompiledProgram(plan, forward, backward)
 
 
 def _example_values(module: GraphModule) -> list[Any]:
@@ -221,21 +173,6 @@ def _record(name: str, module: GraphModule) -> None:
         verify(module)
     if stages.wanted(f"{name}.py"):
         stages.record(f"{name}.py", module.code)
-
-
-def _called_as_before(
-    run: Callable[..., Sequence[Any]], program: TracedProgram, attributes: list[torch.Tensor]
-) -> Callable[..., Sequence[Any]]:
-    """Pass lifted attributes along, and give results the structure that the graph's output has."""
-    flat = program.output_spec.is_leaf() or all(s.is_leaf() for s in program.output_spec.children())
-    if flat and not attributes and program.output_spec.type in (tuple, list):
-        return run
-    spec = program.output_spec
-
-    def call(*inputs: Any) -> Any:
-        return tree_unflatten(run(*inputs, *attributes), spec)
-
-    return call
 
 
 __all__ = ["Compiler", "Decompositions", "LazilyCompiled", "aot_autograd"]

@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -18,7 +16,7 @@ import torch
 
 from minitorch2 import config, stages
 from minitorch2.autograd.epilogue import Epilogue
-from minitorch2.autograd.partition import SavedInput, SavedOutput
+from minitorch2.autograd.plan import FunctionPlan, Layout
 from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.errors import BackendError
@@ -29,77 +27,20 @@ Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
 """``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a
 list.
 """
+CompiledBackward: TypeAlias = tuple[BoxedCall, tuple[int, ...]]
+"""A backward graph, and the arguments to whose memory it writes."""
 _is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
 _is_batched = torch._C._functorch.is_batchedtensor
 _REFERENCES = 3
 """What refers to an element of a list, as `sys.getrefcount` counts in a function that got it."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What the backward graph was compiled for: a tangent of this size, stride, dtype and place.
-
-    ``size`` and ``stride`` are None where sizes are symbolic: then the tangent must be contiguous.
-    """
-
-    size: tuple[int, ...] | None
-    stride: tuple[int, ...] | None
-    dtype: torch.dtype
-    device: torch.device
-
-    @staticmethod
-    def of(tangent: torch.Tensor) -> Layout:
-        """The layout of an example."""
-        size, stride = (
-            tuple(numbers) if all(isinstance(n, int) for n in numbers) else None
-            for numbers in (tangent.shape, tangent.stride())
-        )
-        return Layout(size, stride, tangent.dtype, tangent.device)
-
-
-@dataclass(frozen=True)
-class FunctionPlan:
-    """All that a compiled autograd function does besides computing.
-
-    ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
-    saved.
-    ``saved`` says where each value for backward comes from, and ``numbers`` which of these are
-    sizes and not tensors; ``tangents`` which outputs have gradients; ``reads`` on which of these
-    each input's gradient depends; ``again`` gives gradients that can be differentiated.
-    """
-
-    inputs: int
-    outputs: int
-    saved: tuple[SavedInput | SavedOutput, ...]
-    numbers: tuple[int, ...]
-    tangents: tuple[int, ...]
-    tangent_layouts: tuple[Layout, ...]
-    reads: tuple[frozenset[int], ...]
-    again: EagerGradients
-
-    @cached_property
-    def without_gradient(self) -> tuple[int, ...]:
-        """The outputs that have none."""
-        return tuple(i for i in range(self.outputs) if i not in self.tangents)
-
-    @cached_property
-    def some_may_be_unused(self) -> bool:
-        """Whether a caller may ask for gradients of a part of the outputs."""
-        return len(self.tangents) > 1 or bool(self.without_gradient)
-
-    @cached_property
-    def sizes_vary(self) -> bool:
-        """Whether the sizes of tangents are known at the call only."""
-        return any(layout.size is None for layout in self.tangent_layouts)
-
-    def places(self) -> list[int]:
-        """Where each saved value is in ``(*inputs, *outputs)``."""
-        return [p.index + (isinstance(p, SavedOutput) and self.inputs) for p in self.saved]
-
-
 class LazilyCompiled:
     """A backward graph that is compiled when it first runs: inference after training mode never
     pays for it. The options are those with which forward was compiled.
+
+    Args:
+        make: compiles it, or finds it compiled; is let go of after that.
 
     Attributes:
         call: the compiled graph, once there is one.
@@ -107,9 +48,8 @@ class LazilyCompiled:
             has donated; a compiler unmarks those that it only reads.
     """
 
-    def __init__(self, compiler: Compiler, module: GraphModule) -> None:
-        self.compiler = compiler
-        self.module = module
+    def __init__(self, make: Callable[[], CompiledBackward]) -> None:
+        self._make: Callable[[], CompiledBackward] | None = make
         self.call: BoxedCall | None = None
         self.written: tuple[int, ...] = ()
         self._config = config.current()
@@ -117,7 +57,6 @@ class LazilyCompiled:
 
     def compile(self) -> BoxedCall:
         """The compiled graph; other threads wait for it."""
-        arguments = self.module.graph.placeholders
         with (
             COMPILING,
             config.use(self._config),
@@ -126,11 +65,17 @@ class LazilyCompiled:
             garbage_uncollected(),
         ):
             if self.call is None:
-                call = self.compiler(self.module, [node.meta.get("val") for node in arguments])
-                donated = [i for i, node in enumerate(arguments) if node.meta.get("donated")]
-                self.written = tuple(donated)
-                self.call = call
+                assert self._make is not None
+                call, self.written = self._make()
+                self.call, self._make = call, None
         return self.call
+
+
+def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackward:
+    """The compiled graph, and those of the donated arguments that it writes to."""
+    arguments = module.graph.placeholders
+    call = compiler(module, [node.meta.get("val") for node in arguments])
+    return call, tuple(i for i, node in enumerate(arguments) if node.meta.get("donated"))
 
 
 def inference_runner(
@@ -151,10 +96,15 @@ def inference_runner(
 
 
 def training_runner(
-    plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled, epilogue: Epilogue
+    plan: FunctionPlan,
+    forward: BoxedCall,
+    backward: LazilyCompiled,
+    again: EagerGradients,
+    epilogue: Epilogue,
 ) -> Callable[..., Sequence[Any]]:
-    """The program's results, differentiable through the compiled backward graph."""
-    apply = _applier(make_function(plan, forward, backward))
+    """The program's results, differentiable through the compiled backward graph; ``again`` gives
+    gradients that can be differentiated."""
+    apply = _applier(make_function(plan, forward, backward, again))
     if epilogue.is_trivial(plan.outputs):
         return apply
 
@@ -182,14 +132,14 @@ def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[
 
 
 def make_function(
-    plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled
+    plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled, again: EagerGradients
 ) -> type[torch.autograd.Function]:
     """The autograd function of one compiled graph.
 
     What it does at each call is decided here, once: a short call costs little more than PyTorch's
     own part of it.
     """
-    own, note = plan.outputs, plan.again.note
+    own, note = plan.outputs, again.note
     keep, arguments_of = _keeper(plan), _argument_maker(plan, backward)
 
     class CompiledFunction(torch.autograd.Function):
@@ -219,7 +169,7 @@ def make_function(
             """The gradient of each input; takes the tangents out of the list."""
             needs_graph = torch.is_grad_enabled()
             if needs_graph or any(map(_is_batch, given)):
-                found = plan.again.gradients(ctx.call, given)
+                found = again.gradients(ctx.call, given)
                 if found is not None:
                     return found
             call = backward.call or backward.compile()

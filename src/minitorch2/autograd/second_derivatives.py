@@ -22,10 +22,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from minitorch2 import config
-from minitorch2.autograd.joint import Place, TracedProgram
-from minitorch2.graph.effects import is_random
+from minitorch2.autograd.joint import Place
+from minitorch2.autograd.plan import Repetition
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.node import nodes_in
 
 Call: TypeAlias = tuple[list[Any], list[int], tuple[Any, ...], dict[torch.device, torch.Tensor]]
 """What a call of the forward graph was given: tensors as weak references, their versions, the
@@ -36,17 +35,10 @@ inputs that are no tensors, and the states of the random generators if it draws.
 class EagerGradients:
     """Differentiable gradients of a captured graph."""
 
-    def __init__(self, module: GraphModule, program: TracedProgram) -> None:
-        examples = [node.meta["val"] for node in program.module.graph.placeholders]
+    def __init__(self, module: GraphModule, plan: Repetition) -> None:
         self.module = module
-        self.tensors = [
-            i for i, x in enumerate(examples[: program.inputs]) if isinstance(x, torch.Tensor)
-        ]
-        self.all_tensors = len(self.tensors) == program.inputs
-        self.places = [program.places[index] for index in program.tangent_outputs]
-        self.written = {mutation.input_index for mutation in program.epilogue.mutations}
-        self.unread = self.written - _indices_read(program)
-        self.draws = any(is_random(node) for node in program.module.graph.nodes)
+        self.plan = plan
+        self.all_tensors = len(plan.tensors) == plan.inputs
         self.draws_as_eager = config.current().fallback_random
         self.autocasts = {
             device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
@@ -55,22 +47,22 @@ class EagerGradients:
 
     def note(self, inputs: tuple[Any, ...]) -> Call:
         """Remember a call, before it runs."""
-        tensors = inputs if self.all_tensors else [inputs[i] for i in self.tensors]
+        tensors = inputs if self.all_tensors else [inputs[i] for i in self.plan.tensors]
         try:
             versions = [tensor._version for tensor in tensors]
         except RuntimeError:
             versions = [*map(_version, tensors)]
         numbers = () if self.all_tensors else _without_tensors(inputs)
-        states = _random_states(tensors) if self.draws else {}
+        states = _random_states(tensors) if self.plan.draws else {}
         return [*map(weakref.ref, tensors)], versions, numbers, states
 
     def _given(self, call: Call) -> list[Any] | None:
         """The inputs of a call; None if one is gone, or has other values now that matter."""
         references, versions, numbers, _ = call
         inputs: list[Any] = [None] * len(references) if self.all_tensors else [*numbers]
-        for i, reference, version in zip(self.tensors, references, versions, strict=True):
+        for i, reference, version in zip(self.plan.tensors, references, versions, strict=True):
             inputs[i] = reference()
-            if inputs[i] is None or (i not in self.unread and _version(inputs[i]) != version):
+            if inputs[i] is None or (i not in self.plan.unread and _version(inputs[i]) != version):
                 return None
         return inputs
 
@@ -82,7 +74,7 @@ class EagerGradients:
         An output that was not used has None. The result is None if the call cannot be repeated.
         """
         inputs = self._given(call)
-        if inputs is None or (self.draws and not self.draws_as_eager):
+        if inputs is None or (self.plan.draws and not self.draws_as_eager):
             return None
         with self._state(call[-1]):
             # Each input is seen through an alias of its own, so that no gradient of it includes
@@ -90,7 +82,9 @@ class EagerGradients:
             own = {id(x): self._own(index, x) for index, x in reversed([*enumerate(inputs)])}
             values = [own[id(x)] for x in inputs]
             results = tree_leaves(self.module(*values))
-            used = [(p, t) for p, t in zip(self.places, tangents, strict=True) if t is not None]
+            used = [
+                (p, t) for p, t in zip(self.plan.places, tangents, strict=True) if t is not None
+            ]
             heads = [self._head(place, values, results) for place, _ in used]
             wanted = {id(v): v for v in values if isinstance(v, torch.Tensor) and v.requires_grad}
             given = [tangent for _, tangent in used]
@@ -103,7 +97,7 @@ class EagerGradients:
     def _own(self, index: int, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        return value.clone() if index in self.written else value.view_as(value)
+        return value.clone() if index in self.plan.written else value.view_as(value)
 
     def _head(self, place: Place, values: list[Any], results: list[Any]) -> torch.Tensor:
         tensor: torch.Tensor = (values if place.of_input else results)[place.index]
@@ -137,20 +131,6 @@ def _version(tensor: torch.Tensor) -> int:
 
 def _without_tensors(inputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(None if isinstance(x, torch.Tensor) else x for x in inputs)
-
-
-def _indices_read(program: TracedProgram) -> set[int]:
-    """The inputs on whose values differentiable outputs or gradients depend: running statistics
-    that are only written are not among them.
-    """
-    graph = program.module.graph
-    values = graph.output_node.args[0]
-    read = {values[index] for index in program.tangent_outputs}
-    read.update(nodes_in(values[program.forward_outputs :]))
-    for node in reversed(graph.nodes):
-        if node in read:
-            read.update(node.all_input_nodes)
-    return {i for i, node in enumerate(graph.placeholders[: program.inputs]) if node in read}
 
 
 def _random_states(inputs: Sequence[torch.Tensor]) -> dict[torch.device, torch.Tensor]:

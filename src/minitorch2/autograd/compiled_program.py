@@ -1,0 +1,108 @@
+"""Compiled graphs and the plan around them, as one function with the program's own results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils._pytree import TreeSpec, tree_unflatten
+
+from minitorch2.autograd.lift import lift_attributes
+from minitorch2.autograd.plan import ProgramPlan
+from minitorch2.autograd.runtime import (
+    BoxedCall,
+    LazilyCompiled,
+    inference_runner,
+    picker,
+    training_runner,
+    without_autocast,
+    without_grad,
+)
+from minitorch2.autograd.second_derivatives import EagerGradients
+from minitorch2.errors import BackendError
+from minitorch2.graph.graph_module import GraphModule
+
+Run: TypeAlias = Callable[..., Sequence[Any]]
+
+
+@dataclass(eq=False)
+class CompiledProgram:
+    """A program's compiled graphs: ``forward`` computes its results, and ``backward`` gradients of
+    those that are differentiable. Equal programs may share it.
+    """
+
+    plan: ProgramPlan
+    forward: BoxedCall
+    backward: LazilyCompiled | None = None
+
+    def linked(self, module: GraphModule, attributes: Sequence[torch.Tensor] = ()) -> Run:
+        """The function of the captured graph's inputs, to be called in the state of PyTorch (grad
+        mode, autocast) that is in force here.
+
+        Args:
+            module: the captured graph; eager PyTorch runs it for second derivatives.
+            attributes: the tensors that it holds, which are inputs of the compiled graphs.
+
+        The function has two attributes: ``writes_last``, since the epilogue writes to inputs, and
+        ``compiled``, which is this.
+        """
+        run = self._trained(module) if self.plan.function else self._inferred()
+        if self.plan.checks_repeats:
+            run = _repeating(run, self.plan)
+        run = _called_as_before(run, self.plan.structure, attributes)
+        run.writes_last = True  # type: ignore[attr-defined]
+        run.compiled = self  # type: ignore[attr-defined]
+        return run
+
+    def _inferred(self) -> Run:
+        call = without_autocast(self.forward)
+        call = without_grad(call) if self.plan.detached else call
+        return inference_runner(call, self.plan.epilogue, self.plan.outputs)
+
+    def _trained(self, module: GraphModule) -> Run:
+        plan = self.plan
+        assert plan.function is not None and plan.repetition is not None
+        assert self.backward is not None
+        # As captured: what was fused may be an operator without a second derivative.
+        again = EagerGradients(lift_attributes(module)[0], plan.repetition)
+        forward = without_autocast(self.forward)
+        return training_runner(plan.function, forward, self.backward, again, plan.epilogue)
+
+
+def repeats(tensors: Sequence[Any]) -> tuple[int, ...]:
+    """For each tensor, the position where the same object first occurs."""
+    first: dict[int, int] = {}
+    return (*map(first.setdefault, map(id, tensors), count()),)
+
+
+def _repeating(run: Run, plan: ProgramPlan) -> Run:
+    """Check at each call that inputs which were one tensor still are, and that no others are."""
+    tensors, pattern = picker(plan.tensors), plan.repeats
+
+    def checked(*inputs: Any) -> Sequence[Any]:
+        if repeats(tensors(inputs)) != pattern:
+            raise BackendError(
+                "the graph was compiled for inputs that repeat in another way",
+                code="aliasing-changed",
+                fix="compile again for inputs of which the same ones are the same tensor",
+            )
+        return run(*inputs)
+
+    return checked
+
+
+def _called_as_before(
+    run: Run, structure: TreeSpec | None, attributes: Sequence[torch.Tensor]
+) -> Run:
+    """Pass lifted attributes along, and give results the structure that the graph's output has."""
+    if structure is None and not attributes:
+        return run
+
+    def call(*inputs: Any) -> Any:
+        results = run(*inputs, *attributes)
+        return results if structure is None else tree_unflatten(results, structure)
+
+    return call
