@@ -92,6 +92,9 @@ class Config:
     reorder_loops: Annotated[
         bool, "loops run in the order that most of their accesses vote for"
     ] = True
+    join_launches: Annotated[
+        bool, "small kernels that need nothing of each other share a launch"
+    ] = True
     emulate_eager: Annotated[
         bool, "float16 and bfloat16 values are rounded after each operator, as in eager PyTorch"
     ] = False

@@ -20,7 +20,7 @@ from sympy.printing.precedence import PRECEDENCE
 from minitorch2.graph.symbols.text import ExprPrinter
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.ops import Value
-from minitorch2.loopir.schedule import KernelNode, bodies
+from minitorch2.loopir.schedule import BaseSchedulerNode, JoinedSchedulerNode, KernelNode, bodies
 
 INDENT = "    "
 
@@ -126,15 +126,16 @@ def print_expr(expr: Expr | float) -> str:
     return str(_PRINTER.doprint(expr)) if isinstance(expr, sympy.Basic) else repr(expr)
 
 
-def kernel_name(node: KernelNode, number: int) -> str:
-    """`fused_sin_cos_0`: the operators whose work a kernel does."""
+def kernel_name(node: BaseSchedulerNode, number: int) -> str:
+    """`fused_sin_cos_0`: the operators whose work a kernel does, or a launch of several."""
     operators = [
         _operator(origin.target) for origin in node.origins if origin.op == "call_function"
     ]
     unique = list(dict.fromkeys(operators))
     if len(unique) > 6:
         unique = [*unique[:5], "and_more"]
-    return "_".join(("fused", *unique, str(number)))
+    kind = "joined" if isinstance(node, JoinedSchedulerNode) else "fused"
+    return "_".join((kind, *unique, str(number)))
 
 
 def _operator(target: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal
 
 import torch
@@ -17,9 +18,11 @@ from minitorch2.codegen.replay import replayed
 from minitorch2.codegen.standalone import main_text
 from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
+from minitorch2.codegen.triton.joined import why_alone
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.triton.template import TemplateNode, print_template_kernel
 from minitorch2.codegen.wrapper import (
+    JoinedCall,
     KernelCall,
     WrapperModule,
     WrapperPrinter,
@@ -28,19 +31,32 @@ from minitorch2.codegen.wrapper import (
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import graphs_called_by
+from minitorch2.loopir.launches import Refuse, join_launches
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
-from minitorch2.loopir.schedule import Capabilities, KernelNode, Schedule, bodies
+from minitorch2.loopir.schedule import (
+    Capabilities,
+    JoinedSchedulerNode,
+    KernelNode,
+    Refusal,
+    Schedule,
+    bodies,
+    kernels_in,
+)
 from minitorch2.loopir.scheduler import dtypes_of, schedule
 
 BoxedCall = Callable[[list[Any]], list[Any]]
 Target = Literal["numba", "triton"]
 ROW_SCRATCH = 32768
 """Elements that a CPU kernel may keep on the stack of a thread: 128 KiB of float32."""
+JOINS = 256
+"""Kernels in a launch for the CPU; its text has a line for each of them."""
 
 
 def numba_capabilities() -> Capabilities:
     """What the Numba kernels can do: a row that fits the stack stays there between passes."""
-    return Capabilities(max_fusion_size=config.current().max_fusion_size, row_scratch=ROW_SCRATCH)
+    return Capabilities(
+        max_fusion_size=config.current().max_fusion_size, row_scratch=ROW_SCRATCH, joins=JOINS
+    )
 
 
 def compile_graph(
@@ -77,6 +93,7 @@ def compile_lowered(
     plan = schedule(lowered, capabilities)
     if target == "triton" and config.current().max_autotune:
         plan = with_templates(lowered, plan, capabilities)
+    plan = join_launches(plan, lowered, capabilities, _why_alone(target))
     if stages.wanted("schedule.txt"):
         stages.record("schedule.txt", describe(plan))
     with stages.phase("codegen"):
@@ -99,18 +116,31 @@ def _unmark_unwritten(lowered: LoweredGraph, plan: Schedule) -> None:
 def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba") -> WrapperModule:
     """The kernels and the wrapper of a scheduled graph, as one Python module."""
     dtypes = dtypes_of(lowered)
-    calls: dict[str, KernelCall] = {}
+    calls: dict[str, KernelCall | JoinedCall] = {}
     definitions: dict[str, str] = {}
-    for node in plan.kernels():
-        if _is_for_triton(node, target):
+    for node in plan.nodes:
+        kernels = kernels_in(node)
+        if kernels and _is_for_triton(kernels[0], target):
             calls[node.name] = _triton_call(node, lowered, plan, definitions)
-        else:
-            calls[node.name] = _kernel_call(node, plan, dtypes, definitions)
+            continue
+        each = [_kernel_call(kernel, plan, dtypes, definitions) for kernel in kernels]
+        calls |= {kernel.name: call for kernel, call in zip(kernels, each, strict=True)}
+        if isinstance(node, JoinedSchedulerNode):
+            calls[node.name] = _joined_call(node, each, definitions)
     return WrapperPrinter(lowered, plan, calls).print()
 
 
 def _capabilities(target: Target) -> Capabilities:
     return numba_capabilities() if target == "numba" else triton.CAPABILITIES
+
+
+def _why_alone(target: Target) -> Refuse:
+    """Which kernels cannot share a launch: a CPU's can all."""
+
+    def refuse(kernel: KernelNode) -> Refusal | None:
+        return why_alone(kernel) if _is_for_triton(kernel, target) else None
+
+    return refuse
 
 
 def _is_for_triton(node: KernelNode, target: Target) -> bool:
@@ -172,6 +202,17 @@ def _kernel_call(
     return KernelCall(name, definition, kernel.iterations, kernel.buffers, kernel.sizes)
 
 
+def _joined_call(
+    node: JoinedSchedulerNode, calls: Sequence[KernelCall], definitions: dict[str, str]
+) -> JoinedCall:
+    """One launch of printed kernels; equal launches share a definition."""
+    runs = ((name, len([*run])) for name, run in groupby(call.name for call in calls))
+    kernels = " + ".join(f"{count} * [{name}]" for name, count in runs)
+    name = definitions.setdefault(kernels, own := kernel_name(node, len(definitions)))
+    definition = f"\n{name} = join_kernels({name!r}, {kernels})" if name == own else ""
+    return JoinedCall(name, definition, tuple(calls))
+
+
 def define(source: KernelSource) -> str:
     """The statement that defines a kernel in the wrapper's module."""
     text = source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
@@ -208,4 +249,4 @@ def describe(plan: Schedule) -> str:
         lines.append(f"{kind:7} {node.name}")
     lines += ["", f"removed: {', '.join(sorted(plan.removed)) or 'none'}"]
     lines += [f"{new} takes over the memory of {old}" for new, old in plan.inplace.items()]
-    return "\n".join([*lines, "", *map(str, plan.log)])
+    return "\n".join([*lines, "", *map(str, plan.log), *map(str, plan.launches)])

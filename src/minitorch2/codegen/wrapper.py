@@ -32,12 +32,13 @@ from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.lower_graph import LoweredGraph
 from minitorch2.loopir.schedule import (
+    BaseSchedulerNode,
     ExternKernelSchedulerNode,
-    KernelNode,
     NopKernelSchedulerNode,
     Schedule,
     bodies,
     buffers_of,
+    kernels_in,
 )
 
 
@@ -51,6 +52,16 @@ class KernelCall:
     iterations: Expr
     buffers: tuple[str, ...]
     sizes: tuple[Expr, ...]
+    takes_stream: bool = False
+
+
+@dataclass(frozen=True)
+class JoinedCall:
+    """How the wrapper launches several kernels for a CPU: with the arguments of each call."""
+
+    name: str
+    definition: str
+    calls: tuple[KernelCall, ...]
     takes_stream: bool = False
 
 
@@ -75,7 +86,10 @@ class WrapperPrinter:
     """Prints the wrapper of a schedule whose kernels are printed already."""
 
     def __init__(
-        self, lowered: LoweredGraph, schedule: Schedule, kernels: Mapping[str, KernelCall]
+        self,
+        lowered: LoweredGraph,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelCall | JoinedCall],
     ) -> None:
         self.lowered = lowered
         self.schedule = schedule
@@ -230,7 +244,7 @@ class WrapperPrinter:
                 self.body.lines += [INDENT + line for line in self.extern.output(node.buffer)]
                 self.born.add(node.name)
             else:
-                self._launch(node)  # type: ignore[arg-type]
+                self._launch(node)
             self._free(position)
             if any(arena.end == position for arena in self.arenas):
                 self.body.add("del arena")
@@ -287,33 +301,39 @@ class WrapperPrinter:
             found += places
         return found
 
-    def _launch(self, node: KernelNode) -> None:
+    def _launch(self, node: BaseSchedulerNode) -> None:
         call = self.kernels[node.name]
-        for body in bodies(node):
+        computed = [body for kernel in kernels_in(node) for body in bodies(kernel)]
+        for body in computed:
             self._allocate(body.name)
-        if call.iterations == 0:
-            return
-        first = [print_expr(call.iterations), *["stream"] * call.takes_stream]
-        sizes = [print_expr(size) for size in call.sizes]
-        device = bodies(node)[0].buffer.device
-        addresses = [
-            self._argument(name, node, device, as_address=call.takes_stream)
-            for name in call.buffers
-        ]
-        self.body.add(f"{call.name}({', '.join([*first, *addresses, *sizes])})")
-        for body in bodies(node) if config.current().assert_no_nan else ():
+        if isinstance(call, JoinedCall):
+            pairs = zip(call.calls, kernels_in(node), strict=True)
+            each = [f"{INDENT}{self._arguments(one, kernel)}," for one, kernel in pairs]
+            for line in (f"{call.name}(", *each, ")"):
+                self.body.add(line)
+        elif call.iterations != 0:
+            self.body.add(f"{call.name}({self._arguments(call, node)})")
+        for body in computed if config.current().assert_no_nan else ():
             if body.name in self.born:
                 self.body.add(f"assert_no_nan({body.name!r}, {body.name}, {call.name!r})")
 
-    def _argument(
-        self, root: str, node: KernelNode, device: torch.device, *, as_address: bool
-    ) -> str:
+    def _arguments(self, call: KernelCall, node: BaseSchedulerNode) -> str:
+        """What a kernel is called with."""
+        first = [print_expr(call.iterations), *["stream"] * call.takes_stream]
+        sizes = [print_expr(size) for size in call.sizes]
+        addresses = [
+            self._argument(name, node, as_address=call.takes_stream) for name in call.buffers
+        ]
+        return ", ".join([*first, *addresses, *sizes])
+
+    def _argument(self, root: str, node: BaseSchedulerNode, *, as_address: bool) -> str:
         """A buffer's memory: the tensor that has it now, or the address in the arena."""
         if root in self.offsets:
             offset = self.offsets[root]
             return f"base + {offset}" if offset else "base"
         names = (*sorted(node.written_names), *sorted(node.read_names))
         holders = (name for name in names if name in self.born and self._root(name) == root)
+        device = bodies(kernels_in(node)[0])[0].buffer.device
         tensor = self._moved(root, device) or next(holders, root)
         return f"{tensor}.data_ptr()" if as_address else tensor
 
@@ -377,6 +397,7 @@ _NUMBER_IMPORTS = {
 """What the text of numbers that are no integers refers to."""
 _KERNEL_IMPORTS = {
     " load_kernel": "from minitorch2.codegen.numba.runtime import KernelSource, load_kernel",
+    " join_kernels": "from minitorch2.codegen.numba.runtime import join_kernels",
     " load_triton_kernel": "from minitorch2.codegen.triton.launch import load_triton_kernel",
 }
 """What defines a kernel, by how its definition calls it: Triton is imported only where needed."""

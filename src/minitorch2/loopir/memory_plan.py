@@ -17,6 +17,7 @@ from minitorch2.loopir.loop_order import reduces_across
 from minitorch2.loopir.loops import Reduction
 from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.schedule import (
+    BaseSchedulerNode,
     Capabilities,
     FusedSchedulerNode,
     KernelNode,
@@ -24,6 +25,7 @@ from minitorch2.loopir.schedule import (
     SchedulerNode,
     bodies,
     buffers_of,
+    kernels_in,
 )
 
 SCRATCH_COLUMNS = 64
@@ -52,16 +54,16 @@ def _find_removed(
     shared = _shared_memory(schedule)
     outputs = outputs | shared.keys() | set(shared.values())
     for position, node in enumerate(schedule.nodes):
-        if not isinstance(node, FusedSchedulerNode):
-            continue
-        left = capabilities.row_scratch
-        for body in node.nodes:
-            if not readers.get(body.name, set()) <= {position} or body.name in outputs:
-                continue
-            needed = 0 if capabilities.recomputes_rows else _scratch_elements(body, node)
-            if isinstance(needed, int) and needed <= left:
-                left -= needed
-                removed.add(body.name)
+        for kernel in kernels_in(node):
+            left = capabilities.row_scratch
+            for body in bodies(kernel) if isinstance(kernel, FusedSchedulerNode) else ():
+                if not readers.get(body.name, set()) <= {position} or body.name in outputs:
+                    continue
+                needed = 0 if capabilities.recomputes_rows else _scratch_elements(body, kernel)
+                if isinstance(needed, int) and needed <= left:
+                    left -= needed
+                    removed.add(body.name)
+            removed |= kernel.written_names - {body.name for body in bodies(kernel)}
     return removed
 
 
@@ -71,12 +73,12 @@ def _shared_memory(schedule: Schedule) -> dict[str, str]:
     return {body.name: body.buffer.base for body in computed if body.buffer.base}
 
 
-def _scratch_elements(body: SchedulerNode, node: FusedSchedulerNode) -> Expr:
+def _scratch_elements(body: SchedulerNode, node: KernelNode) -> Expr:
     """How many elements a kernel must keep to have the value of a body until its last reader."""
     if body.is_reduction or not body.covers_reduction:
         return 0
     levels = passes(node)
-    last = max((levels[b.name] for b in node.nodes if body.name in b.read_names), default=0)
+    last = max((levels[b.name] for b in bodies(node) if body.name in b.read_names), default=0)
     if last == levels[body.name]:
         return 0
     length = product(node.reduction_ranges)
@@ -122,18 +124,22 @@ def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     inplace = {**_shared_memory(schedule), **_written_back(schedule, lowered)}
     taken = set(inplace.values())
     for position, node in enumerate(schedule.nodes):
-        if not isinstance(node, (SchedulerNode, FusedSchedulerNode)):
-            continue
-        for body in bodies(node):
+        for kernel, body in _bodies_in(node):
             if body.name in schedule.removed or body.name in inplace:
                 continue
-            for name in sorted(node.read_names - {body.name} - schedule.removed - taken - outputs):
+            read = kernel.read_names - {body.name} - schedule.removed - taken - outputs
+            for name in sorted(read):
                 dies = schedule.last_use[name] == position and _is_owned(buffers.get(name))
-                if dies and _can_take_over(body, node, buffers[name]):
+                if dies and _can_take_over(body, kernel, node, buffers[name]):
                     inplace[body.name] = name
                     taken.add(name)
                     break
     return inplace
+
+
+def _bodies_in(node: BaseSchedulerNode) -> list[tuple[KernelNode, SchedulerNode]]:
+    """Each body that a node runs, behind its kernel."""
+    return [(kernel, body) for kernel in kernels_in(node) for body in bodies(kernel)]
 
 
 def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
@@ -144,14 +150,14 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     found: dict[str, str] = {}
     rewritten = lowered.rewritten
     for position, node in reversed([*enumerate(schedule.nodes if rewritten else ())]):
-        if not isinstance(node, (SchedulerNode, FusedSchedulerNode)) or _may_raise(node):
+        if not kernels_in(node) or any(map(_may_raise, kernels_in(node))):
             break
-        for body in bodies(node):
+        for kernel, body in _bodies_in(node):
             argument = rewritten.get(body.name)
             if argument is None or body.name in schedule.removed or body.buffer.base:
                 continue
             is_last = schedule.last_use.get(argument.name, position) <= position
-            if is_last and _can_take_over(body, node, argument):
+            if is_last and _can_take_over(body, kernel, node, argument):
                 found[body.name] = argument.name
     return found
 
@@ -171,7 +177,11 @@ def _is_owned(buffer: Buffer | None) -> bool:
     return isinstance(buffer, (ComputedBuffer, InputBuffer))
 
 
-def _can_take_over(body: SchedulerNode, node: KernelNode, dying: Buffer) -> bool:
+def _can_take_over(
+    body: SchedulerNode, node: KernelNode, launch: BaseSchedulerNode, dying: Buffer
+) -> bool:
+    if any(dying.name in k.read_names for k in kernels_in(launch) if k is not node):
+        return False  # which of them runs first is not said
     own, other = body.buffer.fixed_layout(), dying.fixed_layout()
     if own.dtype != other.dtype or not equal(own.storage_size(), other.storage_size()):
         return False

@@ -81,7 +81,7 @@ def order_nodes(
 ) -> tuple[list[BaseSchedulerNode], OrderDecision]:
     """The nodes in the order to run them; `nodes` are in an order that respects `needs`."""
     greedy = _greedy(nodes, needs, Memory(nodes, lowered))
-    before, after = _peak(nodes, lowered), _peak(greedy, lowered)
+    before, after = peak_of(nodes, lowered), peak_of(greedy, lowered)
     decision = OrderDecision(before, after, after < WORTH * before)
     return (greedy if decision.reordered else list(nodes)), decision
 
@@ -111,7 +111,8 @@ def _greedy(
     return order
 
 
-def _peak(nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> int:
+def peak_of(nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> int:
+    """The most bytes that are held at a time while nodes run in this order."""
     memory = Memory(nodes, lowered)
     for node in nodes:
         memory.run(node)

@@ -5,6 +5,7 @@
               |  FusedSchedulerNode(nodes)                      several loop bodies in one kernel
               |  ExternKernelSchedulerNode(kernel)              a library call
               |  NopKernelSchedulerNode(buffer)                 no code: part of another's result
+             |  JoinedSchedulerNode(kernels)                   kernels in one launch, in any order
 
 The class names are those of the PyTorch 2 paper, section 4.4. A `SchedulerNode` has an iteration
 domain (`ranges`, `reduction_ranges`) that starts as its buffer's loops without those of size 1; it
@@ -59,13 +60,25 @@ class FusionDecision:
 
 
 @dataclass(frozen=True)
+class LaunchDecision:
+    """One line of the launch log: kernels, and why they share a launch or have one each."""
+
+    kernels: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{' + '.join(self.kernels)}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Capabilities:
     """What a code generator can do with fused nodes.
 
     `row_scratch` is how many elements of a row a kernel can keep between its passes over that
     row; a value of a longer row needs memory if a later pass reads it, unless the code generator
     `recomputes_rows`. Where a launch takes as long as a small kernel, it `fuses_siblings`: small
-    kernels that go on with the results of one. A kernel reads at most `max_reads` buffers.
+    kernels that go on with the results of one. A kernel reads at most `max_reads` buffers. A launch
+    may `join` so many kernels, which touch at most `max_pointers` buffers together.
     """
 
     fuses_reduction_broadcast_reduction: bool = True
@@ -76,6 +89,8 @@ class Capabilities:
     row_scratch: int = 0
     recomputes_rows: bool = False
     fuses_siblings: bool = False
+    joins: int = 1
+    max_pointers: int = 2048
 
 
 class BaseSchedulerNode:
@@ -395,6 +410,38 @@ class FusedSchedulerNode(BaseSchedulerNode):
 KernelNode = SchedulerNode | FusedSchedulerNode
 
 
+class JoinedSchedulerNode(BaseSchedulerNode):
+    """Kernels that need nothing of each other, each over its own domain, in one launch."""
+
+    def __init__(self, kernels: Sequence[KernelNode]) -> None:
+        self.kernels = tuple(kernels)
+        origins = tuple(dict.fromkeys(origin for node in kernels for origin in node.origins))
+        name = " ".join(node.name for node in kernels)
+        super().__init__(name, min(node.order for node in kernels), origins)
+
+    @property
+    def members(self) -> list[BaseSchedulerNode]:
+        """The nodes of single buffers."""
+        return [member for kernel in self.kernels for member in kernel.members]
+
+    @property
+    def read_names(self) -> frozenset[str]:
+        """The buffers that any of the kernels reads."""
+        return frozenset().union(*(kernel.read_names for kernel in self.kernels))
+
+    @property
+    def written_names(self) -> frozenset[str]:
+        """The buffers that the kernels write."""
+        return frozenset().union(*(kernel.written_names for kernel in self.kernels))
+
+
+def kernels_in(node: BaseSchedulerNode) -> tuple[KernelNode, ...]:
+    """The kernels that a node launches: several, one, or none."""
+    if isinstance(node, JoinedSchedulerNode):
+        return node.kernels
+    return (node,) if isinstance(node, SchedulerNode | FusedSchedulerNode) else ()
+
+
 def bodies(node: KernelNode) -> list[SchedulerNode]:
     """The loop bodies of a kernel, in order."""
     return node.nodes if isinstance(node, FusedSchedulerNode) else [node]
@@ -414,6 +461,7 @@ class Schedule:
     last_use: dict[str, int] = field(default_factory=dict)
     inplace: dict[str, str] = field(default_factory=dict)
     log: list[FusionDecision] = field(default_factory=list)
+    launches: list[LaunchDecision] = field(default_factory=list)
 
     def memory_decisions(self) -> list[str]:
         """Which buffers need no memory, and which take over another's."""
@@ -422,7 +470,7 @@ class Schedule:
 
     def kernels(self) -> list[KernelNode]:
         """The nodes for which code is generated."""
-        return [n for n in self.nodes if isinstance(n, (SchedulerNode, FusedSchedulerNode))]
+        return [kernel for node in self.nodes for kernel in kernels_in(node)]
 
 
 def buffers_of(nodes: Sequence[BaseSchedulerNode]) -> dict[str, Buffer]:

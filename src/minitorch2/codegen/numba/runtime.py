@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
@@ -12,8 +12,8 @@ from typing import Any
 from minitorch2 import config, stages
 from minitorch2.codegen import cache as disk
 from minitorch2.codegen.numba import machine_code
-from minitorch2.codegen.numba.launcher import make_launcher
-from minitorch2.codegen.numba.stepping import step_kernel
+from minitorch2.codegen.numba.launcher import join, make_launcher
+from minitorch2.codegen.numba.stepping import step_kernel, step_kernels
 from minitorch2.errors import BackendError
 from minitorch2.logs import get_logger
 
@@ -89,6 +89,11 @@ def load_kernel(source: KernelSource) -> Callable[..., None]:
         inner=inner,
         threads=config.current().threads,
     )
+
+
+def join_kernels(name: str, kernels: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    """One launch of several loaded kernels: `joined(n, tensor..., size..., n, tensor..., ...)`."""
+    return (join if config.current().jit else step_kernels)(name, kernels)
 
 
 def _entry(source: KernelSource) -> int:

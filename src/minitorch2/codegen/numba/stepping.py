@@ -11,9 +11,10 @@ import builtins
 import ctypes
 import linecache
 import math
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Callable, Sequence
+from itertools import islice, product
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -71,6 +72,23 @@ def step_kernel(
             index, size = map(int, error)
             raise IndexError(f"index {index} is out of bounds for a dimension of size {size}")
 
+    _ARGUMENTS[launch] = kernel.__code__.co_argcount - 2  # not lo, hi, error, but n
+    return launch
+
+
+_ARGUMENTS: WeakKeyDictionary[Callable[..., None], int] = WeakKeyDictionary()
+"""How many arguments each of these launchers takes."""
+
+
+def step_kernels(name: str, launchers: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    """One launch of several kernels, in order; it takes the arguments of the first, and so on."""
+
+    def launch(*arguments: Any) -> None:
+        rest = iter(arguments)
+        for launcher in launchers:
+            launcher(*islice(rest, _ARGUMENTS[launcher]))
+
+    launch.__name__ = name
     return launch
 
 

@@ -1,0 +1,168 @@
+"""Small kernels that need nothing of each other share a launch.
+
+A launch takes as long as a small kernel, and an optimizer, or a list of tensors, has many of these.
+When all fusions are done, which save memory traffic besides, kernels are taken in order, and each
+joins the first launch that it can be moved up to: one that all it reads comes before. Kernels of a
+launch run in any order, or at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from minitorch2 import config, stages
+from minitorch2.logs import get_logger
+from minitorch2.loopir.expressions import Expr, product
+from minitorch2.loopir.lowered_graph import LoweredGraph
+from minitorch2.loopir.memory_plan import plan_memory
+from minitorch2.loopir.order import WORTH, peak_of
+from minitorch2.loopir.schedule import (
+    BaseSchedulerNode,
+    Capabilities,
+    JoinedSchedulerNode,
+    KernelNode,
+    LaunchDecision,
+    Refusal,
+    Schedule,
+    bodies,
+    kernels_in,
+)
+from minitorch2.loopir.scheduler import SMALL_KERNEL, keeps_its_place
+
+_LOGGER = get_logger(__name__)
+
+Refuse = Callable[[KernelNode], Refusal | None]
+"""Why a code generator cannot put a kernel into a launch with others, or None if it can."""
+
+
+def join_launches(
+    schedule: Schedule, lowered: LoweredGraph, capabilities: Capabilities, refuse: Refuse
+) -> Schedule:
+    """The schedule with small kernels joined, as far as the code generator can do that."""
+    if config.current().join_launches and capabilities.joins > 1:
+        schedule = _Joiner(schedule, lowered, capabilities, refuse).run()
+    stages.count("launches", sum(bool(kernels_in(node)) for node in schedule.nodes))
+    return schedule
+
+
+@dataclass
+class _Launch:
+    """A launch in the making, where its first kernel was."""
+
+    place: int
+    nodes: list[BaseSchedulerNode] = field(default_factory=list)
+
+    def node(self) -> BaseSchedulerNode:
+        """What goes into the schedule."""
+        kernels = [kernel for node in self.nodes for kernel in kernels_in(node)]
+        return JoinedSchedulerNode(kernels) if len(kernels) > 1 else self.nodes[0]
+
+
+class _Joiner:
+    def __init__(
+        self, schedule: Schedule, lowered: LoweredGraph, capabilities: Capabilities, refuse: Refuse
+    ) -> None:
+        self.schedule = schedule
+        self.lowered = lowered
+        self.capabilities = capabilities
+        self.refuse = refuse
+        self.alone: dict[BaseSchedulerNode, Refusal] = {}
+        self.log: list[LaunchDecision] = []
+
+    def run(self) -> Schedule:
+        """A new schedule, or the old one if nothing can be joined."""
+        peak = peak_of(self.schedule.nodes, self.lowered)
+        nodes = self._join()
+        while (after := peak_of(nodes, self.lowered)) * WORTH > peak:
+            reason = f"intermediates would peak at {after} bytes, at {peak} if launched alone"
+            self._take_apart(nodes, Refusal(reason))
+            nodes = self._join()
+        for decision in self.log:
+            _LOGGER.debug("%s", decision)
+        if len(nodes) == len(self.schedule.nodes):
+            return replace(self.schedule, launches=self.log)
+        new = Schedule(nodes, log=self.schedule.log, launches=self.log)
+        return plan_memory(new, self.lowered, self.capabilities)
+
+    def _take_apart(self, nodes: Sequence[BaseSchedulerNode], refusal: Refusal) -> None:
+        """The kernels of the launch that fills most memory get launches of their own."""
+        launches = (node for node in nodes if isinstance(node, JoinedSchedulerNode))
+        largest = max(launches, key=lambda node: peak_of([node], self.lowered))
+        self.alone |= dict.fromkeys(largest.kernels, refusal)
+
+    def _join(self) -> list[BaseSchedulerNode]:
+        """The nodes in order, each kernel in the launch that it has joined."""
+        places: dict[str, int] = {}  # of what computes each buffer
+        launches: list[_Launch] = []
+        first_open = 0
+        self.log = []
+        for node in self.schedule.nodes:
+            launch = _Launch(len(launches))
+            needed = max((places[n] for n in node.read_names if n in places), default=-1)
+            if keeps_its_place(node):
+                first_open = len(launches) + 1
+            if not self._is_alone(node):
+                later = launches[max(first_open, needed + 1) :]
+                launch = next((one for one in later if self._fits(node, one)), launch)
+            if launch.place == len(launches):
+                launches.append(launch)
+            launch.nodes.append(node)
+            places |= dict.fromkeys(node.written_names, launch.place)
+        self._note(launches)
+        return [launch.node() for launch in launches]
+
+    def _is_alone(self, node: BaseSchedulerNode) -> bool:
+        """Whether a node has a launch of its own, or is none; the reason is noted."""
+        if node not in self.alone:
+            for kernel in kernels_in(node):
+                refusal = _is_large(kernel) or self.refuse(kernel)
+                if refusal is not None:
+                    self.alone[node] = refusal
+        return node in self.alone or not kernels_in(node)
+
+    def _fits(self, node: BaseSchedulerNode, launch: _Launch) -> bool:
+        """Whether there is room in a launch of such kernels."""
+        others = launch.nodes
+        if not kernels_in(others[0]) or others[0] in self.alone:
+            return False
+        pointers = sum(_pointers(one) for one in (*others, node))
+        is_full = len(others) >= self.capabilities.joins
+        return (
+            _device(node) == _device(others[0])
+            and not is_full
+            and pointers <= self.capabilities.max_pointers
+        )
+
+    def _note(self, launches: Sequence[_Launch]) -> None:
+        """Which kernels share a launch, and why the others do not."""
+        for launch in launches:
+            names = tuple(node.name for node in launch.nodes)
+            if len(names) > 1:
+                sizes = ", ".join(str(_elements(node)) for node in launch.nodes)
+                self.log.append(LaunchDecision(names, f"one launch, for {sizes} elements"))
+            elif kernels_in(launch.nodes[0]):
+                reason = self.alone.get(launch.nodes[0], _NO_COMPANY).reason
+                self.log.append(LaunchDecision(names, reason))
+
+
+_NO_COMPANY = Refusal("no other launch has room for it before the first that reads it")
+
+
+def _device(node: BaseSchedulerNode) -> object:
+    return bodies(kernels_in(node)[0])[0].buffer.device
+
+
+def _pointers(node: BaseSchedulerNode) -> int:
+    return len(node.read_names | node.written_names)
+
+
+def _elements(node: BaseSchedulerNode) -> Expr:
+    return product([product(kernel.group) for kernel in kernels_in(node)])
+
+
+def _is_large(kernel: KernelNode) -> Refusal | None:
+    elements = _elements(kernel)
+    if isinstance(elements, int) and elements > SMALL_KERNEL:
+        return Refusal(f"{elements} elements: its launch counts for little")
+    return Refusal("no elements") if elements == 0 else None
