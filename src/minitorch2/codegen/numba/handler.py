@@ -25,6 +25,9 @@ from minitorch2.loopir.ops import (
     compute_dtype,
 )
 
+WRONG = "wrong"
+"""The variable of a kernel that says whether an index that could only be 0 was not."""
+
 
 @dataclass
 class Arguments:
@@ -78,7 +81,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         self.stage: Callable[[str, Expr], TextValue | None] = lambda name, index: None
         self.reduce: Callable[[ReductionKind, torch.dtype, list[TextValue]], TextValue]
         self.pending: list[tuple[str, Expr, TextValue]] = []
-        self.checks_bounds = False
+        self.checks_late = False
 
     # -- names ------------------------------------------------------------------------------------
 
@@ -187,16 +190,29 @@ class NumbaHandler(OpsHandler[TextValue]):
             found = self.assign(text, torch.int64, depth, "indirect")
         self.depths[found.text] = found.depth
         block = self.block.at_depth(depth)
+        if check and limit == "1":
+            return self._only_zero(found)
         checked = f"{found} in {limit}"
         if check and block.find(checked) is None:
             block.names[checked] = found
-            self.checks_bounds = True
             block.lines += [
                 f"if {found} < 0 or {found} >= {limit}:",
                 f"    error[0], error[1] = {wide}, {limit}",
                 "    return 1",
             ]
         return index_symbol(found.text)
+
+    def _only_zero(self, found: TextValue) -> Expr:
+        """An index that can only be 0: no address waits for it, so it is checked after all loops.
+
+        Otherwise the loop could be left early, and so would not be vectorized.
+        """
+        function = self.block.at_depth(0)
+        if not self.checks_late:
+            self.checks_late = True
+            function.lines.insert(0, f"{WRONG} = False")
+        self.block.lines.append(f"{WRONG} = {WRONG} | ({found} != 0)")
+        return 0
 
     def masked(self, mask: TextValue, body: Callable[[], TextValue], other: Number) -> TextValue:
         """`if mask:` around the body: what is masked off is not read."""

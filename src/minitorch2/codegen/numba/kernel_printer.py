@@ -14,7 +14,7 @@ import torch
 
 from minitorch2.codegen.common import Block, TextValue, user_lines
 from minitorch2.codegen.numba import operators
-from minitorch2.codegen.numba.handler import Arguments, NumbaHandler
+from minitorch2.codegen.numba.handler import WRONG, Arguments, NumbaHandler
 from minitorch2.codegen.numba.names import ELEMENTARY
 from minitorch2.codegen.numba.runtime import KernelSource
 from minitorch2.loopir.expressions import Expr, index_symbols, product
@@ -92,6 +92,8 @@ class KernelPrinter:
         if not self.several_lines:
             lines += [f"    {line}" for line in user_lines(self.node)]
         lines += list(self.function.render(1))
+        if self.handler.checks_late:
+            lines += [f"    if {WRONG}:", "        error[0], error[1] = 1, 1", "        return 1"]
         lines.append("    return 0")
         roots = tuple(self.arguments.pointers)
         types = tuple(operators.MEMORY_TYPE[self.arguments.dtypes[root]] for root in roots)

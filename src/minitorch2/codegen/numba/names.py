@@ -20,10 +20,13 @@ ELEMENTARY = (*sorted(LIBM), "rsqrt", "sigmoid")
 
 PRIMITIVES = (
     "floor", "ceil", "trunc", "round_even", "sqrt", "absolute", "copysign", "maximum", "minimum",
-    "add_any_order", "multiply_any_order", "where", "truncdiv", "remainder", "bits", "from_bits",
+    "add_any_order", "multiply_any_order", "where", "lshift", "rshift", "bits", "from_bits",
     "rank_nan_last", "rank_nan_first", "from_rank", "from_float16", "to_float16", "from_bfloat16",
     "to_bfloat16", "local_array",
 )  # fmt: skip
+
+DIVISIONS = ("truncdiv", "remainder", "floordiv", "mod")
+"""Quotients and rests of integers."""
 
 TYPES = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
@@ -32,5 +35,5 @@ TYPES = (
 """Types, which as functions convert to themselves."""
 
 NAMES = frozenset(
-    (*ELEMENTARY, *PRIMITIVES, *TYPES, "copy_transposed", "abs", "min", "max", "inf", "nan")
+    (*ELEMENTARY, *PRIMITIVES, *DIVISIONS, *TYPES, "copy_transposed", "abs", "min", "max", "inf", "nan")
 )

@@ -35,10 +35,10 @@ _STORE = {
 }  # fmt: skip
 
 _INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "logical_and": "&", "logical_or": "|", "logical_xor": "^",
-    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "lshift": "<<", "rshift": ">>",
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
 }  # fmt: skip
 _FLOAT_FORMS = {
     "neg": "-{0}", "abs": "absolute({0})", "maximum": "maximum({0}, {1})",

@@ -52,6 +52,7 @@ def _llvm(name: str) -> Emit:
 
 
 fma = _same_type(_llvm("llvm.fmuladd"), 3)
+fused = _same_type(_llvm("llvm.fma"), 3)  # rounded once on every processor
 floor = _same_type(_llvm("llvm.floor"), 1)
 ceil = _same_type(_llvm("llvm.ceil"), 1)
 trunc = _same_type(_llvm("llvm.trunc"), 1)
@@ -220,28 +221,18 @@ smaller = _select_integer("<")
 larger = _select_integer(">")
 
 
-def _integer_division(name: str) -> Any:
-    """C's division or remainder of integers; 0 where C has no answer (a zero divisor)."""
+def _shift(name: str) -> Any:
+    """Bits moved by less than a word's width, within the word."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
-        x, y = args
-        zero, one, minus_one = y.type(0), y.type(1), y.type(-1)
-        is_zero = builder.icmp_signed("==", y, zero)
-        if not signature.return_type.signed:
-            unsigned = getattr(builder, name.replace("s", "u", 1))
-            return builder.select(is_zero, zero, unsigned(x, builder.select(is_zero, one, y)))
-        # Dividing by -1 may overflow and trap, so it is done by negation.
-        is_minus = builder.icmp_signed("==", y, minus_one)
-        safe = builder.select(builder.or_(is_zero, is_minus), one, y)
-        divided = getattr(builder, name)(x, safe)
-        negated = builder.neg(x) if name == "sdiv" else zero
-        return builder.select(is_zero, zero, builder.select(is_minus, negated, divided))
+        signed = signature.return_type.signed
+        return getattr(builder, name if signed or name == "shl" else "lshr")(*args)
 
-    return intrinsic(lambda typingctx, x, y: (x(x, y), codegen))
+    return intrinsic(lambda typingctx, x, y: (x(x, x), codegen))
 
 
-truncdiv = _integer_division("sdiv")
-remainder = _integer_division("srem")
+lshift = _shift("shl")
+rshift = _shift("ashr")
 
 
 @intrinsic

@@ -9,15 +9,22 @@ from __future__ import annotations
 import numpy as np
 from numba import float32, float64
 
-from minitorch2.codegen.numba.library import for_each_float, library_function, real
+from minitorch2.codegen.numba.library import (
+    call_symbol,
+    for_each_float,
+    library_function,
+    real,
+)
 from minitorch2.codegen.numba.primitives import (
     absolute,
     bits,
     copysign,
     fma,
     from_bits,
+    fused,
     polynomial,
     round_even,
+    trunc,
 )
 from minitorch2.codegen.numba.primitives import sqrt as square_root
 from minitorch2.codegen.numba.vecmath import (
@@ -38,6 +45,12 @@ from minitorch2.codegen.numba.vecmath_f64 import (
     power_of_two_f64,
 )
 
+c_fmod = call_symbol(
+    {(float32,) * 2: ("fmodf", float32(float32, float32)),
+     (float64,) * 2: ("fmod", float64(float64, float64))}, 2
+)  # fmt: skip
+# From here on a quotient is not cut off exactly.
+MANY, MANY_F64 = f32(2.0**24), 2.0**53
 HALF_PI = 1.5707963267948966
 HALF_PI_LOW = 6.123233995736766e-17  # what float64 leaves of pi/2
 
@@ -46,6 +59,31 @@ HALF_PI_LOW = 6.123233995736766e-17  # what float64 leaves of pi/2
 def rsqrt(x):  # type: ignore[no-untyped-def]
     """1 / sqrt(x), correctly rounded twice."""
     return real(1.0) / square_root(x)
+
+
+@library_function(float32(float32, float32, float32), beyond=float(MANY))
+def far_fmod(ratio, x, y):  # type: ignore[no-untyped-def]
+    """fmod(x, y) where the quotient has too many digits; 0 elsewhere, as vectors give."""
+    return c_fmod(x, y) if ratio >= MANY else f32(0.0)
+
+
+@library_function(float64(float64, float64, float64), beyond=MANY_F64)
+def far_fmod_f64(ratio, x, y):  # type: ignore[no-untyped-def]
+    """fmod(x, y) where the quotient has too many digits; 0 elsewhere, as vectors give."""
+    return c_fmod(x, y) if ratio >= MANY_F64 else 0.0
+
+
+@for_each_float
+def fmod(x, y):  # type: ignore[no-untyped-def]
+    """What x / y, cut off, leaves, exactly; the quotient may be rounded up to the next integer."""
+    a = absolute(x)
+    b = absolute(y)
+    ratio = a / b
+    far = far_fmod(ratio, x, y)
+    rest = fused(-trunc(ratio), b, a)
+    rest = rest + b if rest < real(0.0) else rest
+    rest = a if a < b else rest  # b may be infinite
+    return far if ratio + real(1.0) == ratio else copysign(rest, x)
 
 
 @for_each_float

@@ -9,9 +9,9 @@ from typing import Any
 
 from numba import types
 
-from minitorch2.codegen.numba import primitives, transpose, vecmath_real  # noqa: F401  (its functions)
+from minitorch2.codegen.numba import division, primitives, transpose, vecmath_real  # noqa: F401  (its functions)
 from minitorch2.codegen.numba.library import VERSIONS, call_symbol
-from minitorch2.codegen.numba.names import ELEMENTARY, LIBM, NAMES, PRIMITIVES, TYPES
+from minitorch2.codegen.numba.names import DIVISIONS, ELEMENTARY, LIBM, NAMES, PRIMITIVES, TYPES
 
 _FLOATS = (types.float32, types.float64)
 
@@ -33,6 +33,7 @@ def _functions() -> dict[str, Any]:
 VOCABULARY: dict[str, Any] = {
     **_functions(),
     **{name: getattr(primitives, name) for name in PRIMITIVES},
+    **{name: getattr(division, name) for name in DIVISIONS},
     **{name: getattr(types, name) for name in TYPES},
     "copy_transposed": transpose.copy_transposed,
     "abs": abs,

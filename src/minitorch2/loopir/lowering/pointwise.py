@@ -136,8 +136,11 @@ def _floor_divide_floats(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Through the exact remainder, since `floor(x / y)` is off by one where `x / y` rounds up."""
     quotient, zero = ops.truediv(x, y), number_value(0, dtype)
     rest, is_other = _c_remainder(dtype, x, y)
-    whole = ops.truediv(ops.sub(x, rest), y)
-    nearest = ops.round(ops.where(is_other, ops.sub(whole, number_value(1, dtype)), whole))
+    whole, one = ops.truediv(ops.sub(x, rest), y), number_value(1, dtype)
+    whole = ops.where(is_other, ops.sub(whole, one), whole)
+    below = ops.floor(whole)
+    is_nearer = ops.gt(ops.sub(whole, below), number_value(0.5, dtype))
+    nearest = ops.where(is_nearer, ops.add(below, one), below)
     signed = ops.where(ops.eq(nearest, zero), ops.copysign(zero, quotient), nearest)
     return ops.where(ops.eq(y, zero), quotient, signed)
 
