@@ -21,8 +21,8 @@ _LOGGER = get_logger(__name__)
 
 
 _OWN = (
-    "arithmetic", "frontend", "library", "linking", "machine_code", "names", "primitives", "seldom",
-    "transpose", "vecmath", "vecmath_f64", "vecmath_real", "vocabulary",
+    "arithmetic", "division", "frontend", "library", "linking", "machine_code", "names",
+    "primitives", "seldom", "transpose", "vecmath", "vecmath_f64", "vecmath_real", "vocabulary",
 )  # fmt: skip
 """What writes a kernel's machine code: with other sources, it is another kernel."""
 
