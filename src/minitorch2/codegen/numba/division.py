@@ -80,9 +80,7 @@ def _differ_in_sign(builder: Builder, rest: ir.Value, y: ir.Value) -> ir.Value:
 def _floored(builder: Builder, y: ir.Value, divided: Divided) -> Divided:
     """The quotient rounded down: what is left has the sign of `y`."""
     is_below = _differ_in_sign(builder, divided.rest, y)
-    quotient = builder.select(
-        is_below, builder.sub(divided.quotient, y.type(1)), divided.quotient
-    )
+    quotient = builder.select(is_below, builder.sub(divided.quotient, y.type(1)), divided.quotient)
     rest = builder.select(is_below, builder.add(divided.rest, y), divided.rest)
     return Divided(quotient, rest)
 

@@ -25,6 +25,9 @@ from minitorch2.loopir.ops import (
     compute_dtype,
 )
 
+_CHOICES = {
+    "neg", "abs", "maximum", "minimum", "where", "copysign", "floor", "ceil", "trunc", "round",
+}  # fmt: skip
 WRONG = "wrong"
 """The variable of a kernel that says whether an index that could only be 0 was not."""
 
@@ -67,7 +70,8 @@ class NumbaHandler(OpsHandler[TextValue]):
     """Writes into `block`, the innermost loop at the moment.
 
     The kernel printer sets `block`, the depth of each loop variable (`depths`), and tells where the
-    values of the kernel's own buffers are (`at_hand`).
+    values of the kernel's own buffers are (`at_hand`). `bfloats` are the values that are numbers of
+    bfloat16 though kept as float32: they are stored without rounding.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -82,6 +86,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         self.reduce: Callable[[ReductionKind, torch.dtype, list[TextValue]], TextValue]
         self.pending: list[tuple[str, Expr, TextValue]] = []
         self.checks_late = False
+        self.bfloats: set[str] = set()
 
     # -- names ------------------------------------------------------------------------------------
 
@@ -94,6 +99,8 @@ class NumbaHandler(OpsHandler[TextValue]):
             found = TextValue(self.namer.fresh(prefix), dtype, block.depth)
             block.names[key] = found
             block.lines.append(f"{found} = {text}")
+        if text.startswith("from_bfloat16("):
+            self.bfloats.add(found.text)
         return found
 
     def index(self, expr: Expr) -> tuple[str, int]:
@@ -137,7 +144,8 @@ class NumbaHandler(OpsHandler[TextValue]):
         if mode == "add":
             terms = [operators.load(dtype, place), result]
             result = operators.elementwise("add", terms, compute_dtype(dtype))
-        self.block.lines.append(f"{place} = {operators.store(dtype, result)}")
+        element = operators.store(dtype, result, is_exact=result in self.bfloats)
+        self.block.lines.append(f"{place} = {element}")
 
     def store_reduction(self, name: str, index: Expr, value: TextValue) -> None:
         """The kernel printer stores results when the loop has ended."""
@@ -165,7 +173,10 @@ class NumbaHandler(OpsHandler[TextValue]):
 
     def constant(self, value: Number, dtype: torch.dtype) -> TextValue:
         """A literal, in place."""
-        return TextValue(operators.constant(value, compute_dtype(dtype)), compute_dtype(dtype), 0)
+        text = operators.constant(value, compute_dtype(dtype))
+        if dtype.is_floating_point and float(torch.tensor(value, dtype=torch.bfloat16)) == value:
+            self.bfloats.add(text)
+        return TextValue(text, compute_dtype(dtype), 0)
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> TextValue:
         """The expression, computed in int64."""
@@ -221,16 +232,18 @@ class NumbaHandler(OpsHandler[TextValue]):
         self.block = inside
         value = body()
         self.block = outer
-        default = operators.constant(other, value.dtype)
+        default = self.constant(other, value.dtype)
         if not any("_ptr" in str(line) or isinstance(line, Block) for line in inside.lines):
             outer.lines += inside.lines  # nothing is read: a choice between two values will do
             outer.names |= inside.names
-            return self.assign(f"where({mask}, {value}, {default})", value.dtype, outer.depth)
+            text = f"where({mask}, {value}, {default})"
+            result = self.assign(text, value.dtype, outer.depth)
+            return self._same_bfloats(result, value, default)
         result = TextValue(self.namer.fresh("tmp"), value.dtype, outer.depth)
         inside.lines.append(f"{result} = {value}")
         outer.lines.append(f"{result} = {default}")
         inside.close()
-        return result
+        return self._same_bfloats(result, value, default)
 
     def to_dtype(self, x: TextValue, dtype: torch.dtype) -> TextValue:
         """A cast."""
@@ -251,4 +264,11 @@ class NumbaHandler(OpsHandler[TextValue]):
         operand = dtypes[1] if name == "where" else dtypes[0]
         text = operators.elementwise(name, [arg.text for arg in args], operand)
         depth = max(arg.depth for arg in args)
-        return self.assign(text, operators.result_dtype(name, dtypes), depth)
+        result = self.assign(text, operators.result_dtype(name, dtypes), depth)
+        return self._same_bfloats(result, *args) if name in _CHOICES else result
+
+    def _same_bfloats(self, result: TextValue, *values: TextValue) -> TextValue:
+        """What is one of these values, its sign and fraction aside, is a bfloat16 if they are."""
+        if all(v.text in self.bfloats for v in values if v.dtype.is_floating_point):
+            self.bfloats.add(result.text)
+        return result

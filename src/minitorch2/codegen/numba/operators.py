@@ -27,6 +27,11 @@ MEMORY_TYPE = NUMBA_TYPE | {
 }  # fmt: skip
 """The element type of a pointer by the buffer's dtype."""
 
+_CONVERTED_FIRST = dict.fromkeys((torch.int8, torch.int16, torch.uint8, torch.uint16), "int32") | {
+    torch.uint32: "int64", torch.uint64: "int64",
+}  # fmt: skip
+"""What a float is made before it is an integer of fewer bits: eager wraps what does not fit."""
+
 _LOAD = {
     torch.bool: "({} != 0)", torch.float16: "from_float16({})", torch.bfloat16: "from_bfloat16({})",
 }  # fmt: skip
@@ -74,8 +79,10 @@ def load(dtype: torch.dtype, place: str) -> str:
     return _LOAD.get(dtype, "{}").format(place)
 
 
-def store(dtype: torch.dtype, value: str) -> str:
-    """A value as a memory element."""
+def store(dtype: torch.dtype, value: str, *, is_exact: bool = False) -> str:
+    """A value as a memory element; `is_exact` if it is a number of that dtype already."""
+    if is_exact and dtype == torch.bfloat16:
+        return f"cut_bfloat16({value})"
     return _STORE.get(dtype, "{}").format(value)
 
 
@@ -88,8 +95,8 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
     if target in (torch.float16, torch.bfloat16):
         short = "float16" if target == torch.float16 else "bfloat16"
         return f"from_{short}(to_{short}({convert(text, source, torch.float32)}))"
-    if source.is_floating_point and not target.is_floating_point and target != torch.int64:
-        text = f"int64({text})"  # as C does: through a wide integer, then wrapped
+    if source.is_floating_point and target in _CONVERTED_FIRST:
+        text = f"{_CONVERTED_FIRST[target]}({text})"
     return f"{NUMBA_TYPE[target]}({text})"
 
 

@@ -51,12 +51,21 @@ def _llvm(name: str) -> Emit:
     return emit
 
 
+def _rounded(name: str) -> Emit:
+    """To an integer, which keeps the sign. Said so, LLVM does not round float16 one by one."""
+
+    def emit(builder: Builder, args: tuple[ir.Value, ...]) -> ir.Value:
+        return _llvm("llvm.copysign")(builder, (_llvm(name)(builder, args), *args))
+
+    return emit
+
+
 fma = _same_type(_llvm("llvm.fmuladd"), 3)
 fused = _same_type(_llvm("llvm.fma"), 3)  # rounded once on every processor
-floor = _same_type(_llvm("llvm.floor"), 1)
-ceil = _same_type(_llvm("llvm.ceil"), 1)
-trunc = _same_type(_llvm("llvm.trunc"), 1)
-round_even = _same_type(_llvm("llvm.roundeven"), 1)
+floor = _same_type(_rounded("llvm.floor"), 1)
+ceil = _same_type(_rounded("llvm.ceil"), 1)
+trunc = _same_type(_rounded("llvm.trunc"), 1)
+round_even = _same_type(_rounded("llvm.roundeven"), 1)
 sqrt = _same_type(_llvm("llvm.sqrt"), 1)
 absolute = _same_type(_llvm("llvm.fabs"), 1)
 copysign = _same_type(_llvm("llvm.copysign"), 2)
@@ -181,6 +190,17 @@ def to_bfloat16(typingctx: Any, number: Any) -> Any:
         rounded = builder.lshr(builder.add(pattern, builder.add(odd, word(0x7FFF))), word(16))
         is_nan = builder.fcmp_unordered("uno", args[0], args[0])
         return builder.trunc(builder.select(is_nan, word(0x7FC0), rounded), ir.IntType(16))
+
+    return _HALF_BITS(types.float32), codegen
+
+
+@intrinsic
+def cut_bfloat16(typingctx: Any, number: Any) -> Any:
+    """A float32 that is a bfloat16, as the 16 bits that it needs."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
+        word = ir.IntType(32)
+        return builder.trunc(builder.lshr(builder.bitcast(args[0], word), word(16)), ir.IntType(16))
 
     return _HALF_BITS(types.float32), codegen
 

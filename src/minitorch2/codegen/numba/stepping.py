@@ -200,6 +200,7 @@ NAMES: dict[str, Any] = {
     "to_float16": _TO_FLOAT16,
     "from_bfloat16": _FROM_BFLOAT16,
     "to_bfloat16": _TO_BFLOAT16,
+    "cut_bfloat16": _TO_BFLOAT16,
     "copy_transposed": _copy_transposed,
     "local_array": lambda length, kind: np.zeros(length, kind.__name__),
     **{name: getattr(builtins, name) for name in ("abs", "min", "max")},
