@@ -20,6 +20,8 @@ aten = torch.ops.aten
 _CREATIONS: Final = frozenset(
     {aten.full.default, aten.arange.start_step, aten.empty_like.default, aten._to_copy.default}
 )
+_PAIRS: Final = (aten.var_mean.correction, aten.max.dim, aten.min.dim)
+"""Reductions with two results, which are loops like all others."""
 _PRODUCTS: Final = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
 
 
@@ -124,7 +126,7 @@ def _readers(node: Node) -> Iterator[Node]:
 
 def _is_library_call(node: Node) -> bool:
     """Whether a kernel of a library computes the node: it shares no loops with others."""
-    if is_recomputable(node) or node.op != "call_function":
+    if is_recomputable(node) or node.op != "call_function" or node.target in _PAIRS:
         return False
     value = node.meta.get("val")
     return isinstance(value, tuple) or node.target in (*_PRODUCTS, aten.convolution.default)

@@ -98,6 +98,12 @@ def deviation(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
     return result
 
 
+def moments(x: Tensor, *arguments: Any, **options: Any) -> tuple[Tensor, Tensor]:
+    """The variance, and a mean of the same shape."""
+    variance = deviation(x, *arguments, **options)
+    return variance, torch.empty_like(variance, dtype=x.dtype)
+
+
 def log_sum_exp(x: Tensor, dim: Any, keepdim: bool = False) -> Tensor | None:
     """As a sum."""
     return reduced(x, dim, keepdim) if _is_plain(x) and x.numel() else None
@@ -182,6 +188,7 @@ FAKE_REDUCTIONS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     aten.mean.default: reduced,
     aten.mean.dim: reduced,
     aten.std.correction: deviation,
+    aten.var_mean.correction: moments,
     aten.logsumexp.default: log_sum_exp,
     aten.linalg_vector_norm.default: vector_norm,
     aten.nll_loss_forward.default: nll_loss,

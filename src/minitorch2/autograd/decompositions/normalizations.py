@@ -126,23 +126,6 @@ def native_group_norm_backward(
     )
 
 
-def _batch_moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance of each channel, by one pass over images that fit into no cache.
-
-    The sums are of differences from one element of the channel: their variance is the same, and
-    their squares do not cancel as those of ``x`` might. At most one element in k^2 is k standard
-    deviations away from the mean (Chebyshev); borders may all be, so it is one of the middle.
-    """
-    middle = x
-    for dim in dims:
-        middle = torch.narrow(middle, dim, x.shape[dim] // 2, 1)
-    middle = torch.where(torch.abs(middle) == math.inf, 0.0, middle)
-    distance, count = x - middle, math.prod(x.shape[d] for d in dims)
-    drift = distance.sum(dims, keepdim=True) / count
-    squares = (distance * distance).sum(dims, keepdim=True) / count
-    return middle + drift, torch.clamp_min(squares - drift * drift, 0.0)
-
-
 def _batch_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, rstd: Tensor
 ) -> Tensor:
@@ -166,8 +149,7 @@ def native_batch_norm(
         empty = running_mean.new_empty(0)
         return _batch_norm(x, weight, bias, running_mean, rstd), empty, empty.clone()
     dims = [d for d in range(x.dim()) if d != 1]
-    mean, variance = (t.reshape(-1) for t in _batch_moments(widen(x), dims))
-    rstd = torch.rsqrt(variance + eps)
+    mean, variance, rstd = (t.reshape(-1) for t in _moments(widen(x), dims, eps))
     count = math.prod(x.shape[d] for d in dims)
     if running_mean is not None:
         running_mean.copy_(running_mean * (1.0 - momentum) + mean * momentum)

@@ -1,4 +1,4 @@
-"""Means, variances and norms, as sums."""
+"""Means, deviations and norms, by sums and variances."""
 
 from __future__ import annotations
 
@@ -42,46 +42,6 @@ def mean_dim(
     return (total / _count(x, dims)).to(x.dtype)
 
 
-@register_decomposition(aten.var_mean.correction)
-def var_mean(
-    x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Any:
-    """Two passes: the mean, then the mean of squared distances (no cancellation)."""
-    if x.is_complex():
-        return NotImplemented
-    dims, wide = _dims(x, dim), widen(x)
-    count = _count(x, dims)
-    average = wide.sum(dims, keepdim=True) / count
-    distance = wide - average
-    degrees = count - (1 if correction is None else correction)
-    squares = (distance * distance).sum(dims, keepdim=keepdim)
-    variance = (
-        squares / degrees if degrees > 0 else squares * (math.inf if degrees < 0 else math.nan)
-    )
-    result = average if keepdim else average.squeeze(dims)
-    return variance.to(x.dtype), result.to(x.dtype)
-
-
-@register_decomposition(aten.var.correction)
-def var(
-    x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Any:
-    """Variance with ``count - correction`` degrees of freedom."""
-    if x.is_complex():
-        return NotImplemented
-    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
-
-
-@register_decomposition(aten.std.correction)
-def std(
-    x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Any:
-    """Square root of the variance."""
-    if x.is_complex():
-        return NotImplemented
-    return torch.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
-
-
 @register_decomposition(aten.std_mean.correction)
 def std_mean(
     x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False
@@ -89,7 +49,7 @@ def std_mean(
     """Standard deviation and mean."""
     if x.is_complex():
         return NotImplemented
-    variance, average = var_mean(x, dim, correction=correction, keepdim=keepdim)
+    variance, average = torch.var_mean(x, _dims(x, dim), correction=correction, keepdim=keepdim)
     return torch.sqrt(variance), average
 
 

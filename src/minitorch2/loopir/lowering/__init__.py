@@ -6,10 +6,10 @@ activation.py     activations, their backward     search.py         membership, 
 scan.py           running sums and extremes       interpolation.py  enlarged images
 linear.py         outer products, distances, losses
 conversion.py     copies and dtypes               view.py           views
-creation.py       tensors from nothing            reduction.py      sums, maxima, variances
-reduction_loops.py  how they become loops         normalization.py  softmax, logsumexp, norms
+creation.py       tensors from nothing            reduction.py      sums, means, maxima
+reduction_loops.py  how they become loops         moments.py        variances
+normalization.py  softmax, logsumexp, norms       combine.py        concatenation, padding
 indexing.py       gather, index, embedding        scatter.py        their inverse: stores
-combine.py        concatenation, padding
 matmul.py         library calls by choice
 fallback.py       any operator without a lowering runs as eager PyTorch runs it
 """
@@ -24,6 +24,7 @@ from minitorch2.loopir.lowering import (
     linear,
     mathematics,
     matmul,
+    moments,
     normalization,
     pointwise,
     reduction,
@@ -37,6 +38,6 @@ from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
 __all__ = [
     "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "interpolation",
-    "linear", "lowering", "mathematics", "matmul", "normalization", "pointwise", "reduction",
-    "scan", "scatter", "search", "special", "view",
+    "linear", "lowering", "mathematics", "matmul", "moments", "normalization", "pointwise",
+    "reduction", "scan", "scatter", "search", "special", "view",
 ]  # fmt: skip

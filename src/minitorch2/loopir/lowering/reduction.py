@@ -1,13 +1,10 @@
-"""Sums, products, means, variances, extremes and their positions, any and all.
+"""Sums, products, means, extremes and their positions, any and all.
 
-Variance is computed in two passes (mean, then squared differences) rather than by Welford's
-update: each pass is a plain sum, which vectorizes without a division per element, fuses with its
-neighbours and is at least as accurate. Low-precision inputs are reduced in float32.
+Low-precision inputs are summed in float32.
 """
 
 from __future__ import annotations
 
-import sympy
 import torch
 
 from minitorch2.loopir.boxes import TensorBox
@@ -29,8 +26,7 @@ from minitorch2.loopir.lowering.registry import (
     map_elements,
     number_value,
 )
-from minitorch2.loopir.ops import Number, ReductionKind, Value, compute_dtype, ops
-from minitorch2.loopir.views import reshape
+from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
 
 aten = torch.ops.aten
 
@@ -79,64 +75,17 @@ def mean(
     x: TensorBox, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> TensorBox:
     """The sum, kept in the compute dtype, divided by the count."""
-    return convert(_wide_mean(x, dim, keepdim, dtype or x.dtype), dtype or x.dtype)
+    return convert(wide_mean(cast(x, dtype or x.dtype), dim, keepdim), dtype or x.dtype)
 
 
-def _wide_mean(x: TensorBox, dim: Dims, keepdim: bool, dtype: torch.dtype) -> TensorBox:
-    total = make_reduction(cast(x, dtype), "sum", dim, keepdim, wide(dtype))
-    return _divide(total, count_of(x, dim))
+def wide_mean(x: TensorBox, dim: Dims, keepdim: bool) -> TensorBox:
+    """The mean in the compute dtype."""
+    return divide(make_reduction(x, "sum", dim, keepdim, wide(x.dtype)), count_of(x, dim))
 
 
-def _divide(x: TensorBox, count: Expr) -> TensorBox:
+def divide(x: TensorBox, count: Expr) -> TensorBox:
+    """Each element divided by one number."""
     return make_pointwise(lambda _, v, n: ops.truediv(v, n), (x, count))
-
-
-@lowering(aten.var.correction)
-def var(
-    x: TensorBox, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
-) -> TensorBox:
-    """The mean squared difference from the mean, in two passes."""
-    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
-
-
-@lowering(aten.var.dim)
-def var_dim(x: TensorBox, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> TensorBox:
-    """The variance with divisor `count - 1`, or `count` if biased."""
-    return var(x, dim, correction=int(unbiased), keepdim=keepdim)
-
-
-@lowering(aten.var_mean.correction)
-def var_mean(
-    x: TensorBox, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
-) -> tuple[TensorBox, TensorBox]:
-    """Variance and mean; the divisor is `max(count - correction, 0)`, correction 1 by default."""
-    average = _wide_mean(x, dim, True, x.dtype)
-
-    def squared_difference(_: torch.dtype, v: Value, m: Value) -> Value:
-        difference = ops.sub(v, m)
-        return ops.mul(difference, difference)
-
-    kind = wide(x.dtype)
-    squares = map_elements(squared_difference, (x, average), kind, kind)
-    total = make_reduction(squares, "sum", dim, keepdim, kind)
-    variance = _divide(total, _divisor(count_of(x, dim), 1 if correction is None else correction))
-    kept = average if keepdim else reshape(average, variance.size)
-    return convert(variance, x.dtype), convert(kept, x.dtype)
-
-
-def _divisor(count: Expr, correction: Number) -> Expr:
-    if isinstance(count, int):
-        return max(count - correction, 0)
-    return to_expr(sympy.Max(count - correction, 0))
-
-
-@lowering(aten.std.correction)
-def std(
-    x: TensorBox, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
-) -> TensorBox:
-    """The square root of the variance."""
-    variance = var(x, dim, correction=correction, keepdim=keepdim)
-    return make_pointwise(lambda _, v: ops.sqrt(v), (variance,))
 
 
 # -- extremes -----------------------------------------------------------------------------------

@@ -14,14 +14,17 @@ import torch
 
 from minitorch2 import config
 from minitorch2.loopir.boxes import TensorBox
+from minitorch2.loopir.buffers import ComputedBuffer, current_table
 from minitorch2.loopir.expressions import (
     Expr,
+    equal,
     floor_div,
     index_symbols,
     product,
     simplify,
     to_expr,
 )
+from minitorch2.loopir.handlers.counter import body_cost
 from minitorch2.loopir.handlers.recorder import RecordingHandler
 from minitorch2.loopir.iteration import Strides, linear_access
 from minitorch2.loopir.layout import Size
@@ -90,20 +93,47 @@ def make_reduction(
     few = max(config.current().unroll_reductions_threshold, 2)
     if isinstance(count, int) and 0 < count < few:
         return _unrolled(x.device, dtype, dims, load, kind)
+    if _is_made_of_reductions(x):
+        x.storage.realize("the kernel that computes what it is made of can compute it")
+        load = cast(x, dtype).make_loader()
 
     def inner_fn(index: Index, reduction_index: Index) -> Value:
         return load(dims.join(index, reduction_index))
 
-    reads = _strides(dims, inner_fn)
-    if reads:
-        dims.walk_along(reads[0][len(dims.ranges) :])
-    pieces = pieces_of(dims, reads, x.device)
+    pieces = pieces_of(dims, _walk_along_memory(dims, load), x.device)
     if pieces:
         return _in_two_stages(x.device, dtype, dims, inner_fn, kind, pieces)
     return TensorBox.create(
         Reduction(x.device, dtype, dims.ranges, inner_fn, dims.reduction_ranges, kind,
                   compute_dtype(dtype))
     )  # fmt: skip
+
+
+def _is_made_of_reductions(x: TensorBox) -> bool:
+    """Whether each element of a value on a GPU is computed of results of reductions, as the loss of
+    a row is: then it is better read than its parts, which may have memory for nothing else."""
+    loops = x.storage.data
+    if x.device.type != "cuda" or not isinstance(loops, Pointwise):
+        return False
+    read, count = body_cost(loops).buffers, product(loops.ranges)
+    return any(
+        buffer.name in read and isinstance(buffer.loops, Reduction)
+        and equal(product(buffer.size), count)
+        for buffer in current_table().buffers if isinstance(buffer, ComputedBuffer)
+    )  # fmt: skip
+
+
+def dims_in_memory(x: TensorBox, dim: Dims, keepdim: bool) -> tuple[ReducedDims, list[Strides]]:
+    """The reduced dimensions in the order of memory, and how each read moves with them."""
+    dims = ReducedDims(x, dim, keepdim)
+    return dims, _walk_along_memory(dims, x.make_loader())
+
+
+def _walk_along_memory(dims: ReducedDims, load: InnerFn) -> list[Strides]:
+    reads = _strides(dims, lambda index, rindex: load(dims.join(index, rindex)))
+    if reads:
+        dims.walk_along(reads[0][len(dims.ranges) :])
+    return reads
 
 
 def _unrolled(
@@ -144,18 +174,18 @@ def pieces_of(dims: ReducedDims, reads: Sequence[Strides], device: torch.device)
     if not (isinstance(outputs, int) and isinstance(count, int) and outputs and count):
         return ()
     kind = device.type if device.type in MOST_PIECES else "cpu"
-    if kind == "cuda" and _goes_across(dims, reads):
+    if kind == "cuda" and goes_across(dims, reads):
         most = min(PARTIAL_COLUMNS // outputs, count // SHORTEST_COLUMN)
-        pieces = _cut(dims.reduction_ranges, most)
+        pieces = cut(dims.reduction_ranges, most)
         return pieces if math.prod(pieces) >= FEWEST_PIECES else ()
     is_many = outputs > SPLIT_BELOW_OUTPUTS[kind] and outputs * count >= MANY_ELEMENTS
-    if kind == "cpu" and is_many and 0 in dims.reduced and _goes_across(dims, reads):
+    if kind == "cpu" and is_many and 0 in dims.reduced and goes_across(dims, reads):
         return _pieces_of_rows(dims.reduction_ranges, count)
     if outputs > SPLIT_BELOW_OUTPUTS[kind] or count < SPLIT_FROM_ELEMENTS:
         return ()
     most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // outputs)
     sizes = dims.reduction_ranges if kind == "cuda" else dims.reduction_ranges[:1]
-    return _cut(sizes, min(most, count // SHORTEST_PIECE[kind]))
+    return cut(sizes, min(most, count // SHORTEST_PIECE[kind]))
 
 
 def _pieces_of_rows(sizes: Size, count: int) -> Size:
@@ -163,11 +193,11 @@ def _pieces_of_rows(sizes: Size, count: int) -> Size:
 
     What a kernel that goes along rows has left in a processor's cache, no other asks for then.
     """
-    pieces = _cut(sizes[:1], min(MOST_PIECES_OF_ROWS, count // SHORTEST_COLUMN))
+    pieces = cut(sizes[:1], min(MOST_PIECES_OF_ROWS, count // SHORTEST_COLUMN))
     return pieces if math.prod(pieces) >= FEWEST_PIECES_OF_ROWS else ()
 
 
-def _goes_across(dims: ReducedDims, reads: Sequence[Strides]) -> bool:
+def goes_across(dims: ReducedDims, reads: Sequence[Strides]) -> bool:
     """Whether neighbours in memory are reduced into different results, as in sums of columns: then
     a result has no threads of its own, and many rows are a long way.
 
@@ -187,7 +217,7 @@ def _strides(dims: ReducedDims, inner_fn: ReductionFn) -> list[Strides]:
     return [linear_access(name, simplify(i, limits), symbols).strides for name, i in recorder.reads]
 
 
-def _cut(sizes: Size, most: int) -> Size:
+def cut(sizes: Size, most: int) -> Size:
     """Numbers of pieces, at most so many in all: the outer dimensions are cut first."""
     pieces: list[int] = []
     for size in sizes:
