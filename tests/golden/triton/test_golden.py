@@ -43,6 +43,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], bool]] = {
     "sin_cos_symbolic": (sin_cos, (8, 1024), True),
     "softmax": (lambda x: x.softmax(-1), (5, 100), False),
     "sum_in_a_loop": (lambda x: x.sum(-1), (2, 20000), False),
+    "softmax_in_a_loop": (lambda x: x.softmax(-1), (2, 20000), False),
     "normalize": (normalize, (5, 64), False),
     "transposed_sum": (transposed_sum, (64, 32), False),
 }

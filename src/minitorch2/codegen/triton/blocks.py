@@ -18,8 +18,10 @@ PERSISTENT_LIMIT_STRIDED = 64
 """The same where neighbours in a row are not neighbours in memory: blocks need many columns."""
 PERSISTENT_LIMIT_SQUARE = 1024
 """The same where some accesses walk along rows and others along columns."""
-BYTES_OF_A_THREAD = 64
-"""How much of a persistent block one thread holds: four loads of 16 bytes."""
+BYTES_OF_A_LOAD = 16
+"""What a thread moves at once."""
+BYTES_OF_A_THREAD = 4 * BYTES_OF_A_LOAD
+"""How much of a persistent block one thread holds: four loads in flight."""
 MOST_WARPS = 16
 PROGRAMS = 256
 """About how many programs keep all processors of a large GPU busy."""
@@ -30,13 +32,17 @@ UNKNOWN = 1 << 20
 @dataclass(frozen=True)
 class Blocks:
     """The sizes of a kernel's block: along the elements that are kept (`x`, and `y` in tiles), and
-    along what is reduced (`r`); None for a dimension that the kernel does not have."""
+    along what is reduced (`r`); None for a dimension that the kernel does not have.
+
+    In a loop, `fold` parts of a block become one before an accumulator sees them. Where the parts
+    of an element are in one thread, that takes nothing but registers' worth of loads in flight."""
 
     x: int
     warps: int
     y: int | None = None
     r: int | None = None
     persistent: bool = False
+    fold: int = 1
 
     def parameters(self) -> dict[str, int]:
         """The block sizes by the names that the kernel gives them."""
@@ -92,14 +98,20 @@ def reduction_blocks(
         return Blocks(x, _warps(x * r, per_thread), r=r, persistent=True)
     if not kept:  # long pieces, so that few rows are in the cache between passes
         if passes == 1:
-            return Blocks(1, MOST_WARPS, r=min(r, 8192))
-        return Blocks(1, 2 * MOST_WARPS, r=min(r, 16384))
+            return _in_a_loop(1, MOST_WARPS, min(r, 8192), itemsize)
+        return _in_a_loop(1, 2 * MOST_WARPS, min(r, 16384), itemsize)
     if n >= 64 * PROGRAMS:
-        return Blocks(64, MOST_WARPS // 2, r=min(r, 32))
+        return _in_a_loop(64, MOST_WARPS // 2, min(r, 32), itemsize)
     x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
     if isinstance(rnumel, int) and x * r <= PERSISTENT_LIMIT:  # one wait for memory
         return Blocks(x, _warps(x * r, 16), r=r, persistent=True)
-    return Blocks(min(x, next_power_of_two(n)), MOST_WARPS, r=min(r, 1024 // x))
+    return _in_a_loop(min(x, next_power_of_two(n)), MOST_WARPS, min(r, 1024 // x), itemsize)
+
+
+def _in_a_loop(x: int, warps: int, r: int, itemsize: int) -> Blocks:
+    """A block of which accumulators hold what all threads load at once."""
+    at_once = warps * 32 * BYTES_OF_A_LOAD // itemsize
+    return Blocks(x, warps, r=r, fold=min(r, max(1, x * r // at_once)))
 
 
 def _square_blocks(n: int, r: int, is_row: bool) -> Blocks:

@@ -109,8 +109,9 @@ def choose_domain(
     nodes = bodies(kernel)
     if reduces(kernel):
         passes = split_into_passes(nodes, removed, reduces=True, loops=True)
+        visits = sum(bool(one.inside) for one in passes)
         itemsize = _widest(nodes, buffers, removed)
-        blocks = reduction_blocks(numel, rnumel, unit_steps(kernel), len(passes), itemsize)
+        blocks = reduction_blocks(numel, rnumel, unit_steps(kernel), visits, itemsize)
         return KernelDomain(blocks, numel, rnumel=rnumel)
     tile = _find_tile(nodes)
     if tile is not None:
@@ -125,9 +126,9 @@ def _widest(
 ) -> int:
     """The bytes of the widest element that moves between memory and the kernel in every step."""
     own = {node.name for node in nodes}
-    names = {a.name for node in nodes for a in node.reads_of if a.name not in own and _is_full(a)}
-    names |= {node.name for node in nodes if node.name not in removed and node.covers_reduction
-              and not node.is_reduction}  # fmt: skip
+    inside = [node for node in nodes if node.covers_reduction]
+    names = {a.name for node in inside for a in node.reads_of if a.name not in own and _is_full(a)}
+    names |= {n.name for n in inside if n.name not in removed and not n.is_reduction}
     return max((buffers[name].dtype.itemsize for name in names if name), default=4)
 
 

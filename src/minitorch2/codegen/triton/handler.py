@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import sympy
 import torch
 
 from minitorch2.codegen.triton.arguments import KernelArguments
@@ -12,6 +13,7 @@ from minitorch2.codegen.triton.body import KernelBody
 from minitorch2.codegen.triton.domain import KernelDomain
 from minitorch2.codegen.triton.functions import FUNCTIONS
 from minitorch2.codegen.triton.indexing import XINDEX, IndexPrinter
+from minitorch2.codegen.triton.online import Follower
 from minitorch2.codegen.triton.reductions import POSITIONED, ReductionPrinter
 from minitorch2.codegen.triton.values import (
     EVERYWHERE,
@@ -38,8 +40,6 @@ from minitorch2.loopir.ops import (
     use_handler,
 )
 from minitorch2.loopir.schedule import SchedulerNode
-
-LAST_POSITION = 2**63 - 1
 
 
 class TritonHandler(OpsHandler[Value]):
@@ -75,7 +75,7 @@ class TritonHandler(OpsHandler[Value]):
         self._written: dict[str, tuple[Expr, Value]] = {}
         self._written_in_loop: dict[str, tuple[Expr, Value]] = {}
         self._reductions: dict[tuple[ReductionPrinter, str], str] = {}
-        self.online: Mapping[str, SchedulerNode] = {}
+        self.online: Mapping[str, Follower] = {}
         self._node = ""
         self._recomputing = False
         self._node_dims: Dimensions = X
@@ -213,7 +213,7 @@ class TritonHandler(OpsHandler[Value]):
         printer = ReductionPrinter(kind, value.dtype)
         block = self._block(value)
         if self._node in self.online:
-            name = self._followed(printer, block, self.online[self._node])
+            name = self._leading(printer, block, self.online[self._node])
         elif self.domain.looped:
             name = self._looped(printer, block, is_bool)
         else:
@@ -226,25 +226,50 @@ class TritonHandler(OpsHandler[Value]):
         known = self._reductions.get((printer, block))
         if known is None:
             known = self._reductions[printer, block] = self.body.fresh()
-            combined = printer.combine(f"_{known}", block)
-            self._accumulate({f"_{known}": printer.accumulator()}, combined)
-            column = printer.collapse(f"_{known}")
+            name, part = f"_{known}", self._padded(block, printer.neutral())
+            if self.domain.blocks.fold > 1:
+                part = printer.reduced(self._folded(part))
+            self._open(name, printer)
+            self.body.line(f"{name} = {printer.combine(name, part)}", X | R)
+            column = printer.collapse(name)
             self.body.after_loop(f"{known} = {column}{' != 0' if is_bool else ''}")
         return known
 
-    def _followed(self, printer: ReductionPrinter, block: str, total: SchedulerNode) -> str:
-        """A maximum, and in the same pass the sum of exponentials that needs it."""
-        largest, dtype = self.body.fresh(), printer.dtype
-        zeros = ReductionPrinter("sum", dtype).accumulator()
-        accumulators = {f"_{largest}": printer.accumulator(), f"_{largest}_sum": zeros}
-        arguments = ", ".join([*accumulators, block])
-        self._accumulate(accumulators, f"lib.running_softmax({arguments})")
-        self.body.after_loop(f"{largest} = {printer.collapse(f'_{largest}')}")
-        name = self.body.fresh()
-        rescaled = f"lib.rescaled(_{largest}_sum, _{largest}, {largest})"
-        self.body.after_loop(f"{name} = tl.sum({rescaled}, 1)[:, None]")
-        self._run(total, _Reduced(self, Value(name, dtype, X)))
-        return largest
+    def _leading(self, printer: ReductionPrinter, block: str, follower: Follower) -> str:
+        """A reduction, and in the same pass the sum that needs it."""
+        name, dtype = self.body.fresh(), printer.dtype
+        part = self._folded(self._padded(block, printer.neutral()))
+        if follower.count is None:
+            accumulators = [f"_{name}", f"_{name}_sum"]
+            step = f"lib.running_softmax({', '.join([*accumulators, part])})"
+            whole = f"lib.rescaled(_{name}_sum, _{name}, {name})"
+        else:
+            accumulators = [f"_{name}", f"_{name}_squares", f"_{name}_count"]
+            step = f"lib.running_moments({', '.join([*accumulators, part, self._ones(dtype)])})"
+            mean = f"{name} / {self._number(follower.count, dtype).text}"
+            whole = f"lib.squares_from({', '.join([mean, *accumulators])})"
+        sums = ReductionPrinter("sum", dtype)
+        for accumulator, kind in zip(accumulators, (printer, sums, sums), strict=False):
+            self._open(accumulator, kind)
+        self.body.line(f"{', '.join(accumulators)} = {step}", X | R)
+        self.body.after_loop(f"{name} = {printer.collapse(f'_{name}')}")
+        total = self.body.fresh()
+        self.body.after_loop(f"{total} = tl.sum({whole}, 1)[:, None]")
+        self._run(follower.node, _Reduced(self, Value(total, dtype, X)))
+        return name
+
+    def _number(self, count: Number | Expr, dtype: torch.dtype) -> Value:
+        if isinstance(count, sympy.Expr):
+            return self.index_expr(count, dtype)
+        return self.constant(count, dtype)
+
+    def _ones(self, dtype: torch.dtype) -> str:
+        """1 for each element of a block that counts, 0 for others."""
+        kind, fold = triton_dtype(dtype), self.domain.blocks.fold
+        shape = f"[1, {fold}, RBLOCK // {fold}]"
+        if self.domain.needs_mask("r"):
+            return f"tl.reshape(rmask, {shape}).to({kind})"
+        return f"tl.full({shape}, 1, {kind})"
 
     def _positioned(
         self, dtype: torch.dtype, kind: ReductionKind, pair: tuple[Value, Value]
@@ -253,20 +278,23 @@ class TritonHandler(OpsHandler[Value]):
         assert kind in POSITIONED
         if candidate.dtype == torch.bool:
             candidate = self.to_dtype(candidate, torch.int32)
-        printer = ReductionPrinter(kind, candidate.dtype)
-        blocks = [self._block(candidate), self._block(position)]
+        printers = ReductionPrinter(kind, candidate.dtype), ReductionPrinter("min", position.dtype)
+        blocks = [
+            self._padded(self._block(value), printer.neutral())
+            for value, printer in zip((candidate, position), printers, strict=True)
+        ]
         name = self.body.fresh()
         if self.domain.looped:
-            last = f"tl.full([XBLOCK, RBLOCK], {LAST_POSITION}, {triton_dtype(position.dtype)})"
-            accumulators = {f"_{name}": printer.accumulator(), f"_{name}_at": last}
-            arguments = ", ".join([*accumulators, *blocks])
-            self._accumulate(accumulators, f"lib.{kind}({arguments})")
-            blocks = list(accumulators)
-        else:
-            blocks = [
-                self._padded(blocks[0], printer.neutral()),
-                self._padded(blocks[1], str(LAST_POSITION)),
-            ]
+            names = [f"_{name}", f"_{name}_at"]
+            for accumulator, printer in zip(names, printers, strict=True):
+                self._open(accumulator, printer)
+            if self.domain.blocks.fold > 1:
+                folded, blocks = map(self._folded, blocks), [self.body.fresh() for _ in blocks]
+                text = f"tl.reduce(({', '.join(folded)}), 1, lib.{kind})"
+                self.body.line(f"{', '.join(blocks)} = {text}", X | R)
+            text = f"lib.{kind}({', '.join([*names, *blocks])})"
+            self.body.line(f"{', '.join(names)} = {text}", X | R)
+            blocks = names
         self.body.after_loop(f"_, {name} = tl.reduce(({', '.join(blocks)}), 1, lib.{kind})")
         self.body.after_loop(f"{name} = {name}[:, None]")
         return Value(name, dtype, X)
@@ -296,18 +324,16 @@ class TritonHandler(OpsHandler[Value]):
             return block
         return self.body.assign(f"tl.where(rmask, {block}, {neutral})", X | R)
 
-    def _accumulate(self, accumulators: dict[str, str], combined: str) -> None:
-        """`_tmp = tl.where(rmask, combined, _tmp)` in the loop, for one accumulator or several."""
-        for name, start in accumulators.items():
-            self.body.line(f"{name} = {start}", X)
-        targets = list(accumulators)
-        if not self.domain.needs_mask("r"):
-            self.body.line(f"{', '.join(targets)} = {combined}", X | R)
-            return
-        new = [self.body.fresh() for _ in targets]
-        self.body.line(f"{', '.join(new)} = {combined}", X | R)
-        for target, result in zip(targets, new, strict=True):
-            self.body.line(f"{target} = tl.where(rmask, {result}, {target})", X | R)
+    def _open(self, name: str, printer: ReductionPrinter) -> None:
+        """An accumulator, before the loop."""
+        fold = self.domain.blocks.fold
+        width = "RBLOCK" if fold == 1 else f"RBLOCK // {fold}"
+        self.body.line(f"{name} = {printer.accumulator(width)}", X)
+
+    def _folded(self, block: str) -> str:
+        """A block as `fold` blocks of an accumulator's width, one behind the other."""
+        fold = self.domain.blocks.fold
+        return f"tl.reshape({block}, [XBLOCK, {fold}, RBLOCK // {fold}])"
 
     def _of_dtype(self, value: Value, dtype: torch.dtype) -> Value:
         """A finished reduction in the dtype that is asked for."""

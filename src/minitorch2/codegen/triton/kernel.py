@@ -136,12 +136,13 @@ class _KernelPrinter:
     def _print_passes(self) -> None:
         reduces = self.domain.rnumel is not None
         passes = split_into_passes(self.nodes, self.removed, reduces, self.domain.looped)
+        last = max((i for i, one in enumerate(passes) if one.inside), default=0)
         for position, one in enumerate(passes):
             for node in one.before:
                 self.handler.run(node)
             if one.inside:
                 self.handler.online = one.online
-                self._print_pass(one.inside, is_last=position == len(passes) - 1)
+                self._print_pass(one.inside, is_last=position == last)
 
     def _print_pass(self, nodes: Sequence[SchedulerNode], is_last: bool) -> None:
         if not self.domain.looped:

@@ -51,6 +51,7 @@ def _array(block: Block | int) -> Any:
 
 
 exp, exp2, expm1 = _eager(torch.exp), _eager(torch.exp2), _eager(torch.expm1)
+fast_expf = exp
 log, log2, log10 = _eager(torch.log), _eager(torch.log2), _eager(torch.log10)
 log1p, pow = _eager(torch.log1p), _eager(torch.pow)
 tan, asin, acos = _eager(torch.tan), _eager(torch.asin), _eager(torch.acos)

@@ -36,7 +36,8 @@ else:
 
 __all__ = [
     "argmax", "argmin", "check_index", "dot", "floordiv", "libdevice", "maximum", "minimum", "mod",
-    "product", "rescaled", "running_softmax", "sigmoid", "sign", "xor",
+    "product", "rescaled", "running_moments", "running_softmax", "sigmoid", "sign", "squares_from",
+    "xor",
 ]  # fmt: skip
 
 
@@ -92,17 +93,44 @@ def argmin(x, i, y, j):
 
 
 @triton.jit
+def _small_exp(x):
+    """The exponential of differences from a maximum, for a sum of them. CUDA's fast one has an
+    error that grows with the difference, but less than the term becomes smaller."""
+    return libdevice.exp(x) if x.dtype == tl.float64 else libdevice.fast_expf(x)
+
+
+@triton.jit
 def running_softmax(m, s, x):
-    """The maximum m so far and the sum s of exp(... - m), when x comes to them: one exponential,
-    since of m and x the larger one has 1. What lies below a maximum of -inf counts for nothing."""
-    e = tl.where(x == m, 1.0, libdevice.exp(-tl.abs(x - m)))
-    return maximum(m, x), tl.where(x > m, s * e + 1.0, s + e)
+    """The maximum m so far and the sum s of exp(... - m), when x comes to them, along its second
+    dimension. What lies below a maximum of -inf counts for nothing."""
+    n = maximum(m, tl.reduce(x, 1, maximum))
+    base = tl.where(n == float("-inf"), 0.0, n)
+    return n, s * _small_exp(m - base) + tl.sum(_small_exp(x - base[:, None, :]), 1)
 
 
 @triton.jit
 def rescaled(s, m, n):
     """A sum of exp(... - m) as one of exp(... - n)."""
-    return s * libdevice.exp(m - n)
+    return s * _small_exp(m - n)
+
+
+@triton.jit
+def running_moments(s, m, n, x, ones):
+    """The sum s of n elements and the sum m of squared differences from their mean, when those of x
+    come to them, along its second dimension, that have a 1 in ones."""
+    k = tl.sum(ones, 1)
+    t = tl.sum(x, 1)
+    mean = t / tl.maximum(k, 1.0)
+    e = (x - mean[:, None, :]) * ones
+    d = mean - s / tl.maximum(n, 1.0)
+    return s + t, m + tl.sum(e * e, 1) + d * (d * (n * k / tl.maximum(n + k, 1.0))), n + k
+
+
+@triton.jit
+def squares_from(mean, s, m, n):
+    """Such a sum of squares as one of differences from another mean."""
+    d = s / tl.maximum(n, 1.0) - mean
+    return m + d * (d * n)
 
 
 @triton.jit

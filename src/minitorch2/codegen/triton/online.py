@@ -1,15 +1,19 @@
-"""Sums of `exp(x - max(x))` that are computed in the pass that finds the maximum.
+"""Sums that need a reduction's result, computed in the pass that finds this result.
 
 A row that does not fit into a block would be read once for its maximum, and again for the sum of
 exponentials that needs it. But a running sum can follow a running maximum: when the maximum grows
 from m to n, all that was added so far is multiplied by `exp(m - n)` (Milakov and Gimelshein,
-"Online normalizer calculation for softmax", 2018). The pair is found by what loop bodies compute,
-not by where they come from, so softmax, its logarithm, and what users write are one case.
+"Online normalizer calculation for softmax", 2018). So can the sum of squared differences from a
+mean follow the running sum (Youngs and Cramer, 1971). The pairs are found by what loop bodies
+compute, not by where they come from, so softmax, its logarithm, norms, and what users write are two
+cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -30,25 +34,38 @@ Tree = tuple[object, ...]
 """What a value is computed by: an operator's name, then its operands."""
 
 
-def online_sums(nodes: Sequence[SchedulerNode]) -> dict[str, SchedulerNode]:
-    """For maxima of a kernel, by name, a sum of exponentials of the differences from it."""
+@dataclass(frozen=True)
+class Follower:
+    """A sum of exponentials of differences from a maximum, or of squared differences from a mean,
+    which is the leading sum over `count`."""
+
+    node: SchedulerNode
+    count: Number | Expr | None = None
+
+
+def online_sums(nodes: Sequence[SchedulerNode]) -> dict[str, Follower]:
+    """For maxima and sums of a kernel, by name, the sum that can follow them."""
     trees = _Trees(nodes)
-    found: dict[str, SchedulerNode] = {}
+    found: dict[str, Follower] = {}
     for node in nodes:
         if node.is_reduction:
-            largest = _subtracted(trees.of(node))
-            for other in nodes if largest else ():
-                if other.is_reduction and trees.of(other) == largest:
-                    found.setdefault(other.name, node)
+            leader, count = _subtracted(trees.of(node))
+            for other in nodes if leader else ():
+                if other.is_reduction and trees.of(other) == leader:
+                    found.setdefault(other.name, Follower(node, count))
     return found
 
 
-def _subtracted(tree: Tree) -> Tree | None:
-    """The maximum of x, if the tree is the sum of `exp(x - max(x))`."""
+def _subtracted(tree: Tree) -> tuple[Tree | None, Any]:
+    """The maximum or the sum of x, if the tree is the sum of `exp(x - max(x))` or of
+    `(x - sum(x) / n) ** 2`; then n, too."""
     match tree:
         case ("sum", ("exp", ("sub", x, ("max", y)))) if x == y:
-            return "max", y
-    return None
+            return ("max", y), None
+        case ("sum", ("mul", ("sub", x, ("truediv", ("sum", y), (kind, n, _))) as one, other)):
+            if x == y and one == other and kind in ("constant", "index"):
+                return ("sum", y), n
+    return None, None
 
 
 class _Trees(OpsHandler[Tree]):
@@ -93,8 +110,8 @@ class _Trees(OpsHandler[Tree]):
         return "scan", kind, value
 
     def constant(self, value: Number, dtype: torch.dtype) -> Tree:
-        """By its value, as text: NaN is not equal to itself."""
-        return "constant", repr(value), dtype
+        """By its value; NaN is equal to itself only as text."""
+        return "constant", value if value == value else "nan", dtype
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> Tree:
         """By the expression."""

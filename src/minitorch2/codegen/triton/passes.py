@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minitorch2.codegen.triton.online import online_sums
+from minitorch2.codegen.triton.online import Follower, online_sums
 from minitorch2.loopir.schedule import SchedulerNode
 
 
 @dataclass
 class Pass:
     """`before` runs once per element that is kept, `inside` once per element that is reduced;
-    `online` gives for maxima inside, by name, the sum that follows them."""
+    `online` gives for reductions inside, by name, the sum that follows them."""
 
     before: list[SchedulerNode] = field(default_factory=list)
     inside: list[SchedulerNode] = field(default_factory=list)
-    online: dict[str, SchedulerNode] = field(default_factory=dict)
+    online: dict[str, Follower] = field(default_factory=dict)
 
 
 def split_into_passes(
@@ -31,16 +31,17 @@ def split_into_passes(
     """Each nest in the first pass in which all that it reads is complete.
 
     A pointwise nest in `removed` that varies along the reduction is in no pass: whoever reads it
-    computes it. If the passes are loops, a sum that can follow a maximum is in the same one.
+    computes it. If the passes are loops, a sum that can follow a reduction is in the same one.
     """
     ready: dict[str, int] = {}
     passes: list[Pass] = []
     online = online_sums(nodes) if reduces and loops else {}
-    followed = {node.name: largest for largest, node in online.items()}
+    leaders = {follower.node.name: leader for leader, follower in online.items()}
     for node in nodes:
-        if node.name in followed:
-            ready[node.name] = ready[followed[node.name]]
-            passes[ready[node.name] - 1].online[followed[node.name]] = node
+        leader = leaders.get(node.name)
+        if leader is not None:
+            ready[node.name] = ready[leader]
+            passes[ready[leader] - 1].online[leader] = online[leader]
             continue
         at = max((ready[name] for name in node.read_names if name in ready), default=0)
         ready[node.name] = at + node.is_reduction

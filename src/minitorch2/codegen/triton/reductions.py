@@ -24,9 +24,9 @@ class ReductionPrinter:
         """The element that changes nothing."""
         return number_text(_neutral(self.kind, self.dtype), self.dtype)
 
-    def accumulator(self) -> str:
+    def accumulator(self, width: str) -> str:
         """A block of neutral elements."""
-        return f"tl.full([XBLOCK, RBLOCK], {self.neutral()}, {triton_dtype(self.dtype)})"
+        return f"tl.full([XBLOCK, {width}], {self.neutral()}, {triton_dtype(self.dtype)})"
 
     def combine(self, x: str, y: str) -> str:
         """Two blocks, element by element."""
@@ -38,6 +38,10 @@ class ReductionPrinter:
 
     def collapse(self, block: str) -> str:
         """A block along its second dimension: a column of results."""
+        return f"{self.reduced(block)}[:, None]"
+
+    def reduced(self, block: str) -> str:
+        """A block without its second dimension."""
         if self.kind == "sum":
             text = f"tl.sum({block}, 1)"
         elif self.kind in ("prod", "xor_sum"):
@@ -45,8 +49,7 @@ class ReductionPrinter:
         else:
             text = self._extremum(block)
         # tl.sum and tl.max widen small integers to 32 bits
-        narrow = f".to({triton_dtype(self.dtype)})" if self.dtype.itemsize < 4 else ""
-        return f"{text}[:, None]{narrow}"
+        return text + (f".to({triton_dtype(self.dtype)})" if self.dtype.itemsize < 4 else "")
 
     def scan(self, block: str) -> str:
         """The running combination along the second dimension of a block."""

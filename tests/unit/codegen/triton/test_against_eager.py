@@ -216,10 +216,12 @@ ROWS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops over blocks of 16, so that short rows take several steps."""
-    monkeypatch.setattr(domain, "reduction_blocks", lambda *_: Blocks(2, 1, r=16))
+@pytest.fixture(params=[1, 16], ids=lambda fold: f"folded {fold}")
+def small_blocks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Loops over blocks of 16, so that short rows take several steps; accumulators have 16 elements
+    or one."""
+    blocks = Blocks(2, 1, r=16, fold=request.param)
+    monkeypatch.setattr(domain, "reduction_blocks", lambda *_: blocks)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -252,6 +254,23 @@ def test_a_sum_of_exponentials_follows_the_maximum(name: str, special: float) ->
     passes = 1 if name == "by hand" else 2
     assert made.texts[0].count("for roffset") == passes
     assert "lib.running_softmax(" in made.texts[0]
+
+
+@pytest.mark.parametrize("special", [0.0, math.inf, math.nan, 1e4])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("fold", [1, 4])
+def test_squares_follow_the_sum(
+    special: float, dynamic: bool, fold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are read once for mean and variance, and once more where they are normalized."""
+    blocks = Blocks(2, 1, r=16, fold=fold)
+    monkeypatch.setattr(domain, "reduction_blocks", lambda *_: blocks)
+    x = torch.randn(7, 50) + 100
+    x[0, 0], x[1, 49], x[4, 1:] = (special,) * 3
+    for program, passes in ((lambda a: a.var(-1), 1), (ROWS["normalize"], 2)):
+        made = check(program, x, dynamic=dynamic)
+        assert made.texts[0].count("for roffset") == passes
+        assert "lib.running_moments(" in made.texts[0]
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from minitorch2.autograd.decompositions import normalizations
+from minitorch2.autograd.decompositions import losses, normalizations
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.loopir.lower_graph import lower_graph
 from tests.unit.codegen.aten_graph import record
@@ -58,3 +58,13 @@ def test_layer_norm_with_weights() -> None:
 
     x, statistics = empty(16, 512, 768), empty(16, 512, 1)
     assert passes_over(backward, x, x, empty(768), statistics, statistics) <= 3 + 2 + 0.05
+
+
+def test_a_loss_is_computed_where_its_row_is() -> None:
+    """The kernel that sums the losses of rows looks no element up, and needs no statistics."""
+
+    def forward(x: Any, target: Any) -> Any:
+        return losses.nll_loss_forward(x.log_softmax(-1), target, None, 1, -100)
+
+    target = torch.empty(4096, dtype=torch.int64, device="meta")
+    assert passes_over(forward, empty(4096, 1024), target) <= 1 + 0.01
