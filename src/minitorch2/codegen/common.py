@@ -147,7 +147,7 @@ def _operator(target: object) -> str:
     return name.strip("_") if name.isidentifier() else "op"
 
 
-def user_lines(node: KernelNode) -> list[str]:
+def user_lines(node: BaseSchedulerNode) -> list[str]:
     """The lines of the user's program that a kernel does, as comments."""
     sources = [origin.meta.get("source") for origin in node.origins]
     lines = [" ".join(str(source).split()) for source in sources if source is not None]

@@ -18,7 +18,7 @@ from minitorch2.codegen.replay import replayed
 from minitorch2.codegen.standalone import main_text
 from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
-from minitorch2.codegen.triton.joined import why_alone
+from minitorch2.codegen.triton.joined import print_joined_kernel, why_alone
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.triton.template import TemplateNode, print_template_kernel
 from minitorch2.codegen.wrapper import (
@@ -34,6 +34,7 @@ from minitorch2.graph.higher_order import graphs_called_by
 from minitorch2.loopir.launches import Refuse, join_launches
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
 from minitorch2.loopir.schedule import (
+    BaseSchedulerNode,
     Capabilities,
     JoinedSchedulerNode,
     KernelNode,
@@ -93,7 +94,7 @@ def compile_lowered(
     plan = schedule(lowered, capabilities)
     if target == "triton" and config.current().max_autotune:
         plan = with_templates(lowered, plan, capabilities)
-    plan = join_launches(plan, lowered, capabilities, _why_alone(target))
+    plan = join_launches(plan, lowered, capabilities, _why_alone(lowered, target))
     if stages.wanted("schedule.txt"):
         stages.record("schedule.txt", describe(plan))
     with stages.phase("codegen"):
@@ -134,11 +135,12 @@ def _capabilities(target: Target) -> Capabilities:
     return numba_capabilities() if target == "numba" else triton.CAPABILITIES
 
 
-def _why_alone(target: Target) -> Refuse:
+def _why_alone(lowered: LoweredGraph, target: Target) -> Refuse:
     """Which kernels cannot share a launch: a CPU's can all."""
+    buffers = buffers_by_name(lowered)
 
     def refuse(kernel: KernelNode) -> Refusal | None:
-        return why_alone(kernel) if _is_for_triton(kernel, target) else None
+        return why_alone(kernel, buffers) if _is_for_triton(kernel, target) else None
 
     return refuse
 
@@ -154,26 +156,32 @@ def _is_for_triton(node: KernelNode, target: Target) -> bool:
 
 
 def _triton_call(
-    node: KernelNode, lowered: LoweredGraph, plan: Schedule, definitions: dict[str, str]
+    node: BaseSchedulerNode, lowered: LoweredGraph, plan: Schedule, definitions: dict[str, str]
 ) -> KernelCall:
     """Print a Triton kernel; equal kernels share a definition, as above."""
-    own = {body.name for body in bodies(node)}
     buffers = buffers_by_name(lowered)
-    if isinstance(node, TemplateNode) or not can_write_in_place(node, buffers):
-        plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
-    inplace = {new: old for new, old in plan.inplace.items() if new in own}
+    for one in kernels_in(node):
+        if isinstance(one, TemplateNode) or not can_write_in_place(one, buffers):
+            own = {body.name for body in bodies(one)}
+            plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
+    inplace = {new: old for new, old in plan.inplace.items() if new in node.written_names}
     name = kernel_name(node, len(definitions))
-    if isinstance(node, TemplateNode):
+    if isinstance(node, JoinedSchedulerNode):
+        kernel = print_joined_kernel(
+            node, buffers, name=name, removed=frozenset(plan.removed), inplace=inplace
+        )
+    elif isinstance(node, TemplateNode):
         kernel = print_template_kernel(node, buffers, name=name, removed=plan.removed)
     else:
+        (single,) = kernels_in(node)
         kernel = print_triton_kernel(
-            node, buffers, name=name, removed=plan.removed, inplace=inplace
+            single, buffers, name=name, removed=plan.removed, inplace=inplace
         )
     shared = definitions.setdefault(kernel.source.key(), name)
     if shared == name:
         stages.record("kernel.py", kernel.source.text)
     text = kernel.source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-    device = bodies(node)[0].buffer.device.index
+    device = bodies(kernels_in(node)[0])[0].buffer.device.index
     place = f", device={device}" if device else ""
     definition = f"\n{name} = load_triton_kernel({name!r}, '''\\\n{text}'''{place})"
     return KernelCall(

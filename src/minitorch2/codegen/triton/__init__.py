@@ -13,6 +13,7 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     blocks.py      block sizes and warps, from sizes alone
     handler.py     `TritonHandler`: loads, stores, reductions, masks
     kernel.py      `print_triton_kernel`: everything above, put together
+    joined.py      several small kernels in one launch
     library.py     device functions that kernels call (the only files here that import triton:
     launch.py      load a kernel's file, compile it, launch it with little overhead  these two,
     libdevice_on_cpu.py  and the stand-in for CUDA's math library in the interpreter)
@@ -29,6 +30,9 @@ Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU 
 
 from minitorch2.loopir.schedule import Capabilities
 
-CAPABILITIES = Capabilities(max_reads=32, recomputes_rows=True, fuses_siblings=True)
+CAPABILITIES = Capabilities(
+    max_reads=32, recomputes_rows=True, fuses_siblings=True, joins=64, max_pointers=480
+)
 """Softmax and layer norm are one kernel; a value that a later pass over a row needs is computed
-again, however long the row is. A kernel with 127 pointers to read took 4.5 seconds to compile."""
+again, however long the row is. A kernel with 127 pointers to read took 4.5 seconds to compile.
+A launch has 4 KiB for arguments."""

@@ -31,6 +31,8 @@ from minitorch2.loopir.expressions import (
 )
 
 XINDEX, YINDEX, RINDEX = map(index_symbol, ("xindex", "yindex", "rindex"))
+XNUMEL = index_symbol("xnumel")
+"""How many elements are kept, where that is an argument."""
 KINDEX, BATCH, TAP = map(index_symbol, ("kindex", "batch", "tap"))
 """What templates also have: rindex down the first dimension, which product, which part of a sum."""
 DIMS: Mapping[sympy.Symbol, Dimensions] = {

@@ -11,7 +11,7 @@ from minitorch2.codegen import cache
 from minitorch2.codegen.common import INDENT, user_lines
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks
-from minitorch2.codegen.triton.domain import choose_domain
+from minitorch2.codegen.triton.domain import KernelDomain, choose_domain
 from minitorch2.codegen.triton.handler import TritonHandler
 from minitorch2.codegen.triton.indexing import is_narrow
 from minitorch2.codegen.triton.passes import split_into_passes
@@ -20,7 +20,7 @@ from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.schedule import KernelNode, SchedulerNode, bodies
 
-_IMPORTS = """\
+IMPORTS = """\
 import triton
 import triton.language as tl
 
@@ -75,7 +75,7 @@ def print_triton_kernel(
         VerificationError: the bodies do not belong into one kernel.
         LoweringError: Triton has no such dtype or index arithmetic.
     """
-    return _KernelPrinter(kernel, buffers, frozenset(removed), inplace or {}).run(name)
+    return KernelPrinter(kernel, buffers, frozenset(removed), inplace or {}).run(name)
 
 
 def can_write_in_place(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> bool:
@@ -86,19 +86,24 @@ def can_write_in_place(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> boo
     return not choose_domain(kernel, buffers, frozenset()).looped
 
 
-class _KernelPrinter:
+class KernelPrinter:
+    """Prints a kernel over a domain; `program` is which of its blocks is computed."""
+
     def __init__(
         self,
         kernel: KernelNode,
         buffers: Mapping[str, Buffer],
         removed: frozenset[str],
         inplace: Mapping[str, str],
+        domain: KernelDomain | None = None,
+        program: str = "tl.program_id(0)",
     ) -> None:
         self.kernel = kernel
         self.nodes = bodies(kernel)
         self.buffers = buffers
         self.removed = removed
-        self.domain = choose_domain(kernel, buffers, removed)
+        self.domain = domain or choose_domain(kernel, buffers, removed)
+        self.program = program
         self.arguments = KernelArguments(inplace)
         self.handler = TritonHandler(
             {node.name: node for node in self.nodes},
@@ -110,15 +115,12 @@ class _KernelPrinter:
         )
 
     def run(self, name: str) -> TritonKernel:
-        self._print_passes()
-        head = self._head()
-        pointers = self.arguments.pointers()
-        sizes = [*self.arguments.sizes(), *self._extents()]
+        """The kernel with its decorator."""
+        lines, pointers, sizes = self.write()
         parameters = [argument.name for argument in (*pointers, *sizes)]
-        lines = [*head, *self.handler.body.outer, *self.handler.final_stores]
         decorator = self._decorator(pointers)
-        code = _function(parameters, self.domain.blocks, lines)
-        imports = _IMPORTS.format(decorator=decorator.partition("(")[0].removeprefix("@"))
+        code = function_text(parameters, self.domain.blocks, lines)
+        imports = IMPORTS.format(decorator=decorator.partition("(")[0].removeprefix("@"))
         comments = "".join(f"{line}\n" for line in user_lines(self.kernel))
         text = f"{imports}\n\n{comments}{decorator}\n@triton.jit\ndef {name}{code}"
         return TritonKernel(
@@ -127,6 +129,14 @@ class _KernelPrinter:
             tuple(str(pointer.value) for pointer in pointers),
             tuple(self._number(size) for size in sizes),
         )
+
+    def write(self) -> tuple[list[str], list[KernelArgument], list[KernelArgument]]:
+        """The lines of the body, the pointers and the sizes that they need."""
+        self._print_passes()
+        head = self._head()
+        pointers = self.arguments.pointers()
+        sizes = [*self.arguments.sizes(), *self._extents()]
+        return [*head, *self.handler.body.outer, *self.handler.final_stores], pointers, sizes
 
     def _number(self, size: KernelArgument) -> Expr:
         return self.domain.extents()[size.name] if size.name == size.value else size.value
@@ -166,7 +176,7 @@ class _KernelPrinter:
 
     def _head(self) -> list[str]:
         domain, wide = self.domain, self._is_wide()
-        program = "tl.program_id(0)" + (".to(tl.int64)" if wide else "")
+        program = self.program + (".to(tl.int64)" if wide else "")
         lines = self._static_extents()
         if domain.ynumel is not None:
             lines += [f"program = {program}", f"columns = {self._columns()}"]
@@ -178,7 +188,7 @@ class _KernelPrinter:
     def _index(self, dim: str, block: str, broadcast: str) -> list[str]:
         """`xoffset`, `xindex`, `xmask` of a dimension."""
         size = f"{dim.upper()}BLOCK"
-        block = block if block.startswith("tl.") else f"({block})"
+        block = f"({block})" if " " in block else block
         lines = [
             f"{dim}offset = {block} * {size}",
             f"{dim}index = {dim}offset + tl.arange(0, {size}){broadcast}",
@@ -219,7 +229,7 @@ class _KernelPrinter:
         """Whether addresses need 64 bits: a buffer is large, or may be."""
         sizes = [self.buffers[str(p.value)].fixed_layout().storage_size()
                  for p in self.arguments.pointers()]  # fmt: skip
-        numel = product(self.domain.extents().values())
+        numel = product(self.kernel.group)
         return not all(map(is_narrow, (*sizes, numel)))
 
     def _decorator(self, pointers: Sequence[KernelArgument]) -> str:
@@ -233,6 +243,7 @@ class _KernelPrinter:
         return f'@{kind}(pointers="{" ".join(types)}", {text}{checks})'
 
 
-def _function(parameters: Sequence[str], blocks: Blocks, lines: Sequence[str]) -> str:
+def function_text(parameters: Sequence[str], blocks: Blocks, lines: Sequence[str]) -> str:
+    """A function without its name."""
     everything = [*parameters, *(f"{name}: tl.constexpr" for name in blocks.parameters())]
     return f"({', '.join(everything)}):\n" + "".join(f"{INDENT}{line}\n" for line in lines)

@@ -230,6 +230,13 @@ def template(
     return lambda f: Launcher(f, pointers, blocks, num_warps, checks_indices, num_stages)
 
 
+def joined(
+    *, pointers: str, num_warps: int, checks_indices: bool = False
+) -> Callable[[JitFunction], Launcher]:
+    """The decorator of several kernels in one, which know their block sizes."""
+    return lambda function: Launcher(function, pointers, {}, num_warps, checks_indices)
+
+
 persistent_reduction = reduction
 """The decorator of a kernel whose block holds everything that is reduced."""
 
