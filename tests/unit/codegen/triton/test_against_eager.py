@@ -10,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from minitorch2.autograd.decompositions import losses
 from minitorch2.codegen.triton import domain
 from minitorch2.codegen.triton.blocks import Blocks
-from tests.unit.codegen.triton.run_lowered import check, kernels_of
+from tests.unit.codegen.triton.run_lowered import check, kernels_of, to_device
 
 SPECIAL = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 1e-30])
 UNARY = [
@@ -277,6 +278,30 @@ def test_squares_follow_the_sum(
 def test_a_sum_of_other_exponentials_is_a_pass_of_its_own() -> None:
     made = check(lambda a: (a - 2 * a.amax(-1, keepdim=True)).exp().sum(-1), torch.rand(7, 50))
     assert made.texts[0].count("for roffset") == 2
+
+
+@pytest.mark.parametrize("shape", [(1, 37), (1, 16), (9, 9), (4, 48), (2, 1)])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.usefixtures("small_blocks")
+def test_few_rows_and_short_ones_in_a_loop(shape: tuple[int, int], dynamic: bool) -> None:
+    rows = torch.randn(shape)
+    check(lambda a: (a.softmax(-1), a.argmax(-1), (a * a).sum(-1)), rows, dynamic=dynamic)
+    check(lambda a: (a.amin(0), a.sum(0)), torch.randn(shape), dynamic=dynamic)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_cross_entropy_of_odd_rows(reduction: str) -> None:
+    x, target = torch.randn(9, 37) * 5, torch.randint(37, (9,))
+    x[0, :20], x[1, 5:] = -math.inf, 1e30
+    target[0], target[1], target[2], target[5] = 25, 7, -100, -100
+    mode = ("none", "mean", "sum").index(reduction)
+
+    def program(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return losses.nll_loss_forward(x.log_softmax(-1), target, None, mode, -100)[0]
+
+    (loss,) = kernels_of(program, x, target).run([to_device(x), to_device(target)])
+    torch.testing.assert_close(loss.cpu(), F.cross_entropy(x, target, reduction=reduction))
 
 
 @pytest.mark.usefixtures("small_blocks")
