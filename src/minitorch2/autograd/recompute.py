@@ -37,6 +37,9 @@ def is_recomputable(node: Node) -> bool:
         return False
     if node.target is operator.getitem or node.target in _CREATIONS:
         return True
+    if node.target is aten.constant_pad_nd.default:
+        # Windows of padded images would each compute again what precedes them; indices are short.
+        return not node.meta["val"].is_floating_point()
     if _copies_an_input(node):
         return False
     if not isinstance(node.target, torch._ops.OpOverload):

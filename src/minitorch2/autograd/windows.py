@@ -6,7 +6,8 @@ is told relative to the tensor that all views of a storage stem from, in that te
 
     base.view.as_strided(size, stride, offset)
         --> base.permute(memory order).view(-1)[first:].as_strided(size, stride)
-            if base fills its memory, and first = offset - base.storage_offset() is known
+            if base fills its memory, and first = offset - base.storage_offset() is known;
+            where the window is all of that memory, row by row, it is an ordinary view
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def window_steps(
     if rest or not 0 <= first <= last + 1 <= length:
         raise UnsupportedError("as_strided reaches memory outside of the graph's tensors")
     flat = _flat(storage, base, tensor.dtype)
-    return (*flat, *_window(first, size, stride), *_pending(state.views))
+    is_whole = first == 0 and last + 1 == length
+    return (*flat, *_window(first, size, stride, is_whole), *_pending(state.views))
 
 
 def _flat(storage: Storage, base: torch.Tensor, dtype: torch.dtype) -> Iterator[ViewStep]:
@@ -74,7 +76,10 @@ def _pending(views: tuple[ViewStep, ...]) -> Iterator[ViewStep]:
             yield ViewStep(func, (), {})
 
 
-def _window(first: int, size: Any, stride: Any) -> Iterator[ViewStep]:
+def _window(first: int, size: Any, stride: Any, is_whole: bool) -> Iterator[ViewStep]:
     if first:
         yield ViewStep(aten.slice.Tensor, (0, first), {})
-    yield ViewStep(aten.as_strided.default, (size, stride), {})
+    if is_whole and tuple(stride) == torch.empty(size, device="meta").stride():
+        yield ViewStep(aten.view.default, (size,), {})
+    else:
+        yield ViewStep(aten.as_strided.default, (size, stride), {})

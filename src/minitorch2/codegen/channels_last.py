@@ -46,11 +46,16 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any)
     x = x.clone(memory_format=_FORMAT)
     if not _is_on_gpu(x):
         return aten.convolution.default(x, weight, bias, *arguments)  # type: ignore[no-any-return]
-    is_turned = weight.is_contiguous(memory_format=_FORMAT)
-    if config.current().max_autotune and not is_turned:  # as cuDNN does; a template does not
-        weight = weight.clone(memory_format=_FORMAT)
-    result: Tensor = aten.convolution.default(x, weight, None, *arguments)
+    result: Tensor = aten.convolution.default(x, _turned(weight), None, *arguments)
     return result if bias is None else result + bias.view(-1, 1, 1)
+
+
+def _turned(weight: Tensor) -> Tensor:
+    """The weight in the order of its images. cuDNN wants it so; PyTorch would turn it in each call,
+    forward and backward.
+    """
+    is_turned = not _is_on_gpu(weight) or weight.is_contiguous(memory_format=_FORMAT)
+    return weight if is_turned else weight.clone(memory_format=_FORMAT)
 
 
 def convolution_backward(
@@ -62,10 +67,19 @@ def convolution_backward(
     gradient, image = (tensor.clone(memory_format=_FORMAT) for tensor in (gradient, x))
     *others, (of_x, of_weight, of_bias) = arguments
     found = aten.convolution_backward.default(
-        gradient, image, weight, sizes, *others, [of_x, of_weight, False]
+        gradient, image, _turned(weight), sizes, *others, [of_x, of_weight, False]
     )
     total = gradient.sum([0, 2, 3]) if of_bias else None  # fuses with what computes the gradient
     return _ordered_as(found[0], x), _ordered_as(found[1], weight), total
+
+
+def quotient(x: Tensor, divisor: Any) -> Tensor:
+    """The gradient of a mean over pixels is a number for all of them. If that is divided, and not
+    its copies, it has no order of its own and takes that of the image which it meets.
+    """
+    if x.dim() != 4 or x.stride()[2:] != (0, 0):
+        return aten.div.Scalar(x, divisor)  # type: ignore[no-any-return]
+    return aten.div.Scalar(x[:, :, :1, :1], divisor).expand(x.shape)
 
 
 def _ordered_as(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:
@@ -78,6 +92,7 @@ def _ordered_as(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:
 CHANNELS_LAST: Final[dict[Any, Callable[..., Any]]] = {
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
+    aten.div.Scalar: quotient,
 }
 """Decompositions to add to the table."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import sympy
 import torch
@@ -58,6 +58,10 @@ LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples
 
 MAX_OPERATIONS = 64
 """A body of more operations gets memory, so that closures cannot grow without bound."""
+_CONVERSIONS: Final = (
+    torch.ops.aten._to_copy.default,
+    torch.ops.prims.convert_element_type.default,
+)
 
 
 def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> LoweredGraph:
@@ -213,7 +217,7 @@ class _GraphLowering:
             return "a reduction is complete only when its loop has ended"
         if node in self.returned and isinstance(box.data, StorageBox):
             return "the graph returns it"
-        cost, readers = body_cost(loops), len(node.users)
+        cost, readers = body_cost(loops), _count_readers(node)
         if cost.reads and not config.current().inline_pointwise:
             return "inlining is off"
         if cost.operations > MAX_OPERATIONS:
@@ -254,6 +258,23 @@ class _GraphLowering:
             return view
         copied = value.copy().storage.realize(f"{reason} with other strides")
         return BufferView(copied, copied.fixed_layout(stride))
+
+
+def _count_readers(node: Node) -> int:
+    """How many nodes read the value. One that only makes it wider does not count, but its readers
+    do: what they share is stored before it is made wider.
+    """
+    return sum(_count_readers(user) if _widens(user) else 1 for user in node.users)
+
+
+def _widens(node: Node) -> bool:
+    """Whether a node converts to a dtype of more bytes that has all values of the former."""
+    source = node.args[0].meta.get("val") if node.target in _CONVERSIONS else None
+    if not isinstance(source, torch.Tensor):
+        return False
+    dtype = node.meta["val"].dtype
+    is_wider = dtype.itemsize > source.dtype.itemsize
+    return is_wider and torch.promote_types(source.dtype, dtype) == dtype
 
 
 def _is_several(buffer: Buffer) -> bool:

@@ -150,6 +150,7 @@ UNREACHED = {
         torch.tensor([[[5, 2]], [[0, 7]]])),
 }  # fmt: skip
 NOT_HERE = {
+    aten.max_pool2d_with_indices.default: "left to the library on a CPU; see test_pooling",
     aten.cudnn_batch_norm.default: "needs cuDNN",
     aten.cudnn_batch_norm_backward.default: "needs cuDNN",
     aten.mkldnn_rnn_layer.default: "its workspace has bytes of no meaning; see test_recurrent",

@@ -53,11 +53,32 @@ def test_one_copy_in_and_one_out() -> None:
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-def test_weights_are_turned_for_templates() -> None:
+def test_weights_are_turned_once() -> None:
     model, x = network().eval(), torch.randn(2, 3, 12, 12)
-    with stages.collect() as log, torch.no_grad(), config.patch(max_autotune=True):
+    with stages.collect() as log, torch.no_grad():
         torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
     assert log.texts("aten graph.py")[0].count("aten.clone") == 2 + 1  # not for a window of one
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_weights_are_turned_once_for_forward_and_backward() -> None:
+    with stages.collect() as log:
+        compiled(network())(torch.randn(2, 3, 12, 12)).sum().backward()
+    texts = [log.texts(f"{part} graph.py")[0] for part in ("forward", "backward")]
+    assert [text.count("weight, memory_format=torch.channels_last") for text in texts] == [1, 0]
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_the_gradient_of_a_mean_has_the_order_of_its_image() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    x = torch.randn(2, 3, 12, 12, requires_grad=True)
+    with stages.collect() as log:
+        result = compiled(model)(x)
+        (gradient,) = torch.autograd.grad(result.square().sum(), x)
+    (expected,) = torch.autograd.grad(model(x).square().sum(), x)
+    torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-4)
+    backward = log.texts("backward graph.py")[0]
+    assert "permute" not in backward and "as_strided" not in backward
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")

@@ -121,6 +121,16 @@ def test_many_loads_with_several_readers_are_stored():
         assert len(lower(function, *inputs).buffers) == 2
 
 
+def test_what_several_readers_widen_is_stored_narrow():
+    def program(a, b, c, d, e):
+        wide = (a + b + c + d + e).float()
+        return wide.sum(0), (wide * 2).sum(0)
+
+    lowered = lower(program, *(torch.randn(5, 4).half() for _ in range(5)))
+    stored = [buffer.dtype for buffer in lowered.buffers if len(buffer.size) == 2]
+    assert stored == [torch.float16]
+
+
 def test_bodies_do_not_grow_without_bound():
     def doubled(x):
         for _ in range(40):

@@ -14,6 +14,7 @@ from minitorch2.autograd.decompositions import (  # noqa: F401  (importing fills
     losses,
     normalizations,
     pointwise,
+    pooling,
     public,
     recurrent,
     reductions,

@@ -106,15 +106,6 @@ def diagonal_backward(
     return torch.diagonal_scatter(grad.new_zeros(sizes), grad, offset, dim1, dim2)
 
 
-@register_decomposition(aten.max_pool2d_with_indices_backward.default)
-def max_pool2d_backward(grad: Tensor, x: Tensor, *arguments: Any) -> Any:
-    """Of the pooled tensor only the shape is read, which one number has as well as all."""
-    if not x.is_contiguous():  # its order in memory is read, too
-        return NotImplemented
-    shape = torch.zeros((), dtype=x.dtype, device=x.device).expand(x.shape)
-    return aten.max_pool2d_with_indices_backward.default(grad, shape, *arguments)
-
-
 # Creation
 
 
