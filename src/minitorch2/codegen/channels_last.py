@@ -15,7 +15,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from minitorch2 import config
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node, map_nodes
