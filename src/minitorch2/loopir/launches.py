@@ -28,7 +28,7 @@ from minitorch2.loopir.schedule import (
     bodies,
     kernels_in,
 )
-from minitorch2.loopir.scheduler import SMALL_KERNEL, keeps_its_place
+from minitorch2.loopir.scheduler import keeps_its_place
 
 _LOGGER = get_logger(__name__)
 
@@ -116,10 +116,16 @@ class _Joiner:
         """Whether a node has a launch of its own, or is none; the reason is noted."""
         if node not in self.alone:
             for kernel in kernels_in(node):
-                refusal = _is_large(kernel) or self.refuse(kernel)
+                refusal = self._refuse_size(kernel) or self.refuse(kernel)
                 if refusal is not None:
                     self.alone[node] = refusal
         return node in self.alone or not kernels_in(node)
+
+    def _refuse_size(self, kernel: KernelNode) -> Refusal | None:
+        elements = _elements(kernel)
+        if isinstance(elements, int) and elements > self.capabilities.join_elements:
+            return Refusal(f"{elements} elements: its launch counts for little")
+        return Refusal("no elements") if elements == 0 else None
 
     def _fits(self, node: BaseSchedulerNode, launch: _Launch) -> bool:
         """Whether there is room in a launch of such kernels."""
@@ -159,10 +165,3 @@ def _pointers(node: BaseSchedulerNode) -> int:
 
 def _elements(node: BaseSchedulerNode) -> Expr:
     return product([product(kernel.group) for kernel in kernels_in(node)])
-
-
-def _is_large(kernel: KernelNode) -> Refusal | None:
-    elements = _elements(kernel)
-    if isinstance(elements, int) and elements > SMALL_KERNEL:
-        return Refusal(f"{elements} elements: its launch counts for little")
-    return Refusal("no elements") if elements == 0 else None

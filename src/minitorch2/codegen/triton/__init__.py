@@ -31,8 +31,9 @@ Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU 
 from minitorch2.loopir.schedule import Capabilities
 
 CAPABILITIES = Capabilities(
-    max_reads=32, recomputes_rows=True, fuses_siblings=True, joins=64, max_pointers=480
-)
+    max_reads=32, recomputes_rows=True, fuses_siblings=True,
+    joins=64, join_elements=1 << 22, max_pointers=480,
+)  # fmt: skip
 """Softmax and layer norm are one kernel; a value that a later pass over a row needs is computed
 again, however long the row is. A kernel with 127 pointers to read took 4.5 seconds to compile.
 A launch has 4 KiB for arguments."""
