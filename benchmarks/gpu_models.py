@@ -7,8 +7,9 @@ graphs.
 Inference runs in float16; so does training, which is forward and backward for a random gradient of
 the output. Weights are random, from a fixed seed. A result is correct if it is as near to eager's
 float32 result as eager's own float16 result is, within a factor of two. With `--jobs` several
-models are compiled at once; they are timed one after the other, when nobody compiles. `--profile`
-writes the kernels of a call, too, with the time that each takes on the device.
+models are compiled at once; they are timed one after the other, when nobody compiles, and all
+compilers of a model in turns. `--profile` writes the kernels of a call, too, with the time that
+each takes on the device.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -43,6 +46,9 @@ Inputs = tuple[Tensor, ...]
 DEVICE = "cuda"
 SCALE = 1 / 64
 """Of the gradients that flow into a model, so that float16 holds all that flow out of it."""
+SECONDS = 0.4
+"""How long each compiler is timed, after five calls in each round."""
+ROUNDS = 4
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -229,20 +235,35 @@ def _relative(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 def milliseconds(step: Callable[[], Any], seconds: float) -> float:
-    """The median of single calls, by device events, after a warm-up."""
+    """The median of single calls."""
+    return median(times(step, seconds))
+
+
+def times(step: Callable[[], Any], seconds: float, least: int = 20) -> list[float]:
+    """Milliseconds of single calls, by device events, after a warm-up."""
     for _ in range(5):
         step()
     torch.cuda.synchronize()
     spent: list[float] = []
     start = time.perf_counter()
-    while len(spent) < 20 or (time.perf_counter() - start < seconds and len(spent) < 400):
+    while len(spent) < least or (time.perf_counter() - start < seconds and len(spent) < 400):
         events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         events[0].record()
         step()
         events[1].record()
         torch.cuda.synchronize()
         spent.append(events[0].elapsed_time(events[1]))
-    return sorted(spent)[len(spent) // 2]
+    return spent
+
+
+def side_by_side(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """The median of each step's calls. They take turns, so that what slows the machine for a while
+    slows them all."""
+    spent: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(ROUNDS):
+        for name, step in steps.items():
+            spent[name] += times(step, SECONDS / ROUNDS, least=10)
+    return {name: median(measured) for name, measured in spent.items()}
 
 
 def profiled(step: Callable[[], Any], calls: int = 5) -> dict[str, tuple[float, float]]:
@@ -307,12 +328,12 @@ def measure(name: str, training: bool, modes: Sequence[str], peer: bool, turn: T
         except Exception:
             result.failure = traceback.format_exc()
     with turn.alone():
+        calls = {name: partial(step, inputs) for name, step in steps.items()}
+        spent = side_by_side(calls)
         for result in results:
-            if not result.failure:
-                step = steps[result.compiler]
-                result.milliseconds = milliseconds(lambda step=step: step(inputs), seconds=0.4)
-                if turn.profiles:
-                    result.kernels = profiled(lambda step=step: step(inputs))
+            if result.compiler in calls:
+                result.milliseconds = spent[result.compiler]
+                result.kernels = profiled(calls[result.compiler]) if turn.profiles else {}
             print(shown(result), flush=True)
     return results
 
@@ -388,6 +409,17 @@ def _means(results: Sequence[Measured], names: Sequence[str]) -> list[str]:
     return lines
 
 
+def at_once(jobs: Sequence[tuple[str, bool]], modes: Sequence[str], options: Any,
+            deadline: float) -> list[Measured]:  # fmt: skip
+    """The results of jobs that compile at once, each in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        turn = Turn(folder, len(jobs), deadline, options.profile)
+        spawn = get_context("spawn")
+        with ProcessPoolExecutor(len(jobs), spawn, max_tasks_per_child=1) as pool:
+            work = [pool.submit(measure, *job, modes, options.peer, turn) for job in jobs]
+            return [result for future in as_completed(work) for result in future.result()]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, print a table, write JSON; the status is 1 if anything failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -406,16 +438,10 @@ def main(arguments: Sequence[str]) -> int:
     modes = options.mode or ["default"]
     results: list[Measured] = []
     jobs = [(name, training) for training in kinds for name in names]
-    at_once = min(options.jobs, len(jobs))
     deadline = time.time() + 60 * options.minutes
-    with tempfile.TemporaryDirectory() as folder:
-        turn = Turn(folder, at_once, deadline, options.profile)
-        spawn = get_context("spawn")
-        with ProcessPoolExecutor(at_once, spawn, max_tasks_per_child=1) as pool:
-            work = [pool.submit(measure, *job, modes, options.peer, turn) for job in jobs]
-            for future in as_completed(work):
-                results += future.result()
-                Path(options.out).write_text(json.dumps([asdict(r) for r in results], indent=1))
+    for first in range(0, len(jobs), options.jobs):  # nobody compiles while others are timed
+        results += at_once(jobs[first : first + options.jobs], modes, options, deadline)
+        Path(options.out).write_text(json.dumps([asdict(r) for r in results], indent=1))
     results.sort(key=lambda result: (result.training, names.index(result.model)))
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     print(table(results))
