@@ -47,14 +47,14 @@ class CompiledProgram:
             attributes: the tensors that it holds, which are inputs of the compiled graphs.
 
         The function has two attributes: ``writes_last``, since the epilogue writes to inputs, and
-        ``compiled``, which is this.
+        ``compiled``, which is this if there are no attributes: then equal graphs can share it.
         """
         run = self._trained(module) if self.plan.function else self._inferred()
         if self.plan.checks_repeats:
             run = _repeating(run, self.plan)
         run = _called_as_before(run, self.plan.structure, attributes)
         run.writes_last = True  # type: ignore[attr-defined]
-        run.compiled = self  # type: ignore[attr-defined]
+        run.compiled = None if attributes else self  # type: ignore[attr-defined]
         return run
 
     def _inferred(self) -> Run:

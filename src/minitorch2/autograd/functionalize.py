@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 import torch
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.extensions import note_extension
 from minitorch2.graph.node import Node
 
 aten = torch.ops.aten
@@ -165,6 +166,7 @@ def inverse_of(*funcs: Operator) -> Callable[[Inverse], Inverse]:
     """
 
     def register(function: Inverse) -> Inverse:
+        note_extension(function)
         INVERSES.update(dict.fromkeys(funcs, function))
         return function
 

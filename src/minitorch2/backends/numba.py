@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 
 from minitorch2.autograd import aot_autograd
 from minitorch2.backends.channels_last import aot_channels_last
-from minitorch2.codegen.compile_graph import compile_graph
+from minitorch2.backends.graph_cache import Compilers, compiled_once
 from minitorch2.graph.graph_module import GraphModule
 
 
@@ -20,10 +19,18 @@ def numba(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     Images lie channels-last in inference only: gradients of batch norms read them column by column,
     which costs the CPU more than oneDNN saves.
     """
-    compiler = partial(compile_graph, target="numba")
+    return compiled_once(gm, example_inputs, "numba", _build)
+
+
+def _build(gm: GraphModule, example_inputs: list[Any], compilers: Compilers) -> Callable[..., Any]:
     if torch.is_grad_enabled() and any(map(_requires_grad, example_inputs)):
-        return aot_autograd(gm, example_inputs, forward_compiler=compiler)
-    return aot_channels_last(gm, example_inputs, compiler)
+        return aot_autograd(
+            gm,
+            example_inputs,
+            forward_compiler=compilers.forward,
+            backward_compiler=compilers.backward,
+        )
+    return aot_channels_last(gm, example_inputs, compilers)
 
 
 def _requires_grad(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,9 +11,9 @@ import torch
 from minitorch2 import stages
 from minitorch2.backends.channels_last import aot_channels_last
 from minitorch2.backends.eager import eager
+from minitorch2.backends.graph_cache import compiled_once
 from minitorch2.backends.numba import numba
 from minitorch2.cautions import caution
-from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.triton.availability import why_unavailable
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
@@ -38,7 +38,7 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         from minitorch2.codegen.triton import launch  # imports Triton, which may not be there
 
         launch.warm_up(gpu.index or 0)
-    return aot_channels_last(gm, example_inputs, partial(compile_graph, target="triton"))
+    return compiled_once(gm, example_inputs, "triton", aot_channels_last)
 
 
 def _devices(gm: GraphModule, example_inputs: list[Any]) -> list[torch.device]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
@@ -78,33 +79,58 @@ def compile_graph(
         LoweringError: the graph is not functional, or a kernel cannot compute an operator.
         BackendError: Triton kernels cannot run here.
     """
-    for inner in graphs_called_by(gm.graph):
-        inner.run_by(compile_graph(inner, target=target, capabilities=capabilities))
-    lowered = lower_graph(gm, example_inputs)
-    if stages.wanted("loopir.py"):
-        stages.record("loopir.py", lowered.print())
-    return compile_lowered(lowered, capabilities, target)
+    return GraphCompiler(target, capabilities)(gm, example_inputs)
+
+
+@dataclass
+class GraphCompiler:
+    """`compile_graph`, and ``printed``: the wrapper's module of the graph compiled last."""
+
+    target: Target = "numba"
+    capabilities: Capabilities | None = None
+    printed: WrapperModule | None = None
+
+    def __call__(self, gm: GraphModule, example_inputs: Sequence[Any] = ()) -> BoxedCall:
+        """The compiled graph, as `compile_graph` says."""
+        graphs = {inner: self._compile_inner(inner) for inner in graphs_called_by(gm.graph)}
+        lowered = lower_graph(gm, example_inputs)
+        if stages.wanted("loopir.py"):
+            stages.record("loopir.py", lowered.print())
+        call = self.compile(lowered)
+        assert self.printed is not None
+        self.printed.graphs = graphs
+        return call
+
+    def _compile_inner(self, graph: GraphModule) -> WrapperModule:
+        inner = GraphCompiler(self.target, self.capabilities)
+        graph.run_by(inner(graph))
+        assert inner.printed is not None
+        return inner.printed
+
+    def compile(self, lowered: LoweredGraph) -> BoxedCall:
+        """A lowered graph: schedule, kernels, wrapper."""
+        target, capabilities = self.target, self.capabilities or _capabilities(self.target)
+        plan = schedule(lowered, capabilities)
+        if target == "triton" and config.current().max_autotune:
+            plan = with_templates(lowered, plan, capabilities)
+        plan = join_launches(plan, lowered, capabilities, _why_alone(lowered, target))
+        if stages.wanted("schedule.txt"):
+            stages.record("schedule.txt", describe(plan))
+        with stages.phase("codegen"):
+            self.printed = print_module(lowered, plan, target)
+        stages.record("wrapper.py", self.printed.text)
+        _unmark_unwritten(lowered, plan)
+        with stages.phase("load"):
+            call = load_module(self.printed)
+        wants_replay = target == "triton" and config.current().cudagraphs
+        return replayed(call, lowered) if wants_replay else call
 
 
 def compile_lowered(
     lowered: LoweredGraph, capabilities: Capabilities | None = None, target: Target = "numba"
 ) -> BoxedCall:
-    """Compile a lowered graph: schedule, kernels, wrapper."""
-    capabilities = capabilities or _capabilities(target)
-    plan = schedule(lowered, capabilities)
-    if target == "triton" and config.current().max_autotune:
-        plan = with_templates(lowered, plan, capabilities)
-    plan = join_launches(plan, lowered, capabilities, _why_alone(lowered, target))
-    if stages.wanted("schedule.txt"):
-        stages.record("schedule.txt", describe(plan))
-    with stages.phase("codegen"):
-        module = print_module(lowered, plan, target)
-    stages.record("wrapper.py", module.text)
-    _unmark_unwritten(lowered, plan)
-    with stages.phase("load"):
-        call = load_module(module)
-    wants_replay = target == "triton" and config.current().cudagraphs
-    return replayed(call, lowered) if wants_replay else call
+    """Compile a lowered graph."""
+    return GraphCompiler(target, capabilities).compile(lowered)
 
 
 def _unmark_unwritten(lowered: LoweredGraph, plan: Schedule) -> None:
@@ -233,18 +259,23 @@ def define(source: KernelSource) -> str:
 
 
 def load_module(module: WrapperModule) -> BoxedCall:
-    """Execute a wrapper module and return its `call`.
-
-    Debuggers find its text in a file, which measures itself when it is run.
-    """
+    """Execute a wrapper module and return its `call`."""
     text = module.text + main_text(module.inputs, module.namespace)
+    return load_program(text, module.namespace)
+
+
+def load_program(text: str, names: Mapping[str, Any] | None = None) -> BoxedCall:
+    """Execute a wrapper module's text and return its `call`.
+
+    Debuggers find the text in a file, which measures itself when it is run.
+    """
     path = cache.folder() / "graphs" / f"{cache.digest_of(text)[:16]}.py"
     if config.current().cache:
         cache.write_file(path, text.encode())
     filename = str(path)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    namespace = dict(module.namespace)
-    exec(compile(module.text, filename, "exec"), namespace)
+    namespace = {"__name__": "minitorch2.generated", **(names or {})}
+    exec(compile(text, filename, "exec"), namespace)
     call: BoxedCall = namespace["call"]
     return call
 

@@ -25,6 +25,9 @@ from minitorch2 import config
 from minitorch2.codegen.arena import Interval, plan_arenas
 from minitorch2.codegen.common import INDENT, print_expr
 from minitorch2.codegen.extern import ExternPrinter
+from minitorch2.codegen.spelling import definitions
+from minitorch2.codegen.standalone import main_text
+from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.symbols import bindings, print_condition
 from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer, HostCall
@@ -67,11 +70,25 @@ class JoinedCall:
 
 @dataclass
 class WrapperModule:
-    """The text of the module, and the objects that it cannot spell, as tensors of the graph."""
+    """The text of the module, and the objects that it names, as tensors of the graph.
+
+    ``inputs`` are those of the graph; ``graphs`` the modules of graphs that the objects hold.
+    """
 
     text: str
     namespace: dict[str, Any]
     inputs: Sequence[Any] = ()
+    graphs: Mapping[GraphModule, WrapperModule] = field(default_factory=dict)
+
+    def program(self) -> str:
+        """The text with the objects that it names: a program of its own.
+
+        Raises:
+            UnspellableError: one of them is nothing that a text could tell.
+        """
+        graphs = {graph: module.program() for graph, module in self.graphs.items()}
+        named = definitions(self.namespace, graphs)
+        return "\n\n".join(part for part in (self.text, named) if part) + main_text(self.inputs, {})
 
 
 @dataclass

@@ -23,6 +23,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from minitorch2 import config, stages
 from minitorch2.errors import ConfigError
+from minitorch2.graph.extensions import note_extension
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes import (
     eliminate_common_subexpressions,
@@ -78,6 +79,7 @@ def register_pass(place: Place) -> Callable[[Generator], Pass]:
     def register(generator: Generator) -> Pass:
         added = generator if isinstance(generator, Pass) else Pass(generator)
         PIPELINE[place].append(added)
+        note_extension(generator)
         return added
 
     return register

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import torch
 
 from minitorch2.errors import LoweringError
+from minitorch2.graph.extensions import note_extension
 
 Operator = torch._ops.OpOverload
 OperatorPacket = torch._ops.OpOverloadPacket
@@ -46,6 +47,8 @@ def register_decomposition(
                     f"{overload} already has a decomposition", code="decomposition-twice"
                 )
             target[overload] = function
+        if target is DECOMPOSITIONS:
+            note_extension(function)
         return function
 
     return register

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 import torch
 
+from minitorch2.graph.extensions import note_extension
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbolic_trace import symbolic_trace
 
@@ -62,6 +63,7 @@ def rule(family: str, *, when: Condition | None = None) -> Callable[[Sides], Rul
     def register(sides: Sides) -> Rule:
         made = make_rule(sides, when)
         FAMILIES.setdefault(family, []).append(made)
+        note_extension(sides)
         return made
 
     return register

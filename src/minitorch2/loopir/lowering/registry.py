@@ -21,6 +21,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from minitorch2 import config
+from minitorch2.graph.extensions import note_extension
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.symbols.floats import FloatBits
 from minitorch2.loopir.boxes import TensorBox
@@ -69,6 +70,7 @@ def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Rule], Rule]:
     """Register a function as the lowering of operators (all functional overloads of a packet)."""
 
     def register(function: Rule) -> Rule:
+        note_extension(function)
         for target in targets:
             for overload in overloads_of(target):
                 LOWERINGS[overload] = function
@@ -83,6 +85,8 @@ def pointwise(
     """Register a body of one element as the lowering of elementwise operators; gives the body."""
 
     def register(body: PointwiseBody) -> PointwiseBody:
+        note_extension(body)
+
         @lowering(*targets)
         def lowered(*args: Operand, **kwargs: Any) -> TensorBox:
             return make_pointwise(body, args, promote, **kwargs)

@@ -1,0 +1,88 @@
+"""How a compiled graph is written down: three Python texts, that of the plan first.
+
+    entry    ::= plan, forward, backward       with form feeds between them
+    plan     ::= plan = ProgramPlan(...)       what is done around the graphs
+                 guards = (...)                what compiling learned of sizes
+                 written = (...)               the arguments that backward writes to
+                 counts = ({...}, {...})       what was counted while each graph was compiled
+    forward  ::= the wrapper's module: kernels, and call(args)
+    backward ::= the same of the backward graph; empty where nothing is differentiated
+
+Entries are programs, as the machine code is that lies beside them: the folder is its owner's only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from minitorch2 import stages
+from minitorch2.autograd.compiled_program import CompiledProgram
+from minitorch2.autograd.plan import ProgramPlan
+from minitorch2.autograd.runtime import CompiledBackward, LazilyCompiled
+from minitorch2.backends.graph_cache.sizes import Guards
+from minitorch2.codegen.compile_graph import load_program
+from minitorch2.codegen.spelling import definitions
+
+_FORM_FEED: Final = "\n\f\n"
+_OF_KERNELS: Final = ("kernels_compiled", "kernels_loaded", "kernels_shared")
+"""Counts about object code, which a graph from the cache has to get as well."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A compiled graph as texts; ``counts`` of the forward and of the backward graph."""
+
+    plan: ProgramPlan
+    guards: Guards
+    forward: str
+    backward: str = ""
+    written: tuple[int, ...] = ()
+    counts: tuple[dict[str, int], ...] = field(default=({}, {}))
+
+    def payload(self) -> bytes:
+        """The three texts. Raises `UnspellableError` if the plan holds objects."""
+        values = {
+            "plan": self.plan,
+            "guards": self.guards,
+            "written": self.written,
+            "counts": self.counts,
+        }
+        texts = (definitions(values), self.forward, self.backward)
+        return _FORM_FEED.join(texts).encode()
+
+    @staticmethod
+    def read(payload: bytes) -> Entry:
+        """The entry that `payload` has given."""
+        plan, forward, backward = payload.decode().split(_FORM_FEED)
+        names: dict[str, Any] = {}
+        exec(plan, names)
+        values = {name: names[name] for name in ("plan", "guards", "written", "counts")}
+        return Entry(forward=forward, backward=backward, **values)
+
+    def load(self) -> CompiledProgram:
+        """The compiled program; its backward graph is loaded when it first runs."""
+        with stages.phase("load"):
+            forward = load_program(self.forward)
+        stages.record("wrapper.py", self.forward)
+        backward = LazilyCompiled(self._load_backward) if self.backward else None
+        return CompiledProgram(self.plan, forward, backward)
+
+    def _load_backward(self) -> CompiledBackward:
+        count_again(self.counts[1])
+        with stages.phase("load"):
+            call = load_program(self.backward)
+        stages.record("wrapper.py", self.backward)
+        return call, self.written
+
+
+def counted(log: stages.StageLog) -> dict[str, int]:
+    """What a graph's entry counts, of what was counted while it was compiled."""
+    return {name: number for name, number in log.counts.items() if name not in _OF_KERNELS}
+
+
+def count_again(counts: Mapping[str, int]) -> None:
+    """Count what was counted when the graph was compiled."""
+    for name, number in counts.items():
+        stages.count(name, number)

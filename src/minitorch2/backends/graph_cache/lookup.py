@@ -1,0 +1,145 @@
+"""Compile a captured graph, or find it compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from minitorch2 import stages
+from minitorch2.autograd.compiled_program import CompiledProgram, Run
+from minitorch2.autograd.runtime import BoxedCall, Compiler
+from minitorch2.backends.graph_cache.bypass import Bypass, check, is_unwanted, note_bypass
+from minitorch2.backends.graph_cache.entry import Entry, count_again, counted
+from minitorch2.backends.graph_cache.key import key_of_graph
+from minitorch2.backends.graph_cache.sizes import Guards, Sizes
+from minitorch2.codegen import cache
+from minitorch2.codegen.compile_graph import GraphCompiler, Target
+from minitorch2.codegen.spelling import UnspellableError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Compilers:
+    """What compiles a program's graphs."""
+
+    forward: Compiler
+    backward: Compiler
+
+
+Build: TypeAlias = Callable[[GraphModule, list[Any], Compilers], Run]
+"""What a backend does with a captured graph and compilers of its functional graphs."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a program of this process needs where it is used again."""
+
+    guards: Guards
+    counts: dict[str, int]
+
+
+_PROGRAMS: WeakValueDictionary[str, CompiledProgram] = WeakValueDictionary()
+"""Those that are in use in this process, by the digests of their keys."""
+_KNOWN: WeakKeyDictionary[CompiledProgram, _Known] = WeakKeyDictionary()
+
+
+def compiled_once(module: GraphModule, examples: list[Any], target: Target, build: Build) -> Run:
+    """``build(module, examples, compilers)``, or the same from the cache.
+
+    Counted as ``graphs_shared`` (with a graph of this process), ``graphs_loaded`` (from the disk),
+    ``graphs_compiled`` or ``graphs_bypassed``.
+    """
+    if is_unwanted():
+        compiler = GraphCompiler(target)
+        return build(module, examples, Compilers(compiler, compiler))
+    try:
+        with stages.phase("lookup"):
+            check(module, examples, target)
+            sizes = Sizes.of(module)
+            key = key_of_graph(module, examples, target, sizes.text)
+            program = _found(key, sizes)
+    except Bypass as reason:
+        _LOGGER.debug("a graph is compiled anew: %s", reason)
+        note_bypass(str(reason))
+        compiler = GraphCompiler(target)
+        return build(module, examples, Compilers(compiler, compiler))
+    if program is not None:
+        return program.linked(module)
+    stages.count("graphs_compiled")
+    return _Compilation(key, sizes, target).run(module, examples, build)
+
+
+def _found(key: cache.Key, sizes: Sizes) -> CompiledProgram | None:
+    """The program of this key, if its guards hold of the present sizes."""
+    program = _PROGRAMS.get(key.digest)
+    if program is not None and sizes.admit(_KNOWN[program].guards):
+        stages.count("graphs_shared")
+        count_again(_KNOWN[program].counts)
+        return program
+    payload = cache.load(key)
+    entry = None if payload is None else Entry.read(payload)
+    if entry is None or not sizes.admit(entry.guards):
+        return None
+    stages.count("graphs_loaded")
+    count_again(entry.counts[0])
+    program = entry.load()
+    _share(key, program, entry)
+    return program
+
+
+def _share(key: cache.Key, program: CompiledProgram, entry: Entry) -> None:
+    _PROGRAMS[key.digest] = program
+    _KNOWN[program] = _Known(entry.guards, entry.counts[0])
+
+
+class _Compilation:
+    """Compiles a graph and stores what became of it: once its backward graph, if it has one, is
+    compiled as well, since both must be cut from one joint graph.
+    """
+
+    def __init__(self, key: cache.Key, sizes: Sizes, target: Target) -> None:
+        self.key = key
+        self.sizes = sizes
+        self.forward = GraphCompiler(target)
+        self.backward = GraphCompiler(target)
+        self.entry: Entry | None = None
+
+    def run(self, module: GraphModule, examples: list[Any], build: Build) -> Run:
+        """The compiled program's function."""
+        with stages.collect(texts=False) as log:
+            run = build(module, examples, Compilers(self.forward, self._compile_backward))
+        program = getattr(run, "compiled", None)
+        if program is None or self.forward.printed is None:
+            return run
+        try:
+            guards, text = self.sizes.learned(), self.forward.printed.program()
+            self.entry = Entry(program.plan, guards, text, counts=(counted(log), {}))
+            payload = self.entry.payload()
+        except (Bypass, UnspellableError) as reason:
+            note_bypass(str(reason))
+            self.entry = None
+            return run
+        _share(self.key, program, self.entry)
+        if program.backward is None:
+            cache.store(self.key, payload)
+        return run
+
+    def _compile_backward(self, module: GraphModule, examples: Sequence[Any]) -> BoxedCall:
+        with stages.collect(texts=False) as log:
+            call = self.backward(module, examples)
+        arguments = module.graph.placeholders
+        written = tuple(i for i, node in enumerate(arguments) if node.meta.get("donated"))
+        if self.entry is not None and self.backward.printed is not None:
+            counts = (self.entry.counts[0], counted(log))
+            try:
+                text = self.backward.printed.program()
+                entry = replace(self.entry, backward=text, written=written, counts=counts)
+                cache.store(self.key, entry.payload())
+            except UnspellableError as reason:
+                note_bypass(str(reason))
+        return call

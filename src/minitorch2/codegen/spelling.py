@@ -1,0 +1,140 @@
+"""Values as Python expressions that evaluate to equal values in any process.
+
+    expression ::= literal | (expression, ...) | [expression, ...] | {expression: expression, ...}
+                |  torch.float32                                    what has a name
+                |  minitorch2.autograd.epilogue.Computed(index=0)   a dataclass by its fields
+                |  minitorch2.codegen.spelling.tensor(...)          the bytes of a small tensor
+                |  minitorch2.codegen.spelling.graph('''...''')     a compiled graph by its module
+
+What is none of these has no spelling. Nothing is pickled, so one can read all of it.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import torch
+
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.names import module_of, qualified_name
+
+MOST_BYTES: Final = 2**16
+"""Of a tensor that is spelled."""
+_LITERALS: Final = (bool, int, complex, str, bytes, type(None), type(...))
+
+
+class UnspellableError(Exception):
+    """A value has no spelling; the message says what it is."""
+
+
+def definitions(values: Mapping[str, Any], graphs: Mapping[GraphModule, str] | None = None) -> str:
+    """Python text that gives values their names.
+
+    Args:
+        graphs: the module's text of each compiled graph that a value holds; None if the values are
+            only data, without tensors, graphs and functions.
+
+    Raises:
+        UnspellableError: part of a value has no spelling.
+    """
+    speller = _Speller(graphs)
+    lines = [f"{name} = {speller.spell(value)}" for name, value in values.items()]
+    imports = [f"import {module}" for module in sorted(speller.modules)]
+    return "".join(f"{line}\n" for line in (*imports, *lines))
+
+
+class _Speller:
+    """Spells values; ``modules`` are those that the expressions need."""
+
+    def __init__(self, graphs: Mapping[GraphModule, str] | None) -> None:
+        self.graphs = graphs
+        self.modules: set[str] = set()
+
+    def spell(self, value: Any) -> str:
+        if isinstance(value, float):
+            return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+        if type(value) in _LITERALS:
+            return repr(value)
+        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+            return self._imported(str(value))
+        if isinstance(value, torch.device):
+            return f"{self._imported('torch.device')}({str(value)!r})"
+        if isinstance(value, (tuple, torch.Size)) and not hasattr(value, "_fields"):
+            return f"({''.join(f'{self.spell(item)}, ' for item in value)})"
+        if type(value) is list:
+            return f"[{self._joined(value)}]"
+        if type(value) is frozenset:
+            return f"frozenset([{self._joined(sorted(value))}])"
+        if type(value) is dict:
+            pairs = (f"{self.spell(k)}: {self.spell(v)}" for k, v in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        return self._named(value)
+
+    def _joined(self, values: Iterable[Any]) -> str:
+        return ", ".join(map(self.spell, values))
+
+    def _named(self, value: Any) -> str:
+        if isinstance(value, torch._ops.OpOverload):
+            return self._imported(str(qualified_name(value)))
+        if is_dataclass(value) and type(value).__module__.startswith("minitorch2."):
+            return self._dataclass(value)
+        if self.graphs is not None and callable(value):
+            return self._function(value, self.graphs)
+        if self.graphs is not None and isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        raise UnspellableError(f"a {type(value).__name__} has no spelling")
+
+    def _function(self, value: Callable[..., Any], graphs: Mapping[GraphModule, str]) -> str:
+        if isinstance(value, GraphModule):
+            text = graphs[value].replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+            return f"{self._imported(f'{__name__}.graph')}('''\\\n{text}''')"
+        name = qualified_name(value)
+        if name is None:
+            raise UnspellableError(f"no import finds {value}")
+        return self._imported(name)
+
+    def _dataclass(self, value: Any) -> str:
+        kind = type(value)
+        parts = [f"{f.name}={self.spell(getattr(value, f.name))}" for f in fields(value)]
+        return f"{self._imported(f'{kind.__module__}.{kind.__qualname__}')}({', '.join(parts)})"
+
+    def _tensor(self, value: torch.Tensor) -> str:
+        if type(value) is not torch.Tensor or value.layout is not torch.strided:
+            raise UnspellableError("a constant that is no plain tensor has no spelling")
+        if value.numel() * value.itemsize > MOST_BYTES or value.requires_grad:
+            raise UnspellableError(f"a constant of size {(*value.shape,)} has no spelling")
+        content = value.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes().hex()
+        parts = (value.dtype, value.device, (*value.shape,), (*value.stride(),), content)
+        return f"{self._imported(f'{__name__}.tensor')}({self._joined(parts)})"
+
+    def _imported(self, name: str) -> str:
+        module = module_of(name)
+        self.modules |= {module} if module else set()
+        return name
+
+
+def tensor(
+    dtype: torch.dtype,
+    device: torch.device,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    content: str,
+) -> torch.Tensor:
+    """The tensor with these elements: their bytes in hexadecimal, in row-major order."""
+    result = torch.empty_strided(size, stride, dtype=dtype, device=device)
+    if content:
+        elements = torch.frombuffer(bytearray.fromhex(content), dtype=dtype)
+        result.copy_(elements.view(size))
+    return result
+
+
+def graph(text: str) -> Callable[..., Any]:
+    """A compiled graph: the ``call`` of its module, called with each input as an argument."""
+    module = types.ModuleType("graph")
+    exec(text, vars(module))
+    call = module.call
+    return lambda *inputs: call([*inputs])
