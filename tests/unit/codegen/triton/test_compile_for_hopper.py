@@ -17,6 +17,7 @@ from minitorch2.codegen.triton.sites import find_sites
 from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
 from triton.backends.compiler import GPUTarget
 from minitorch2.codegen.triton.launch import kernel_of
+from minitorch2.graph.fake_tensor import FakeTensor
 from tests.unit.codegen.triton.run_lowered import Kernels, call_inputs, lower_graph, record
 
 programs = {
@@ -67,7 +68,39 @@ for name, (program, inputs) in templates.items():
     count, spilled = registers(code)
     on_tensor_cores = "sm_90" in code.asm["ptx"] and "wgmma" in code.asm["ptx"]
     print(name, len(site.prologues), on_tensor_cores and int(count) < 256, spilled)
+
+def loops(ptx):
+    # the instructions from each label to the last jump back to it
+    for label in re.finditer(r"^(\$L\w+):", ptx, re.M):
+        jumps = [m.end() for m in re.finditer(rf"bra\S*\s+{re.escape(label[1])};", ptx)]
+        if jumps and max(jumps) > label.end():
+            yield ptx[label.end() : max(jumps)]
+
+def on_gpu(*size, dtype=torch.float32):
+    return FakeTensor(torch.empty(size, dtype=dtype, device="meta"), torch.device("cuda", 0))
+
+long = {
+    "columns": (lambda x: x.sum(0), on_gpu(97656, 1024)),
+    "columns of halves": (lambda x: x.sum(0), on_gpu(97656, 1024, dtype=torch.float16)),
+    "rows": (lambda x: x.sum(-1), on_gpu(1024, 100000)),
+    "positions": (lambda x: x.argmax(-1), on_gpu(1024, 100000)),
+    "softmax": (lambda x: x.softmax(-1), on_gpu(1024, 65536)),
+    "odd softmax": (lambda x: x.softmax(-1), on_gpu(2048, 50257)),
+}
+for name, (program, x) in long.items():
+    made = Kernels(lower_graph(record(program, x)))
+    kernel = next(iter(made.kernels.values()))
+    code = kernel_of(kernel.source.name, kernel.source.text).compile_for(GPUTarget("cuda", 90, 32))
+    bodies = list(loops(code.asm["ptx"]))
+    alone = not any(word in body for body in bodies for word in ("shfl", "bar.sync"))
+    wide = all(".v4.b32" in body for body in bodies if "ld.global" in body)
+    print("loops", name, len(bodies), alone, wide, registers(code)[1])
 """
+
+LOOPS = {
+    "columns": 1, "columns of halves": 1, "rows": 1, "positions": 1, "softmax": 2, "odd softmax": 2,
+}  # fmt: skip
+"""How many loops the first kernel has."""
 
 
 def test_kernels_compile_to_ptx() -> None:
@@ -78,8 +111,14 @@ def test_kernels_compile_to_ptx() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, cwd=root
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    lines = done.stdout.splitlines()
+    printed = done.stdout.splitlines()
+    lines = [line for line in printed if not line.startswith("loops")]
     assert len(lines) == 10 and all(line.split()[-2] == "True" for line in lines), done.stdout
     assert lines[0] == "pointwise True True"  # four numbers in one load
     templates = ("product 0", "convolution 0", "dequantized 2")
     assert lines[7:] == [f"{name} True 0" for name in templates]  # tensor cores, nothing spilled
+    # accumulators meet only what their own thread has loaded, 16 bytes at once where rows allow it
+    rows_allow = {name: name != "odd softmax" for name in LOOPS}
+    assert printed[len(lines) :] == [
+        f"loops {name} {count} True {rows_allow[name]} 0" for name, count in LOOPS.items()
+    ]
