@@ -8,7 +8,7 @@ launch run in any order, or at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from minitorch2 import config, stages
@@ -67,16 +67,16 @@ class _Joiner:
         self.lowered = lowered
         self.capabilities = capabilities
         self.refuse = refuse
+        self.rewritten = lowered.rewritten
         self.alone: dict[BaseSchedulerNode, Refusal] = {}
         self.log: list[LaunchDecision] = []
 
     def run(self) -> Schedule:
         """A new schedule, or the old one if nothing can be joined."""
-        peak = peak_of(self.schedule.nodes, self.lowered)
         nodes = self._join()
-        while (after := peak_of(nodes, self.lowered)) * WORTH > peak:
-            reason = f"intermediates would peak at {after} bytes, at {peak} if launched alone"
-            self._take_apart(nodes, Refusal(reason))
+        while refused := [*self._refused(nodes)]:
+            for launch, refusal in refused:
+                self.alone |= {kernel: refusal for kernel in launch.kernels}
             nodes = self._join()
         for decision in self.log:
             _LOGGER.debug("%s", decision)
@@ -85,11 +85,18 @@ class _Joiner:
         new = Schedule(nodes, log=self.schedule.log, launches=self.log)
         return plan_memory(new, self.lowered, self.capabilities)
 
-    def _take_apart(self, nodes: Sequence[BaseSchedulerNode], refusal: Refusal) -> None:
-        """The kernels of the launch that fills most memory get launches of their own."""
-        launches = (node for node in nodes if isinstance(node, JoinedSchedulerNode))
-        largest = max(launches, key=lambda node: peak_of([node], self.lowered))
-        self.alone |= dict.fromkeys(largest.kernels, refusal)
+    def _refused(
+        self, nodes: Sequence[BaseSchedulerNode]
+    ) -> Iterator[tuple[JoinedSchedulerNode, Refusal]]:
+        """The launches that are taken apart: few kernels; where memory is short, the largest."""
+        launches = [node for node in nodes if isinstance(node, JoinedSchedulerNode)]
+        for node in launches:
+            if len(node.kernels) < self.capabilities.fewest_joined:
+                yield node, Refusal(f"with {len(node.kernels)} kernels a launch saves too little")
+        before, after = (peak_of(some, self.lowered) for some in (self.schedule.nodes, nodes))
+        if after * WORTH > before:
+            why = f"intermediates would peak at {after} bytes, at {before} if launched alone"
+            yield max(launches, key=lambda node: peak_of([node], self.lowered)), Refusal(why)
 
     def _join(self) -> list[BaseSchedulerNode]:
         """The nodes in order, each kernel in the launch that it has joined."""
@@ -133,26 +140,29 @@ class _Joiner:
         if not kernels_in(others[0]) or others[0] in self.alone:
             return False
         pointers = sum(_pointers(one) for one in (*others, node))
-        is_full = len(others) >= self.capabilities.joins
+        is_full = len(others) == self.capabilities.joins
         return (
             _device(node) == _device(others[0])
             and not is_full
             and pointers <= self.capabilities.max_pointers
-        )
+            and not any(self._is_in_the_way(a, b) for one in others
+                        for a, b in ((one, node), (node, one)))
+        )  # fmt: skip
+
+    def _is_in_the_way(self, reader: BaseSchedulerNode, writer: BaseSchedulerNode) -> bool:
+        """Whether a kernel reads an argument in whose memory another could compute."""
+        written = writer.written_names & self.rewritten.keys()
+        return any(self.rewritten[name].name in reader.read_names for name in written)
 
     def _note(self, launches: Sequence[_Launch]) -> None:
-        """Which kernels share a launch, and why the others do not."""
+        """Which kernels share a launch, and why others cannot."""
         for launch in launches:
             names = tuple(node.name for node in launch.nodes)
             if len(names) > 1:
                 sizes = ", ".join(str(_elements(node)) for node in launch.nodes)
                 self.log.append(LaunchDecision(names, f"one launch, for {sizes} elements"))
-            elif kernels_in(launch.nodes[0]):
-                reason = self.alone.get(launch.nodes[0], _NO_COMPANY).reason
-                self.log.append(LaunchDecision(names, reason))
-
-
-_NO_COMPANY = Refusal("no other launch has room for it before the first that reads it")
+            elif launch.nodes[0] in self.alone:
+                self.log.append(LaunchDecision(names, self.alone[launch.nodes[0]].reason))
 
 
 def _device(node: BaseSchedulerNode) -> object:

@@ -78,7 +78,8 @@ class Capabilities:
     row; a value of a longer row needs memory if a later pass reads it, unless the code generator
     `recomputes_rows`. Where a launch takes as long as a small kernel, it `fuses_siblings`: small
     kernels that go on with the results of one. A kernel reads at most `max_reads` buffers. A launch
-    `joins` so many kernels of at most `join_elements` each, which touch `max_pointers` buffers.
+    `joins` so many kernels of at most `join_elements` each, which touch `max_pointers` buffers, and
+    not less than `fewest_joined`.
     """
 
     fuses_reduction_broadcast_reduction: bool = True
@@ -90,6 +91,7 @@ class Capabilities:
     recomputes_rows: bool = False
     fuses_siblings: bool = False
     joins: int = 1
+    fewest_joined: int = 2
     join_elements: int = 1 << 18
     max_pointers: int = 2048
 
