@@ -14,7 +14,7 @@ from minitorch2 import config, stages
 from minitorch2.codegen import cache, triton
 from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import print_kernel
-from minitorch2.codegen.numba.runtime import KernelSource
+from minitorch2.codegen.numba.runtime import KernelSource, begin_kernel
 from minitorch2.codegen.replay import replayed
 from minitorch2.codegen.standalone import main_text
 from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
@@ -237,6 +237,7 @@ def _kernel_call(
     if name == kernel.source.name:
         definition = define(kernel.source)
         stages.record("kernel.py", kernel.source.text)
+        begin_kernel(kernel.source)
     return KernelCall(name, definition, kernel.iterations, kernel.buffers, kernel.sizes)
 
 

@@ -1,8 +1,8 @@
-"""Compile Python kernels to object code: the front end, the function library, LLVM.
+"""Python kernels as LLVM modules: the front end, and the function library linked in.
 
 This, and what it imports, is what needs Numba; `runtime` imports it for the first kernel that is in
-no cache. `compile_function` gives a C function for one Python function; `compile_kernel` the entry
-of a range kernel, whose C type is the same for all kernels: see `launcher`.
+no cache. `compile_function` gives a C function for one Python function; `link_kernel` the entry of
+a range kernel, whose C type is the same for all kernels: see `launcher`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minitorch2 import syntax_tree
 from minitorch2.codegen import cache as disk
 from minitorch2.codegen.numba import frontend, library, seldom
 from minitorch2.codegen.numba.library import LibraryFunction
-from minitorch2.codegen.numba.machine_code import optimize, own_sources, toolchain
+from minitorch2.codegen.numba.machine_code import optimize, own_sources, parse_alone, toolchain
 from minitorch2.codegen.numba.vocabulary import VOCABULARY
 
 _WORD, _BIT = ir.IntType(64), ir.IntType(1)
@@ -34,16 +34,16 @@ def signature_of(pointers: Sequence[str], sizes: int) -> Signature:
     return types.int64(types.int64, types.int64, *addresses, *numbers, types.CPointer(types.int64))
 
 
-def compile_text(text: str, pointers: Sequence[str], sizes: int, symbol: str) -> llvm.ModuleRef:
-    """The optimized module of a range kernel, given as `runtime.KernelSource` says."""
+def link_text(text: str, pointers: Sequence[str], sizes: int, symbol: str) -> llvm.ModuleRef:
+    """The module of a range kernel, given as `runtime.KernelSource` says."""
     tree = syntax_tree.parse(text)
-    return compile_kernel(tree, VOCABULARY, signature_of(pointers, sizes), symbol)
+    return link_kernel(tree, VOCABULARY, signature_of(pointers, sizes), symbol)
 
 
-def compile_kernel(
+def link_kernel(
     tree: ast.Module, names: Mapping[str, Any], signature: Signature, symbol: str
 ) -> llvm.ModuleRef:
-    """The optimized module of a range kernel.
+    """The module of a range kernel with all that it calls, for LLVM to optimize.
 
     Args:
         tree: the syntax of `(lo, hi, argument...)` in the kernel language, answering 0 or an error
@@ -55,10 +55,9 @@ def compile_kernel(
     written = ir.Module(name=symbol)
     kernel = frontend.lower_tree(tree, names, signature, written, f"{symbol}_range")
     _write_entry(written, kernel, symbol)
-    module = llvm.parse_assembly(str(written))
-    link_library(module)
+    module, context = parse_alone(str(written))
+    link_library(module, context)
     keep_only(module, symbol)
-    optimize(module)
     return module
 
 
@@ -72,12 +71,12 @@ def compile_function(function: LibraryFunction) -> llvm.ModuleRef:
     return module
 
 
-def link_library(module: llvm.ModuleRef) -> None:
+def link_library(module: llvm.ModuleRef, context: llvm.ContextRef) -> None:
     """Link in each library function that the module calls, and those that they call."""
     missing = _missing(module)
     while missing:
         for symbol in missing:
-            module.link_in(llvm.parse_bitcode(_bitcode(symbol)))
+            module.link_in(llvm.parse_bitcode(_bitcode(symbol), context))
         missing = _missing(module)
     for function in module.functions:
         if function.name.startswith(library.PREFIX):

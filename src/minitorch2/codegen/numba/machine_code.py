@@ -6,6 +6,7 @@ again in another process (`load`), which takes about a millisecond.
 
 from __future__ import annotations
 
+import weakref
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +24,11 @@ llvm.initialize_native_asmprinter()
 
 @cache
 def target_machine() -> llvm.TargetMachine:
+    """The target machine of all that is not compiled in threads."""
+    return new_target_machine()
+
+
+def new_target_machine() -> llvm.TargetMachine:
     """This processor with all its features."""
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(
@@ -45,36 +51,57 @@ def toolchain() -> dict[str, str]:
     }
 
 
-def optimize(module: llvm.ModuleRef, *, vectorize: bool = True) -> None:
-    """Run LLVM's standard pipeline (-O3) over the module, in place."""
+def parse_alone(text: str) -> tuple[llvm.ModuleRef, llvm.ContextRef]:
+    """A module in a context of its own, so that a thread may compile it, and that context."""
+    context = llvm.create_context()
+    module = llvm.parse_assembly(text, context)
+    # A context must live longer than its modules. If both are part of a cycle of garbage, as of an
+    # exception and its frames, Python may begin with either: so another one holds the context.
+    weakref.finalize(module, lambda context: None, context).atexit = False
+    return module, context
+
+
+def standard_pipeline(
+    machine: llvm.TargetMachine, *, vectorize: bool = True
+) -> tuple[llvm.ModulePassManager, llvm.PassBuilder]:
+    """LLVM's standard pipeline (-O3), and what runs it."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = vectorize
     options.loop_interleaving = vectorize
     options.slp_vectorization = False  # loops are the only parallelism of a kernel,
     options.loop_unrolling = False  # so they must be loops when the vectorizer comes
-    builder = llvm.create_pass_builder(target_machine(), options)
+    builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
+    manager.add_always_inliner_pass()  # what the vectorizer has called
+    manager.add_simplify_cfg_pass()
+    manager.add_instruction_combine_pass()
+    return manager, builder
+
+
+def optimize(module: llvm.ModuleRef, *, vectorize: bool = True) -> None:
+    """Run the standard pipeline over the module, in place."""
+    manager, builder = standard_pipeline(target_machine(), vectorize=vectorize)
     manager.run(module, builder)
-    inlining = llvm.create_new_module_pass_manager()  # what the vectorizer has called
-    inlining.add_always_inliner_pass()
-    inlining.add_simplify_cfg_pass()
-    inlining.add_instruction_combine_pass()
-    inlining.run(module, builder)
 
 
 def emit_object(module: llvm.ModuleRef) -> bytes:
     """The module's object code.
 
     Raises:
-        BackendError: it calls a function that this process does not have. (LLVM's linker would end
-            the process.)
+        BackendError: it calls a function that this process does not have.
     """
+    refuse_missing(module)
+    return bytes(target_machine().emit_object(module))
+
+
+def refuse_missing(module: llvm.ModuleRef) -> None:
+    """Raise `BackendError` for a call of a function that this process does not have: LLVM's linker
+    would end the process."""
     for function in module.functions:
         name = function.name
         is_external = function.is_declaration and not name.startswith("llvm.")
         if is_external and llvm.address_of_symbol(name) is None:
             raise BackendError(f"no function {name!r} to link with", code="missing-symbol")
-    return bytes(target_machine().emit_object(module))
 
 
 def assembly(module: llvm.ModuleRef) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from minitorch2 import config, stages
 from minitorch2.codegen import cache as disk
 from minitorch2.codegen.numba import machine_code
+from minitorch2.codegen.numba.emission import Emission
 from minitorch2.codegen.numba.launcher import join, make_launcher
 from minitorch2.codegen.numba.stepping import step_kernel, step_kernels
 from minitorch2.errors import BackendError
@@ -49,8 +50,8 @@ class KernelSource:
     inner: int | None = None
 
     def code(self) -> str:
-        """The text without its comments and under a neutral name: equal code, equal kernel."""
-        text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE)
+        """The text without comments and margins, under a neutral name: equal code, equal kernel."""
+        text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE).strip()
         return text.replace(f"def {self.name}(", "def kernel(", 1)
 
     def user_lines(self) -> list[str]:
@@ -70,6 +71,9 @@ class KernelStatistics:
 
 STATISTICS = KernelStatistics()
 _ENTRIES: dict[str, int] = {}
+"""The addresses of the kernels' entries, by the digest of their keys."""
+_BEGUN: dict[str, Callable[[], bytes]] = {}
+"""What waits for the object code of kernels that are about to be loaded."""
 
 
 def load_kernel(source: KernelSource) -> Callable[..., None]:
@@ -96,6 +100,18 @@ def join_kernels(name: str, kernels: Sequence[Callable[..., None]]) -> Callable[
     return (join if config.current().jit else step_kernels)(name, kernels)
 
 
+def begin_kernel(source: KernelSource) -> None:
+    """Read a kernel from the cache, or begin to compile it: `load_kernel` will ask for it.
+
+    Raises:
+        BackendError: the front end refuses it.
+    """
+    key = kernel_key(source)
+    if config.current().jit and key.digest not in _ENTRIES and key.digest not in _BEGUN:
+        with stages.phase("kernel_compile"):
+            _BEGUN[key.digest] = _begin(source, key)
+
+
 def _entry(source: KernelSource) -> int:
     """The address of the kernel's entry; equal texts share it, whatever graph they are from."""
     key = kernel_key(source)
@@ -103,16 +119,19 @@ def _entry(source: KernelSource) -> int:
         STATISTICS.shared += 1
         stages.count("kernels_shared")
         return _ENTRIES[key.digest]
-    symbol = f"kernel_{key.digest}"
+    finish = _BEGUN.pop(key.digest, None) or _begin(source, key)
+    _ENTRIES[key.digest] = machine_code.load(finish(), _symbol(key))
+    return _ENTRIES[key.digest]
+
+
+def _begin(source: KernelSource, key: disk.Key) -> Callable[[], bytes]:
+    """Begin to get a kernel's object code; what is returned waits for it."""
     object_code = disk.load(key)
     if object_code is None:
-        object_code = _compile(source, symbol)
-        disk.store(key, object_code)
-    else:
-        STATISTICS.loaded += 1
-        stages.count("kernels_loaded")
-    _ENTRIES[key.digest] = machine_code.load(object_code, symbol)
-    return _ENTRIES[key.digest]
+        return _begin_to_compile(source, key)
+    STATISTICS.loaded += 1
+    stages.count("kernels_loaded")
+    return lambda: object_code
 
 
 def kernel_key(source: KernelSource) -> disk.Key:
@@ -129,30 +148,51 @@ def kernel_key(source: KernelSource) -> disk.Key:
     )
 
 
-def _compile(source: KernelSource, symbol: str) -> bytes:
+def _begin_to_compile(source: KernelSource, key: disk.Key) -> Callable[[], bytes]:
+    """Begin to compile a kernel; what is returned waits for its object code."""
     start = perf_counter()
-    module = compile_module(source, symbol)
-    object_code = machine_code.emit_object(module)
-    seconds = perf_counter() - start
-    STATISTICS.compiled += 1
-    STATISTICS.compile_seconds += seconds
-    stages.count("kernels_compiled")
-    _LOGGER.debug("compiled %s in %.3f s", source.name, seconds)
-    return object_code
+    emission = Emission(_link(source, _symbol(key)))
+    in_front_end = perf_counter() - start
+
+    def finish() -> bytes:
+        try:
+            object_code = emission.object_code()
+        except RuntimeError as error:  # as llvmlite raises
+            raise _refused(source, _symbol(key), error) from error
+        seconds = in_front_end + emission.seconds
+        STATISTICS.compiled += 1
+        STATISTICS.compile_seconds += seconds
+        stages.count("kernels_compiled")
+        _LOGGER.debug("compiled %s in %.3f s", source.name, seconds)
+        disk.store(key, object_code)
+        return object_code
+
+    return finish
 
 
 def compile_module(source: KernelSource, symbol: str) -> Any:
     """The optimized LLVM module of a kernel (to read its assembly: `machine_code.assembly`).
 
     Raises:
-        BackendError: the front end or LLVM refuse the kernel: a bug of the code generator.
+        BackendError: the front end refuses the kernel: a bug of the code generator.
     """
+    module = _link(source, symbol)
+    machine_code.optimize(module)
+    return module
+
+
+def _link(source: KernelSource, symbol: str) -> Any:
+    """The LLVM module of a kernel, not yet optimized."""
     # Deferred: it imports Numba, which a process whose kernels are all in the cache does not need.
     linking = import_module("minitorch2.codegen.numba.linking")
     try:
-        return linking.compile_text(source.text, source.pointers, source.sizes, symbol)
+        return linking.link_text(source.text, source.pointers, source.sizes, symbol)
     except (SyntaxError, TypeError, RuntimeError) as error:  # llvmlite raises RuntimeError
         raise _refused(source, symbol, error) from error
+
+
+def _symbol(key: disk.Key) -> str:
+    return f"kernel_{key.digest}"
 
 
 def _refused(source: KernelSource, symbol: str, error: Exception) -> BackendError:
