@@ -13,35 +13,51 @@ import torch
 
 from minitorch2.codegen import cache
 from minitorch2.codegen.common import kernel_name
+from minitorch2.codegen.triton.contraction import Contraction
 from minitorch2.codegen.triton.kernel import TritonKernel, print_triton_kernel
 from minitorch2.codegen.triton.sites import Site
 from minitorch2.codegen.triton.template import TILES, TemplateNode, Tile, print_template_kernel
 from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel
 from minitorch2.loopir.expressions import Expr
-from minitorch2.loopir.schedule import KernelNode
+from minitorch2.loopir.schedule import KernelNode, SchedulerNode
 
 _LOGGER = get_logger(__name__)
 _ROUNDS: Final = 7
 _CALLS: Final = 20
+_PROCESSORS: Final = 132
+"""Of an H100, each of which computes a block at a time."""
+_SQUARE: Final = 128 * 128
+_LARGE: Final = 4096
+"""What a size that varies is taken for."""
 Sizes = Mapping[sympy.Symbol, int]
 """The values of symbolic sizes in the example."""
 Step = Callable[[int], object]
 """Launches something on a stream."""
 
 
-def candidates(site: Site, tiles: Iterable[Tile] = TILES) -> list[TemplateNode]:
-    """Every template of a site: no prologue or some, and each tile that its sizes can fill."""
-    m, n = site.sum.m, site.sum.n
-    fitting = [
-        tile
-        for tile in tiles
-        if (tile.x <= 16 or not isinstance(m, int) or tile.x < 2 * m)
-        and (tile.y <= 64 or tile.y < 2 * n)
-    ]
-    counts = range(len(site.prologues) + 1)
-    subsets = chain.from_iterable(combinations(site.prologues, count) for count in counts)
+def candidates(
+    site: Site, prologues: Sequence[SchedulerNode], tiles: Iterable[Tile] = TILES
+) -> list[TemplateNode]:
+    """The templates of a site that are tried: each tile that suits its sizes, and each choice of
+    those prologues."""
+    fitting = [tile for tile in tiles if _suits(tile, site.sum)]
+    counts = range(len(prologues) + 1)
+    subsets = chain.from_iterable(combinations(prologues, count) for count in counts)
     return [TemplateNode(site, tile, subset) for subset in subsets for tile in fitting]
+
+
+def _suits(tile: Tile, given: Contraction) -> bool:
+    """Whether blocks are not larger than a sum, nor so large that half of a GPU has none, nor so
+    small that it has to take turn after turn; steps are as long as the sums.
+    """
+    m, n, k = (size if isinstance(size, int) else _LARGE for size in (given.m, given.n, given.k))
+    blocks = -(-m // tile.x) * -(-n // tile.y)
+    fits = (tile.x <= 16 or tile.x < 2 * m) and (tile.y <= 64 or tile.y < 2 * n)
+    is_coarse = tile.x * tile.y > _SQUARE and blocks < _PROCESSORS // 2
+    is_fine = tile.x * tile.y < _SQUARE and n > 256 and blocks > 8 * _PROCESSORS
+    is_flat = tile.x < 64 and m > 4 * tile.x
+    return fits and not (is_coarse or is_fine or is_flat) and (tile.k > 32 or k < 64)
 
 
 class Trial:
@@ -57,10 +73,11 @@ class Trial:
         self.sizes = sizes
         self.gpu = gpu
         self.device = site.product.kernel.device
-        self.ways = candidates(site)
-        nodes = (*site.prologues, *site.behind, *self.ways)
-        self.kernels = {node: _print(node, buffers) for node in nodes}
+        self.ways = candidates(site, [node for node in site.prologues if self._grows(node)])
         self.memory: dict[str, torch.Tensor] = {}
+        self._printed: dict[KernelNode, TritonKernel] = {}
+        self._around = [self._kernel(node) for node in (*site.prologues, *site.behind)]
+        self._first = {way.prologues: self._kernel(way) for way in self.ways[::-1]}
 
     @cached_property
     def key(self) -> cache.Key:
@@ -73,13 +90,35 @@ class Trial:
             torch=torch.__version__,
             sizes=repr(sorted((str(symbol), hint) for symbol, hint in self.sizes.items())),
             library=repr((call.target, call.fixed_layout())),
-            kernels=" ".join(kernel.source.key() for kernel in self.kernels.values()),
+            kernels=" ".join(k.source.key() for k in (*self._around, *self._first.values())),
+            ways=" ".join(repr(way.tile) for way in self.ways),
         )
+
+    def _grows(self, prologue: SchedulerNode) -> bool:
+        """Whether an operand is larger than what it is computed from. Every block of rows or columns
+        computes it again; that pays where it takes longer to load.
+        """
+        read = sum(self._bytes(name) for name in prologue.read_names)
+        return read < self._bytes(prologue.name)
+
+    def _bytes(self, name: str) -> int:
+        layout = self.buffers[name].fixed_layout()
+        return self._number(layout.storage_size()) * layout.dtype.itemsize
+
+    def _kernel(self, node: KernelNode) -> TritonKernel:
+        """The text of a kernel, printed when it is needed: a known answer needs few."""
+        if node not in self._printed:
+            self._printed[node] = _print(node, self.buffers)
+        return self._printed[node]
+
+    @property
+    def _nodes(self) -> tuple[KernelNode, ...]:
+        return (*self.site.prologues, *self.site.behind, *self.ways)
 
     def start(self) -> None:
         """Let all kernels compile in the background."""
-        for kernel in self.kernels.values():
-            self._load(kernel)
+        for node in self._nodes:
+            self._load(self._kernel(node))
 
     def milliseconds(self) -> list[float]:
         """The time of each way on random numbers, the library's first."""
@@ -92,7 +131,7 @@ class Trial:
     def runs(self) -> list[list[Step]]:
         """What each way launches: of operands that it does not compute, their kernels as well."""
         site = self.site
-        steps = {node: self._launch(kernel) for node, kernel in self.kernels.items()}
+        steps = {node: self._launch(self._kernel(node)) for node in self._nodes}
         behind = [steps[node] for node in site.behind]
         library = [*(steps[node] for node in site.prologues), self._call(site.product.kernel)]
         return [[*library, *behind]] + [

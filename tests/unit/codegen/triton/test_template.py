@@ -230,9 +230,21 @@ def test_addresses_of_large_operands_have_64_bits(rows: int, is_wide: bool) -> N
 def test_candidates_fit_their_sizes() -> None:
     inputs = torch.randn(20, 32), torch.randn(32, 48)
     site, _ = only_site(lambda x, w: F.relu(x.sin() @ w.cos()), *inputs)
-    ways = candidates(site)
+    ways = candidates(site, site.prologues)
     assert {len(way.prologues) for way in ways} == {0, 1, 2}
     assert all(way.tile.x <= 32 and way.tile.y <= 64 for way in ways)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "count"),
+    [(16, 4096, 4096, 2), (2048, 3072, 768, 6), (25_088, 512, 128, 4), (100_352, 64, 64, 2),
+     (401_408, 64, 21, 3), (1568, 512, 2048, 5)],
+)  # fmt: skip
+def test_few_candidates_are_tried(m: int, n: int, k: int, count: int) -> None:
+    gpu = torch.device("cuda", 0)
+    x, w = (FakeTensor(torch.empty(size, device="meta"), gpu) for size in ((m, k), (k, n)))
+    site, _ = only_site(lambda x, w: F.relu(x @ w), x, w)
+    assert len(candidates(site, ())) == count
 
 
 @pytest.mark.usefixtures("templates")
