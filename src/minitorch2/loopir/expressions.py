@@ -115,8 +115,9 @@ def _modular_bounds(parts: Sequence[tuple[Expr, Expr]]) -> tuple[Expr, Expr] | N
 def simplify(expr: Expr, ranges: Ranges) -> Expr:
     """An equal expression in simpler form, given that each index is inside its range.
 
-    0 <= a < b            =>  a // b --> 0
+    q*b <= a < (q+1)*b    =>  a // b --> q
     0 <= a < d*m          =>  a // d % m --> a // d
+    q*m <= a < (q+1)*m    =>  a % m --> a - q*m
     0 <= r < g, g | d     =>  (g*q + r) // d --> q // (d/g)
     m*(x // m) + x % m        --> x
     """
@@ -137,6 +138,9 @@ def _simplify_floor_div(expr: FloorDiv, ranges: Ranges) -> Expr:
     limits = bounds(a, ranges)
     if limits and is_nonnegative(limits[0]) and is_less(limits[1], to_expr(b)):
         return 0
+    quotient = _quotient(limits, b)
+    if quotient is not None:
+        return quotient
     reduced = _drop_small_terms(a, b, ranges)
     return simplify(FloorDiv(reduced, b), ranges) if reduced != a else expr
 
@@ -146,8 +150,19 @@ def _simplify_modular(expr: ModularIndexing, ranges: Ranges) -> Expr:
     limits = bounds(a, ranges)
     if limits and is_nonnegative(limits[0]) and is_less(limits[1], to_expr(sympy.expand(d * m))):
         return simplify(floor_div(to_expr(a), to_expr(d)), ranges)
+    quotient = _quotient(limits, m) if d == 1 else None
+    if quotient is not None:
+        return to_expr(sympy.expand(a - quotient * m))
     reduced = _drop_small_terms(a, d, ranges)
     return simplify(ModularIndexing(reduced, d, m), ranges) if reduced != a else expr
+
+
+def _quotient(limits: tuple[Expr, Expr] | None, divisor: sympy.Expr) -> int | None:
+    """What division by a number gives, if it gives the same for all that is in the limits."""
+    if limits is None or not (divisor.is_Integer and all(isinstance(n, int) for n in limits)):
+        return None
+    low, high = (int(limit) // int(divisor) for limit in limits)
+    return low if low == high else None
 
 
 def _drop_small_terms(a: sympy.Expr, d: sympy.Expr, ranges: Ranges) -> sympy.Expr:

@@ -6,7 +6,7 @@ that the kernel itself computes do not go to memory where the value is still at 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import sympy
@@ -14,6 +14,7 @@ import torch
 
 from minitorch2.codegen.common import Block, Namer, TextValue, print_expr
 from minitorch2.codegen.numba import operators
+from minitorch2.codegen.numba.cuts import COMPARISONS, decided
 from minitorch2.graph.symbols.floats import rounded_parts
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
 from minitorch2.loopir.ops import (
@@ -28,6 +29,9 @@ from minitorch2.loopir.ops import (
 _CHOICES = {
     "neg", "abs", "maximum", "minimum", "where", "copysign", "floor", "ceil", "trunc", "round",
 }  # fmt: skip
+_SETTLED = ("True", "False")
+_DECISIVE = {"logical_and": "False", "logical_or": "True"}
+"""The answer that settles a question whatever the other part of it is."""
 WRONG = "wrong"
 """The variable of a kernel that says whether an index that could only be 0 was not."""
 
@@ -71,7 +75,8 @@ class NumbaHandler(OpsHandler[TextValue]):
 
     The kernel printer sets `block`, the depth of each loop variable (`depths`), and tells where the
     values of the kernel's own buffers are (`at_hand`). `bfloats` are the values that are numbers of
-    bfloat16 though kept as float32: they are stored without rounding.
+    bfloat16 though kept as float32: they are stored without rounding. `places` are the values that
+    are indices, or numbers that these are compared with.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -87,6 +92,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         self.pending: list[tuple[str, Expr, TextValue]] = []
         self.checks_late = False
         self.bfloats: set[str] = set()
+        self.places: dict[str, Expr] = {}
 
     # -- names ------------------------------------------------------------------------------------
 
@@ -174,6 +180,8 @@ class NumbaHandler(OpsHandler[TextValue]):
     def constant(self, value: Number, dtype: torch.dtype) -> TextValue:
         """A literal, in place."""
         text = operators.constant(value, compute_dtype(dtype))
+        if dtype == torch.int64:
+            self.places[text] = int(value)
         if dtype.is_floating_point and float(torch.tensor(value, dtype=torch.bfloat16)) == value:
             self.bfloats.add(text)
         return TextValue(text, compute_dtype(dtype), 0)
@@ -183,7 +191,9 @@ class NumbaHandler(OpsHandler[TextValue]):
         text, depth = self.index(expr)
         result = compute_dtype(dtype)
         if result == torch.int64:
-            return self.assign(f"int64({text})", result, depth)
+            value = TextValue(f"int64({text})", result, depth)
+            self.places[value.text] = expr
+            return value
         return self.assign(operators.convert(f"({text})", torch.int64, result), result, depth)
 
     def indirect_indexing(
@@ -227,12 +237,16 @@ class NumbaHandler(OpsHandler[TextValue]):
 
     def masked(self, mask: TextValue, body: Callable[[], TextValue], other: Number) -> TextValue:
         """`if mask:` around the body: what is masked off is not read."""
+        if mask.text == "True":
+            return body()
         outer = self.block
         inside = Block(f"if {mask}:", parent=outer, is_loop=False)
         self.block = inside
         value = body()
         self.block = outer
         default = self.constant(other, value.dtype)
+        if mask.text == "False":
+            return default
         if not any("_ptr" in str(line) or isinstance(line, Block) for line in inside.lines):
             outer.lines += inside.lines  # nothing is read: a choice between two values will do
             outer.names |= inside.names
@@ -260,12 +274,28 @@ class NumbaHandler(OpsHandler[TextValue]):
 
     def elementwise(self, name: str, *args: TextValue) -> TextValue:
         """An operator or a call of the vocabulary."""
+        settled = self._settled(name, args)
+        if settled is not None:
+            return settled
         dtypes = [arg.dtype for arg in args]
         operand = dtypes[1] if name == "where" else dtypes[0]
         text = operators.elementwise(name, [arg.text for arg in args], operand)
         depth = max(arg.depth for arg in args)
         result = self.assign(text, operators.result_dtype(name, dtypes), depth)
         return self._same_bfloats(result, *args) if name in _CHOICES else result
+
+    def _settled(self, name: str, args: Sequence[TextValue]) -> TextValue | None:
+        """The result of a question that has the same answer in the whole loop."""
+        if name in COMPARISONS and all(arg.text in self.places for arg in args):
+            a, b = (self.places[arg.text] for arg in args)
+            answer = decided(name, a, b, self.ranges)
+            return None if answer is None else self.constant(answer, torch.bool)
+        if name == "where" and args[0].text in _SETTLED:
+            return args[1 if args[0].text == "True" else 2]
+        if name in _DECISIVE and any(arg.text in _SETTLED for arg in args):
+            decisive = [arg for arg in args if arg.text == _DECISIVE[name]]
+            return (decisive or [arg for arg in args if arg.text not in _SETTLED] or [*args])[0]
+        return None
 
     def _same_bfloats(self, result: TextValue, *values: TextValue) -> TextValue:
         """What is one of these values, its sign and fraction aside, is a bfloat16 if they are."""

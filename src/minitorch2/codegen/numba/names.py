@@ -34,6 +34,5 @@ TYPES = (
 )  # fmt: skip
 """Types, which as functions convert to themselves."""
 
-NAMES = frozenset(
-    (*ELEMENTARY, *PRIMITIVES, *DIVISIONS, *TYPES, "copy_transposed", "abs", "min", "max", "inf", "nan")
-)
+_OTHERS = ("copy_transposed", "abs", "min", "max", "inf", "nan")
+NAMES = frozenset((*ELEMENTARY, *PRIMITIVES, *DIVISIONS, *TYPES, *_OTHERS))

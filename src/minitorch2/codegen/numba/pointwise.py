@@ -9,6 +9,7 @@ import torch
 
 from minitorch2.codegen.common import Block, TextValue
 from minitorch2.codegen.numba import operators
+from minitorch2.codegen.numba.cuts import cut
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter
 from minitorch2.loopir.expressions import Expr, floor_div, index_symbol, product
 from minitorch2.loopir.iteration import Access
@@ -34,15 +35,11 @@ class PointwisePrinter(KernelPrinter):
         ranges = self.node.ranges
         outer, inner = product(ranges[:-1]), ranges[-1] if ranges else 1
         if len(ranges) < 2:
-            block = (
-                self.enter_flattened(len(ranges))
-                if ranges
-                else self.enter("for i in range(lo, hi):")
-            )
-            self._run_all()
-            self.leave(block)
+            if ranges:
+                self._write_inner("lo", "hi")
+            else:
+                self._write_loop("for i in range(lo, hi):")
             return inner
-        symbol = str(self.kept[-1])
         access = self._transposed_access()
         if access is not None:
             return self._write_tiles(access)
@@ -50,16 +47,31 @@ class PointwisePrinter(KernelPrinter):
             blocks = floor_div(inner + POINTWISE_BLOCK - 1, POINTWISE_BLOCK)
             loop = self.enter_flattened(len(ranges) - 1, blocks, "block")
             start = f"block * {POINTWISE_BLOCK}"
-            limits = f"{start}, min({start} + {POINTWISE_BLOCK}, {self.text(inner)})"
+            self._write_inner(start, f"min({start} + {POINTWISE_BLOCK}, {self.text(inner)})")
         else:
             blocks = 1
             loop = self.enter_flattened(len(ranges) - 1)
-            limits = self.text(inner)
-        inside = self.enter(f"for {symbol} in range({limits}):", symbol)
-        self._run_all()
-        self.leave(inside)
+            self._write_inner("", self.text(inner))
         self.leave(loop)
         return product((outer, blocks))
+
+    def _write_inner(self, start: str, stop: str) -> None:
+        """The last loop, from `start` ("" is 0) to `stop`: cut where it changes its ways."""
+        symbol, ranges = self.kept[-1], self.handler.ranges
+        for first, length in cut(self.bodies, self.kept, ranges):
+            limits = _within(start, stop, first, length) if start else str(length)
+            self.kept = (*self.kept[:-1], symbol + first)
+            self.handler.ranges = tuple((s, length if s == symbol else n) for s, n in ranges)
+            self._write_loop(f"for {symbol} in range({limits}):", str(symbol))
+        if self.handler.ranges is ranges:
+            limits = f"{start}, {stop}" if start else stop
+            self._write_loop(f"for {symbol} in range({limits}):", str(symbol))
+        self.kept, self.handler.ranges = (*self.kept[:-1], symbol), ranges
+
+    def _write_loop(self, header: str, *variables: str) -> None:
+        block = self.enter(header, *variables)
+        self._run_all()
+        self.leave(block)
 
     def _transposed_access(self) -> Access | None:
         """An access that is contiguous along an outer loop while the inner loop strides."""
@@ -174,6 +186,13 @@ class PointwisePrinter(KernelPrinter):
 
     def _is_single(self) -> bool:
         return len(self.node.ranges) < 2
+
+
+def _within(start: str, stop: str, first: int, length: int) -> str:
+    """What lies of start..stop in so many turns from `first` on, counted from there."""
+    if first == 0:
+        return f"{start}, min({stop}, {length})"
+    return f"max({start} - {first}, 0), min({stop} - {first}, {length})"
 
 
 def _is_far(stride: sympy.Expr, loops: Sequence[sympy.Symbol]) -> bool:

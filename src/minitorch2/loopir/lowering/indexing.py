@@ -15,6 +15,7 @@ from minitorch2.loopir.expressions import Expr, floor_div, modular_indexing, to_
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, InnerFn, Pointwise
 from minitorch2.loopir.lowering.creation import full
+from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
 from minitorch2.loopir.lowering.view import first_position
 from minitorch2.loopir.ops import Value, ops
@@ -140,7 +141,8 @@ def slice_scatter(
     """`x` with `x[start:end:step]` of a dimension replaced by `source`."""
     dim = normalize_dim(dim, x.ndim)
     begin = first_position(start, x.size[dim])
-    load, load_source, count = x.make_loader(), source.make_loader(), source.size[dim]
+    load, load_source = x.make_loader(), cast(source, x.dtype).make_loader()
+    count = source.size[dim]
 
     def inner_fn(index: Index) -> Value:
         inside = _in_slice(index[dim], begin, step, count)
