@@ -48,7 +48,7 @@ from minitorch2.loopir.schedule import (
 @dataclass(frozen=True)
 class KernelCall:
     """How the wrapper launches one kernel: `name(iterations, tensor..., size...)`. If it is one for
-    a GPU, the current stream comes behind the iterations, and addresses stand for tensors."""
+    a GPU, the current stream comes behind the iterations."""
 
     name: str
     definition: str
@@ -220,6 +220,8 @@ class WrapperPrinter:
         size, stride = _tuple(layout.size), _tuple(layout.stride)
         if layout.device.type == "cpu":
             return f"empty_cpu({size}, {stride}, {layout.dtype})"
+        if layout.device.type == "cuda":
+            return f"empty_gpu({size}, {stride}, {layout.dtype}, {layout.device.index or 0})"
         place = f"dtype={layout.dtype}, device={str(layout.device)!r}"
         return f"empty_strided({size}, {stride}, {place})"
 
@@ -338,12 +340,10 @@ class WrapperPrinter:
         """What a kernel is called with."""
         first = [print_expr(call.iterations), *["stream"] * call.takes_stream]
         sizes = [print_expr(size) for size in call.sizes]
-        addresses = [
-            self._argument(name, node, as_address=call.takes_stream) for name in call.buffers
-        ]
-        return ", ".join([*first, *addresses, *sizes])
+        memory = [self._argument(name, node) for name in call.buffers]
+        return ", ".join([*first, *memory, *sizes])
 
-    def _argument(self, root: str, node: BaseSchedulerNode, *, as_address: bool) -> str:
+    def _argument(self, root: str, node: BaseSchedulerNode) -> str:
         """A buffer's memory: the tensor that has it now, or the address in the arena."""
         if root in self.offsets:
             offset = self.offsets[root]
@@ -351,8 +351,7 @@ class WrapperPrinter:
         names = (*sorted(node.written_names), *sorted(node.read_names))
         holders = (name for name in names if name in self.born and self._root(name) == root)
         device = bodies(kernels_in(node)[0])[0].buffer.device
-        tensor = self._moved(root, device) or next(holders, root)
-        return f"{tensor}.data_ptr()" if as_address else tensor
+        return self._moved(root, device) or next(holders, root)
 
     def _moved(self, name: str, device: torch.device) -> str | None:
         """A copy, for a tensor (of one number) that lies on another device."""
@@ -396,8 +395,9 @@ class WrapperPrinter:
         head += [
             line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)
         ]
-        if any(" = empty_cpu(" in line for line in self.body.lines):
-            head.append("from minitorch2.codegen.numba.tensors import empty_cpu")
+        for name in ("empty_cpu", "empty_gpu"):
+            if any(f" = {name}(" in line for line in self.body.lines):
+                head.append(f"from minitorch2.codegen.numba.tensors import {name}")
         if any("current_stream(" in line for line in self.body.lines):
             head.append("from torch._C import _cuda_getCurrentRawStream as current_stream")
         return "\n".join(

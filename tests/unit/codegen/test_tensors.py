@@ -9,7 +9,7 @@ import torch
 
 from minitorch2.codegen.numba import tensors
 from minitorch2.codegen.numba.runtime import KernelSource, load_kernel
-from minitorch2.codegen.numba.tensors import empty_cpu
+from minitorch2.codegen.numba.tensors import empty_cpu, empty_gpu
 
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
@@ -47,6 +47,23 @@ def test_strides_of_any_order():
     made = empty_cpu((2, 3), (1, 2), torch.float32)
     made.copy_(torch.arange(6.0).view(2, 3))
     assert made.stride() == (1, 2) and made.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_device_may_be_told():
+    """A number below 0 stands for the CPU, so that this runs without a GPU."""
+    made = empty_gpu((2, 3), (1, 2), torch.float16, -1)
+    assert (made.shape, made.stride(), made.dtype) == ((2, 3), (1, 2), torch.float16)
+    assert made.device.type == "cpu"
+    if not torch.cuda.is_available():
+        with pytest.raises((RuntimeError, AssertionError), match="CUDA"):
+            empty_gpu((2,), (1,), torch.float16, 0)
+
+
+@pytest.mark.gpu
+def test_a_tensor_on_a_gpu():
+    made = empty_gpu((2, 3), (1, 2), torch.float16, 0)
+    assert (made.device, made.stride()) == (torch.device("cuda", 0), (1, 2))
+    assert torch.equal(made.fill_(2) + 1, torch.full((2, 3), 3.0, device="cuda").half())
 
 
 def test_a_tensor_that_is_made_in_inference_mode_belongs_to_it():

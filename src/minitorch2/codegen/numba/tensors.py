@@ -7,7 +7,7 @@ meant for code that is compiled ahead of time):
     word(a):                                 what a kernel gets for an argument
         an int: its value;  a Tensor or Parameter: aoti_torch_get_data_ptr(handle of a)
         anything else:  a.data_ptr()
-    empty_cpu(size, stride, dtype):
+    empty_cpu(size, stride, dtype), empty_gpu(size, stride, dtype, device):
         aoti_torch_empty_strided(...) -> handle;  THPVariable_Wrap(handle) -> the Python object
 
 A *handle* is the address of the C++ tensor in its Python object. At which offset that is, and where
@@ -58,6 +58,7 @@ _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8
 _TYPE_OF = object.__basicsize__ - 8
 """Where an object keeps its type; what is its own comes right behind it."""
 _ITEMS = tuple.__basicsize__
+_CPU, _CUDA = 0, 1  # how PyTorch numbers kinds of devices
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,11 @@ def word_of() -> int:
     return _load(WORD_OF)
 
 
-def _python_empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> object:
-    return torch.empty_strided(size, stride, dtype=dtype)
+def _python_empty(
+    size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: int = -1
+) -> object:
+    place = "cpu" if device < 0 else f"cuda:{device}"
+    return torch.empty_strided(size, stride, dtype=dtype, device=place)
 
 
 @cache
@@ -182,7 +186,9 @@ def _build_word(
 def _build_empty(
     function: ir.Function, functions: Mapping[str, ir.Function], interface: _Interface
 ) -> None:
-    """The fast way where it can be gone, and the receiver, a Python function, where it cannot."""
+    """The fast way where it can be gone, and the receiver, a Python function, where it cannot. A
+    fourth argument is the number of a GPU; without it, or if it is negative, it is the CPU.
+    """
     builder = ir.IRBuilder(function.append_basic_block())
     receiver, arguments, count = function.args
     slow = function.append_basic_block("slow")
@@ -195,7 +201,15 @@ def _build_empty(
         builder.cbranch(condition, further, slow)
         builder.position_at_end(further)
 
-    go_on_if(builder.icmp_signed("==", count, WORD(3)))
+    takes_device = builder.icmp_signed("==", count, WORD(4))
+    go_on_if(builder.or_(takes_device, builder.icmp_signed("==", count, WORD(3))))
+    index = builder.alloca(WORD)
+    builder.store(WORD(-1), index)
+    with builder.if_then(takes_device):
+        given = builder.load(builder.gep(arguments, [WORD(3)]))
+        builder.store(builder.call(functions["PyLong_AsLongLong"], [given]), index)
+    device = builder.trunc(builder.load(index), INT)
+    is_gpu = builder.icmp_signed(">=", device, INT(0))
     size, stride, dtype = (builder.load(builder.gep(arguments, [WORD(i)])) for i in range(3))
     go_on_if(_is_a(builder, dtype, "minitorch2_dtype"))
     go_on_if(_is_a(builder, size, "PyTuple_Type"))
@@ -209,7 +223,8 @@ def _build_empty(
     code = builder.zext(builder.load(builder.gep(dtype, [WORD(interface.dtype)])), INT)
     handle = builder.alloca(OBJECT)
     empty = functions["aoti_torch_empty_strided"]
-    failed = builder.call(empty, [dims, *blocks, code, INT(0), INT(-1), handle])
+    kind = builder.select(is_gpu, INT(_CUDA), INT(_CPU))
+    failed = builder.call(empty, [dims, *blocks, code, kind, device, handle])
     go_on_if(builder.icmp_unsigned("==", failed, INT(0)))
     wrap = functions["_Z16THPVariable_WrapRKN2at10TensorBaseE"]
     result = builder.call(wrap, [builder.load(handle)])
@@ -217,9 +232,10 @@ def _build_empty(
     builder.ret(result)
 
 
-empty_cpu = (
-    builtin.make_builtin("empty_cpu", _load("minitorch2_empty_cpu"), _python_empty)
+empty_cpu = empty_gpu = (
+    builtin.make_builtin("empty", _load("minitorch2_empty"), _python_empty)
     if _interface() is not None
     else _python_empty
 )
-"""`empty_cpu(size, stride, dtype)`: a tensor on the CPU whose memory is not filled."""
+"""`empty_cpu(size, stride, dtype)`: a tensor on the CPU whose memory is not filled;
+`empty_gpu(size, stride, dtype, device)`: one on the GPU of that number."""

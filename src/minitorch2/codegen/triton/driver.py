@@ -1,8 +1,9 @@
 """Calling a GPU kernel from Python: a built-in function per kernel, sharing one machine-code body.
 
 Triton's own way is a C extension per signature, which a C compiler builds at the first call, and
-which looks at every argument's kind. Here the arguments are integers, and the body is built with
-llvmlite, once for all kernels and processes:
+which looks at every argument's kind. Here the arguments are words (integers, or tensors that stand for
+their addresses, see `numba/tensors.py`), and the body is built with llvmlite, once for all kernels
+and processes:
 
     launch(state, arguments):                    arguments are (programs, stream, word...)
         if state has no function, or a word is no multiple of 16 that should be:
@@ -24,7 +25,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from minitorch2.codegen.numba import builtin, machine_code
+from minitorch2.codegen.numba import builtin, machine_code, tensors
 from minitorch2.codegen.numba.builtin import (
     BODY,
     OBJECT,
@@ -144,6 +145,7 @@ def _body() -> int:
     builtin.link_python(*_PYTHON_FUNCTIONS, *_PYTHON_OBJECTS)
     launch = ctypes.cast(_library().cuLaunchKernel, ctypes.c_void_p).value
     llvm.add_symbol("cuLaunchKernel", launch)
+    llvm.add_symbol(tensors.WORD_OF, tensors.word_of())
     source = machine_code.own_sources("builtin", "../triton/driver")
     return builtin.load_cached("minitorch2_gpu_launch", "gpu launcher", build_module, source=source)
 
@@ -153,7 +155,7 @@ def build_module() -> ir.Module:
     module = ir.Module(name="gpu_launcher")
     used = _PYTHON_FUNCTIONS | {"cuLaunchKernel": _LAUNCH}
     functions = {name: ir.Function(module, kind, name) for name, kind in used.items()}
-    functions["word"] = functions["PyLong_AsLongLong"]
+    functions["word"] = ir.Function(module, tensors.WORD_OF_KIND, tensors.WORD_OF)
     for name in _PYTHON_OBJECTS:
         ir.GlobalVariable(module, OBJECT, name)
     launch = ir.Function(module, BODY, "minitorch2_gpu_launch")

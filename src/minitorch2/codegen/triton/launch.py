@@ -14,7 +14,7 @@ import hashlib
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,8 @@ from minitorch2.codegen.triton.kernel import KernelSource
 from minitorch2.codegen.triton.values import TRITON_POINTERS
 
 JitFunction = Any  # triton.JITFunction or InterpretedFunction, which have no types
+Word = int | torch.Tensor
+"""A kernel's argument: a number, or a tensor that stands for its address."""
 Hints = tuple[bool, ...]
 """Which arguments are multiples of `ALIGNMENT`, so that memory can be moved 16 bytes at once."""
 
@@ -91,11 +93,11 @@ class Launcher:
         threads = 32 * metadata.num_warps
         return Binary(kernel.asm["cubin"], metadata.name, threads, metadata.shared)
 
-    def interpret(self, programs: int, stream: int, *arguments: int) -> None:
+    def interpret(self, programs: int, stream: int, *given: Word) -> None:
         """Run in Triton's interpreter, which wants tensors."""
         if not programs:
             return
-        count = len(self.pointers)
+        count, arguments = len(self.pointers), _integers(given)
         tensors = [_element_at(a, p) for a, p in zip(arguments[:count], self.pointers)]
         # As constants, because not every version of the interpreter can count to a block.
         sizes = [tl.constexpr(size) for size in arguments[count:]]
@@ -118,8 +120,9 @@ class _OnDevice:
         if len(launcher.words) == len(launcher.pointers):  # memory is aligned, sizes may not be
             self._ahead = _compilers().submit(launcher.binary, self.target)
 
-    def compile_and_launch(self, programs: int, stream: int, *words: int) -> None:
+    def compile_and_launch(self, programs: int, stream: int, *given: Word) -> None:
         """What the built-in function calls when it has no code that fits."""
+        words = _integers(given)
         with self._lock:
             found = tuple(word % ALIGNMENT == 0 for word in words)
             fits = self.hints is not None and all(
@@ -183,6 +186,10 @@ def warm_up(device: int) -> Future[Binary] | None:
     if is_interpreting():
         return None
     return _compilers().submit(kernel_of("nothing", _NOTHING).binary, target_of(device))
+
+
+def _integers(words: Sequence[Word]) -> list[int]:
+    return [word if isinstance(word, int) else word.data_ptr() for word in words]
 
 
 def _element_at(address: int, pointer: str) -> torch.Tensor:

@@ -95,7 +95,7 @@ class Trial:
         )
 
     def _grows(self, prologue: SchedulerNode) -> bool:
-        """Whether an operand is larger than what it is computed from. Every block of rows or columns
+        """Whether an operand is larger than what it is computed from. Every block that reads it
         computes it again; that pays where it takes longer to load.
         """
         read = sum(self._bytes(name) for name in prologue.read_names)
