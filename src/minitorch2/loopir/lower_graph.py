@@ -272,7 +272,7 @@ def _widens(node: Node) -> bool:
     source = node.args[0].meta.get("val") if node.target in _CONVERSIONS else None
     if not isinstance(source, torch.Tensor):
         return False
-    dtype = node.meta["val"].dtype
+    dtype: torch.dtype = node.meta["val"].dtype
     is_wider = dtype.itemsize > source.dtype.itemsize
     return is_wider and torch.promote_types(source.dtype, dtype) == dtype
 
