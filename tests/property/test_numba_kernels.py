@@ -1,12 +1,18 @@
 """Random loop bodies: compiled Numba kernels against the NumPy interpreter."""
 
+from unittest import mock
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch2.codegen.compile_graph import compile_graph, compile_lowered, numba_capabilities
+from minitorch2.codegen.numba import emission, machine_code, runtime
+from minitorch2.codegen.numba.emission import Emission
+from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.schedule import Capabilities
+from minitorch2.loopir.scheduler import dtypes_of, schedule
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
 from tests.unit.codegen.aten_graph import record
 
@@ -30,6 +36,23 @@ def test_kernels_agree_with_the_interpreter(example: LoopGraph, capabilities):
     expected = interpret(example.graph, example.inputs)
     results = compile_lowered(example.graph, capabilities)(list(example.inputs))
     assert_same(results, expected)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(loop_graphs(), min_size=1, max_size=6))
+def test_threads_emit_what_one_thread_does(examples: list[LoopGraph]):
+    sources = [source for example in examples for source in sources_of(example.graph)]
+    with mock.patch.object(emission, "cores", lambda: 4):
+        at_once = [Emission(runtime._link(source, "entry")) for source in sources]
+        given = [each.object_code() for each in at_once]
+    for source, object_code in zip(sources, given, strict=True):
+        module = runtime.compile_module(source, "entry")
+        assert object_code == machine_code.emit_object(module), source.text
+
+
+def sources_of(graph):
+    plan, dtypes = schedule(graph, numba_capabilities()), dtypes_of(graph)
+    return [print_kernel(node, plan, dtypes, i).source for i, node in enumerate(plan.kernels())]
 
 
 SMOOTH = ("exp", "expm1", "log1p", "log", "sin", "cos", "tanh", "sigmoid", "erf", "atan")
