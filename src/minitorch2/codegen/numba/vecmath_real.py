@@ -7,7 +7,7 @@ In a function's source `real` is the type of its arguments, so `real(1.0)` is a 
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, float64
+from numba import float32, float64, int64
 
 from minitorch2.codegen.numba.library import (
     call_symbol,
@@ -20,7 +20,6 @@ from minitorch2.codegen.numba.primitives import (
     bits,
     copysign,
     fma,
-    from_bits,
     fused,
     polynomial,
     round_even,
@@ -29,21 +28,15 @@ from minitorch2.codegen.numba.primitives import (
 from minitorch2.codegen.numba.primitives import sqrt as square_root
 from minitorch2.codegen.numba.vecmath import (
     INFINITY,
-    NOT_A_NUMBER,
     asin_tail,
     atan_tail,
+    erf,
     exp,
     expm1,
     f32,
     log,
 )
-from minitorch2.codegen.numba.vecmath_f64 import (
-    ROUNDING,
-    ROUNDING_BITS,
-    erfc_f64,
-    log_exponent_f64,
-    power_of_two_f64,
-)
+from minitorch2.codegen.numba.vecmath_f64 import log_f64, sin_after_f64
 
 c_fmod = call_symbol(
     {(float32,) * 2: ("fmodf", float32(float32, float32)),
@@ -224,49 +217,40 @@ def acos(x):  # type: ignore[no-untyped-def]
 
 @library_function(float32(float32))
 def erfc(x):  # type: ignore[no-untyped-def]
-    """1 - erf(x) without cancellation, in float64."""
-    return float32(erfc_f64(float64(x)))
-
-
-@library_function(float64(float32))
-def log2_of_size(x):  # type: ignore[no-untyped-def]
-    """log2|x| of a finite x that is not 0, to 37 bits: all that a float32's power needs."""
-    a = float64(absolute(x))
-    e = log_exponent_f64(a)
-    f = from_bits(bits(a) - (e << 52)) - 1.0
-    s = f / (2.0 + f)
-    tail = polynomial(
-        s * s, (2.8853900817900864, 0.9617966733417975, 0.5770835849651513, 0.4116727189977767,
-                0.34073010658534336)
+    """From 0.45 on e**(-x**2) * R(x) / (1 + 2 x), x**2 in two parts: e**x magnifies its error."""
+    a = absolute(x)
+    a = f32(11.0) if a > f32(11.0) else a  # beyond, it is 0
+    r = polynomial(
+        (a - f32(2.0)) / (a + f32(2.0)),
+        (1.276978387, -0.09276381135, -0.1660303473, 0.1640505344, -0.05422092974, -0.008023975417,
+            0.008729092777, 0.00121483067, -0.00147392205, -0.0003099914466, 0.0002192755201)
     )  # fmt: skip
-    return fma(s, tail, float64(e))
+    r = r / fma(f32(2.0), a, f32(1.0))
+    square = a * a
+    value = exp(-square) * fma(-fused(a, a, -square), r, r)
+    value = f32(2.0) - value if x < f32(0.0) else value
+    return f32(1.0) - erf(x) if a < f32(0.45) else value
 
 
-@library_function(float32(float64))
-def exp2_to_float32(x):  # type: ignore[no-untyped-def]
-    """2**x, rounded (and overflown, and underflown) once."""
-    x = 160.0 if x > 160.0 else x
-    x = -160.0 if x < -160.0 else x
-    shifted = x + ROUNDING
-    value = polynomial(
-        x - (shifted - ROUNDING),
-        (1.0000000005542113, 0.6931472057366993, 0.2402264688962273, 0.05550328777451203,
-            0.009618489062444849, 0.0013399931173091366, 0.00015345786147305806)
-    )  # fmt: skip
-    return float32(value * power_of_two_f64(bits(shifted) - ROUNDING_BITS))
-
-
-@library_function(float32(float32, float32))
-def pow(x, y):  # type: ignore[no-untyped-def]
-    """x**y = 2**(y * log2|x|) in float64, then the C standard's special cases."""
-    size = absolute(x)
-    value = exp2_to_float32(float64(y) * log2_of_size(x))
-    limit = INFINITY if (x == f32(0.0)) == (y < f32(0.0)) else f32(0.0)
-    value = limit if x == f32(0.0) or size == INFINITY else value
-    is_whole = round_even(y) == y
-    half = y * f32(0.5)
-    value = -value if bits(x) < 0 and is_whole and round_even(half) != half else value
-    is_root_of_negative = x < f32(0.0) and size != INFINITY and not is_whole
-    value = value if x == x and y == y and not is_root_of_negative else NOT_A_NUMBER
-    is_one = x == f32(1.0) or y == f32(0.0) or (size == f32(1.0) and absolute(y) == INFINITY)
-    return f32(1.0) if is_one else value
+@library_function(float32(float32))
+def lgamma(x):  # type: ignore[no-untyped-def]
+    """In float64 by Stirling's series at 8 or beyond, where gamma(x + 1) = x gamma(x) leads to; on
+    the left of 1/2 by gamma(x) gamma(1 - x) = pi / sin(pi x).
+    """
+    given = float64(x)
+    is_left = given < 0.5
+    z = 1.0 - given if is_left else given
+    is_small = z < 8.0
+    w = z + 8.0 if is_small else z
+    between = z * (z + 1.0) * (z + 2.0) * (z + 3.0) * (z + 4.0) * (z + 5.0) * (z + 6.0) * (z + 7.0)
+    between = between if is_small else 1.0
+    v = 1.0 / w
+    series = v * polynomial(
+        v * v, (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+    )
+    above = (w - 0.5) * log_f64(w) - w + (0.9189385332046728 + series)
+    turned = absolute(sin_after_f64((given - round_even(given)) * 3.141592653589793, int64(0)))
+    value = above - log_f64(between * (3.141592653589793 / turned) if is_left else between)
+    value = -value if is_left else value
+    value = 0.0 if given == 1.0 or given == 2.0 else value
+    return INFINITY if absolute(x) == INFINITY else float32(value)

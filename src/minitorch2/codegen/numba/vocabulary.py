@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import types
 
-from minitorch2.codegen.numba import division, primitives, transpose, vecmath_real  # noqa: F401  (its functions)
+from minitorch2.codegen.numba import division, powers, primitives, transpose, vecmath_real  # noqa: F401  (its functions)
 from minitorch2.codegen.numba.library import VERSIONS, call_symbol
 from minitorch2.codegen.numba.names import DIVISIONS, ELEMENTARY, LIBM, NAMES, PRIMITIVES, TYPES
 

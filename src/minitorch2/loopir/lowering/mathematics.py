@@ -120,6 +120,7 @@ SPECIAL_POWERS = {
     0.5: lambda dtype, x: ops.sqrt(x),
     -0.5: lambda dtype, x: ops.rsqrt(x),
     -1.0: reciprocal,
+    -2.0: lambda dtype, x: reciprocal(dtype, ops.mul(x, x)),
 }
 """Exponents that have a primitive of their own, of floats."""
 
