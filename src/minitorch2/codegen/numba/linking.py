@@ -103,7 +103,7 @@ def _bitcode(symbol: str) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
     sources = own_sources(
         "arithmetic", "frontend", "library", "primitives", "seldom",
-        "vecmath", "vecmath_f64", "vecmath_real",
+        "powers", "vecmath", "vecmath_f64", "vecmath_real",
     )  # fmt: skip
     key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
     bitcode = disk.load(key)
