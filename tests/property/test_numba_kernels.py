@@ -20,6 +20,8 @@ FUSIONS = [
     numba_capabilities(),
     Capabilities(fuses_reduction_broadcast_reduction=False, fuses_horizontally=False),
     Capabilities(max_fusion_size=1),  # all results are in memory, which is reused
+    Capabilities(max_fusion_size=1, joins=256),  # kernels share launches wherever they may
+    Capabilities(row_scratch=32768, joins=3, join_elements=64),
 ]
 
 

@@ -95,9 +95,7 @@ class Epilogue:
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """The program's results. Runs in the caller's grad mode."""
         computed_there = [inputs[i] for i, o in self._whole_writes if inputs[i] is outputs[o]]
-        torch.autograd.graph.increment_version(
-            [tensor for tensor in computed_there if not tensor.is_inference()]
-        )
+        torch.autograd.graph.increment_version(_counting_writes(computed_there))
         left = len(self.mutations) - len(computed_there)
         if left and not (left > 1 and self._copy_at_once(inputs, outputs)):
             self._copy_in_turn(inputs, outputs)
@@ -131,6 +129,13 @@ class Epilogue:
                 continue
             with nullcontext() if mutation.differentiable else torch.no_grad():
                 target.copy_(value)
+
+
+def _counting_writes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those that have a version; inference tensors, written to in their mode only, have none."""
+    if not torch.is_inference_mode_enabled():
+        return tensors
+    return [tensor for tensor in tensors if not tensor.is_inference()]
 
 
 def _filled(step: ViewStep, outputs: Sequence[Any]) -> ViewStep:

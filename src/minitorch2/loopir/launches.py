@@ -23,6 +23,7 @@ from minitorch2.loopir.schedule import (
     JoinedSchedulerNode,
     KernelNode,
     LaunchDecision,
+    NopKernelSchedulerNode,
     Refusal,
     Schedule,
     bodies,
@@ -31,6 +32,8 @@ from minitorch2.loopir.schedule import (
 from minitorch2.loopir.scheduler import keeps_its_place
 
 _LOGGER = get_logger(__name__)
+SLACK = 1 << 20
+"""Bytes by which intermediates may peak higher than before."""
 
 Refuse = Callable[[KernelNode], Refusal | None]
 """Why a code generator cannot put a kernel into a launch with others, or None if it can."""
@@ -48,15 +51,15 @@ def join_launches(
 
 @dataclass
 class _Launch:
-    """A launch in the making, where its first kernel was."""
+    """A launch in the making, where its first kernel was; or a call, with its results."""
 
     place: int
     nodes: list[BaseSchedulerNode] = field(default_factory=list)
 
-    def node(self) -> BaseSchedulerNode:
+    def scheduled(self) -> list[BaseSchedulerNode]:
         """What goes into the schedule."""
         kernels = [kernel for node in self.nodes for kernel in kernels_in(node)]
-        return JoinedSchedulerNode(kernels) if len(kernels) > 1 else self.nodes[0]
+        return [JoinedSchedulerNode(kernels)] if len(kernels) > 1 else self.nodes
 
 
 class _Joiner:
@@ -76,7 +79,7 @@ class _Joiner:
         nodes = self._join()
         while refused := [*self._refused(nodes)]:
             for launch, refusal in refused:
-                self.alone |= {kernel: refusal for kernel in launch.kernels}
+                self.alone |= dict.fromkeys(launch.kernels, refusal)
             nodes = self._join()
         for decision in self.log:
             _LOGGER.debug("%s", decision)
@@ -94,7 +97,7 @@ class _Joiner:
             if len(node.kernels) < self.capabilities.fewest_joined:
                 yield node, Refusal(f"with {len(node.kernels)} kernels a launch saves too little")
         before, after = (peak_of(some, self.lowered) for some in (self.schedule.nodes, nodes))
-        if after * WORTH > before:
+        if after * WORTH > before and after - before > SLACK:
             why = f"intermediates would peak at {after} bytes, at {before} if launched alone"
             yield max(launches, key=lambda node: peak_of([node], self.lowered)), Refusal(why)
 
@@ -109,7 +112,9 @@ class _Joiner:
             needed = max((places[n] for n in node.read_names if n in places), default=-1)
             if keeps_its_place(node):
                 first_open = len(launches) + 1
-            if not self._is_alone(node):
+            if isinstance(node, NopKernelSchedulerNode):
+                launch = launches[needed]  # behind the call that it is a part of
+            elif not self._is_alone(node):
                 later = launches[max(first_open, needed + 1) :]
                 launch = next((one for one in later if self._fits(node, one)), launch)
             if launch.place == len(launches):
@@ -117,7 +122,7 @@ class _Joiner:
             launch.nodes.append(node)
             places |= dict.fromkeys(node.written_names, launch.place)
         self._note(launches)
-        return [launch.node() for launch in launches]
+        return [node for launch in launches for node in launch.scheduled()]
 
     def _is_alone(self, node: BaseSchedulerNode) -> bool:
         """Whether a node has a launch of its own, or is none; the reason is noted."""
@@ -157,6 +162,8 @@ class _Joiner:
     def _note(self, launches: Sequence[_Launch]) -> None:
         """Which kernels share a launch, and why others cannot."""
         for launch in launches:
+            if not kernels_in(launch.nodes[0]):
+                continue
             names = tuple(node.name for node in launch.nodes)
             if len(names) > 1:
                 sizes = ", ".join(str(_elements(node)) for node in launch.nodes)

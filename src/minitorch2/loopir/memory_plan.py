@@ -19,6 +19,7 @@ from minitorch2.loopir.lowered_graph import LoweredGraph
 from minitorch2.loopir.schedule import (
     BaseSchedulerNode,
     Capabilities,
+    ExternKernelSchedulerNode,
     FusedSchedulerNode,
     KernelNode,
     Schedule,
@@ -150,7 +151,7 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     found: dict[str, str] = {}
     rewritten = lowered.rewritten
     for position, node in reversed([*enumerate(schedule.nodes if rewritten else ())]):
-        if not kernels_in(node) or any(map(_may_raise, kernels_in(node))):
+        if _may_raise(node):
             break
         for kernel, body in _bodies_in(node):
             argument = rewritten.get(body.name)
@@ -162,9 +163,11 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     return found
 
 
-def _may_raise(node: KernelNode) -> bool:
-    """Whether a kernel computes addresses, which may be out of range."""
-    accesses = [a for body in bodies(node) for a in (*body.reads_of, *body.writes_of)]
+def _may_raise(node: BaseSchedulerNode) -> bool:
+    """Whether a node is a call, or computes addresses, which may be out of range."""
+    if isinstance(node, ExternKernelSchedulerNode):
+        return True
+    accesses = [a for _, body in _bodies_in(node) for a in (*body.reads_of, *body.writes_of)]
     symbols = free_symbols([(access.strides, access.offset) for access in accesses])
     is_computed = any(symbol.name.startswith(INDIRECT_PREFIX) for symbol in symbols)
     return is_computed or not all(access.is_linear for access in accesses)

@@ -134,15 +134,26 @@ def test_nothing_moves_before_a_check():
 def test_a_kernel_is_not_moved_where_memory_would_peak_higher():
     def program(*tensors):
         """Each product needs a copy; all of these could be made at once."""
-        total = torch.zeros(60, 60)
+        total = torch.zeros(400, 400)
         for x in tensors:
             copy = torch.flip(x, (0,)) * 2
             total = copy @ total
         return total
 
-    found = plan(program, *(torch.randn(60, 60) for _ in range(6)))
+    found = plan(program, *(torch.randn(400, 400) for _ in range(6)))
     assert launches(found) == [1] * 7
     assert any("would peak at" in str(decision) for decision in found.launches)
+
+
+def test_results_of_a_call_follow_it():
+    """So that kernels that read one of them each can share a launch."""
+
+    def call(x):
+        values, indices = torch.mode(x)
+        return values[:5] + 1, indices + 1
+
+    found = plan(call, torch.randn(9, 4))
+    assert launches(found) == [2]
 
 
 def test_no_kernel_writes_to_what_another_of_its_launch_reads():

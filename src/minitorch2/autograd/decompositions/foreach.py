@@ -45,7 +45,7 @@ def _per_tensor(name: str) -> Callable[..., list[Tensor]]:
     return decomposition
 
 
-# Their first argument is no list, or they read scales out of a tensor.
+# Their first argument is no list (see below), or they read scales out of a tensor.
 _OTHERS: Final = ("_foreach_pow.ScalarAndTensor", "_foreach_addcmul.Tensor",
                   "_foreach_addcdiv.Tensor")  # fmt: skip
 
@@ -59,3 +59,17 @@ def _overloads(name: str) -> list[Operator]:
 
 for _name in f"{_UNARY} {_BINARY} {_TERNARY}".split():
     register_decomposition(*_overloads(_name))(_per_tensor(_name))
+
+
+@register_decomposition(torch.ops.aten._foreach_pow.ScalarAndTensor)
+def _foreach_pow(base: float, exponents: Sequence[Tensor]) -> list[Tensor]:
+    """One number to the power of each tensor."""
+    return [torch.ops.aten.pow.Scalar(base, exponent) for exponent in exponents]
+
+
+@register_decomposition(torch.ops.aten._foreach_norm.Scalar)
+def _foreach_norm(
+    tensors: Sequence[Tensor], order: float = 2, dtype: torch.dtype | None = None
+) -> list[Tensor]:
+    """The norm of each tensor, over all of its elements."""
+    return [torch.ops.aten.linalg_vector_norm(x, order, dtype=dtype) for x in tensors]
