@@ -23,6 +23,8 @@ BYTES_OF_A_LOAD = 16
 BYTES_OF_A_THREAD = 4 * BYTES_OF_A_LOAD
 """How much of a persistent block one thread holds: four loads in flight."""
 MOST_WARPS = 16
+SECTOR = 32
+"""Bytes of memory that come and go together."""
 PROGRAMS = 256
 """About how many programs keep all processors of a large GPU busy."""
 UNKNOWN = 1 << 20
@@ -101,7 +103,7 @@ def reduction_blocks(
             return _in_a_loop(1, MOST_WARPS, min(r, 8192), itemsize)
         return _in_a_loop(1, 2 * MOST_WARPS, min(r, 16384), itemsize)
     if n >= 64 * PROGRAMS:
-        return _in_a_loop(64, MOST_WARPS // 2, min(r, 32), itemsize)
+        return _in_a_loop(64, 4, min(r, 64), itemsize)
     x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
     if isinstance(rnumel, int) and x * r <= PERSISTENT_LIMIT:  # one wait for memory
         return Blocks(x, _warps(x * r, 16), r=r, persistent=True)

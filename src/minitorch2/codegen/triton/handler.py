@@ -9,10 +9,11 @@ import sympy
 import torch
 
 from minitorch2.codegen.triton.arguments import KernelArguments
+from minitorch2.codegen.triton.blocks import SECTOR
 from minitorch2.codegen.triton.body import KernelBody
 from minitorch2.codegen.triton.domain import KernelDomain
 from minitorch2.codegen.triton.functions import FUNCTIONS
-from minitorch2.codegen.triton.indexing import XINDEX, IndexPrinter
+from minitorch2.codegen.triton.indexing import XINDEX, IndexPrinter, is_multiple
 from minitorch2.codegen.triton.online import Follower
 from minitorch2.codegen.triton.reductions import POSITIONED, ReductionPrinter
 from minitorch2.codegen.triton.values import (
@@ -120,7 +121,10 @@ class TritonHandler(OpsHandler[Value]):
         """Elements as memory holds them."""
         text = f"tl.load({self.arguments.input(name)} + ({self._address(index)})"
         dims = self.index.dims(index) | join(*self._masks)
-        return f"{text}{self._load_options(dims, self.dtypes[name])})", dims
+        options = self._load_options(dims, self.dtypes[name])
+        if self.eviction_policy and "r" in dims:
+            options += f", eviction_policy='{self._eviction_policy(index, self.dtypes[name])}'"
+        return f"{text}{options})", dims
 
     def _address(self, index: Expr) -> str:
         """The address as a block wide enough for the masks in force."""
@@ -134,9 +138,13 @@ class TritonHandler(OpsHandler[Value]):
         mask = self._mask(dims)
         if mask:
             options += f", {mask}, other={number_text(0, dtype)}"
-        if self.eviction_policy and "r" in dims:
-            options += f", eviction_policy='{self.eviction_policy}'"
         return options
+
+    def _eviction_policy(self, index: Expr, dtype: torch.dtype) -> str | None:
+        """That of the pass; but a sector that belongs to two loads has to wait for the second."""
+        if is_multiple(index, SECTOR // dtype.itemsize):
+            return self.eviction_policy
+        return "evict_last"
 
     def _mask(self, dims: Dimensions) -> str:
         """Which lanes count, for an access that varies along `dims`; empty if all do."""

@@ -46,6 +46,13 @@ def is_narrow(numel: Expr) -> bool:
     return isinstance(numel, int) and numel + 65536 < INT32_MAX
 
 
+def is_multiple(address: Expr, count: int) -> bool:
+    """Whether an address moves by single elements or by multiples of `count`; sizes that are not
+    known are taken for such."""
+    steps = [term.as_coeff_Mul()[0] for term in sympy.Add.make_args(sympy.sympify(address))]
+    return all(step == 1 or step % count == 0 for step in steps)
+
+
 def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, ...]:
     """The index of the element number `flat`, in row-major order."""
     index: list[Expr] = []

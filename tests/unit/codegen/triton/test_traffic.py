@@ -57,7 +57,7 @@ def test_layer_norm_with_weights() -> None:
         return normalizations.native_layer_norm_backward(g, x, [768], mean, rstd, w, w, [True] * 3)
 
     x, statistics = empty(16, 512, 768), empty(16, 512, 1)
-    assert passes_over(backward, x, x, empty(768), statistics, statistics) <= 3 + 2 + 0.05
+    assert passes_over(backward, x, x, empty(768), statistics, statistics) <= 3 + 2 + 0.07
 
 
 def test_a_loss_is_computed_where_its_row_is() -> None:
