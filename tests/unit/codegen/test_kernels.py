@@ -252,3 +252,16 @@ def test_transposes_of_every_width(shape: tuple[int, ...], dtype: torch.dtype) -
     x = torch.randint(-100, 100, shape).to(dtype)
     for function in (lambda x: x.mT.contiguous(), lambda x: x.mT + x.abs().mT.contiguous()):
         assert torch.equal(minitorch2.compile(function)(x), function(x))
+
+
+@pytest.mark.parametrize("size", [8, 24, 100, 400])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float64, torch.float16], ids=str)
+def test_scans_along_memory_are_eagers(dtype, size):
+    """Turns are written out where they divide the length; float16 is the library's."""
+    x = torch.randint(0, 5, (30, size)).to(dtype)
+    with stages.collect() as log:
+        result = minitorch2.compile(lambda x: x.cumsum(1))(x)
+    assert torch.equal(result, x.cumsum(1))
+    assert ("for turn" in "".join(log.texts("kernel.py"))) == (
+        size in (24, 400) and dtype != torch.float16
+    )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import sympy
 import torch
 
 from minitorch2.codegen.common import Block, TextValue, print_expr
@@ -24,6 +25,9 @@ from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.loops import Reduction
 from minitorch2.loopir.ops import compute_dtype
 from minitorch2.loopir.schedule import SchedulerNode
+
+TURNS = 8
+"""So many turns of a scan are written out: each is but an addition and a store."""
 
 
 class ReductionPrinter(KernelPrinter):
@@ -130,8 +134,20 @@ class ReductionPrinter(KernelPrinter):
                 self.piece = self.enter(f"for piece in range(({text} + {step - 1}) // {step}):")
                 loops.append(self.piece)
                 limits = f"piece * {step}, min(piece * {step} + {step}, {text})"
-            loops.append(self.enter(f"for {symbol} in range({limits}):", str(symbol)))
+            if self.node_scans() and symbol is self.reduced[-1]:
+                loops += self._enter_scan(symbol, size)
+            else:
+                loops.append(self.enter(f"for {symbol} in range({limits}):", str(symbol)))
         return loops
+
+    def _enter_scan(self, symbol: sympy.Symbol, size: Expr) -> list[Block]:
+        """A loop that is not vectorized, some of its turns written out one after the other."""
+        if not isinstance(size, int) or size % TURNS or size == TURNS:
+            return [self.enter(f"for {symbol} in range({self.text(size)}):", str(symbol))]
+        parts = self.enter(f"for part in range({size // TURNS}):")
+        turns = self.enter(f"for turn in range({TURNS}):", str(symbol))
+        turns.lines.append(f"{symbol} = {TURNS} * part + turn")
+        return [parts, turns]
 
     def _pieces(self) -> tuple[int, int]:
         """The loop that is cut, so that a piece is not too long, and its turns in a piece."""
