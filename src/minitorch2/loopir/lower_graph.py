@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import sympy
 import torch
@@ -50,6 +50,7 @@ from minitorch2.loopir.lowering.fallback import (
 )
 from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
+from minitorch2.loopir.readers import kernels_that_read, readers_of, waits_of
 from minitorch2.loopir.verify import verify_lowered
 
 __all__ = ["LoweredGraph", "check_tensors", "layout_of", "lower_graph", "positional", "to_exprs"]
@@ -58,10 +59,6 @@ LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples
 
 MAX_OPERATIONS = 64
 """A body of more operations gets memory, so that closures cannot grow without bound."""
-_CONVERSIONS: Final = (
-    torch.ops.aten._to_copy.default,
-    torch.ops.prims.convert_element_type.default,
-)
 
 
 def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> LoweredGraph:
@@ -89,6 +86,7 @@ class _GraphLowering:
         self.result = LoweredGraph([], table.buffers, [], decisions=table.decisions)
         self.returned = set(gm.graph.output_node.all_input_nodes)
         self.bound: set[sympy.Symbol] = set()
+        self.waits = waits_of(gm.graph.nodes)
 
     def run(self) -> LoweredGraph:
         for node in self.gm.graph.nodes:
@@ -217,7 +215,7 @@ class _GraphLowering:
             return "a reduction is complete only when its loop has ended"
         if node in self.returned and isinstance(box.data, StorageBox):
             return "the graph returns it"
-        cost, readers = body_cost(loops), _count_readers(node)
+        cost, readers = body_cost(loops), len([*readers_of(node)])
         if cost.reads and not config.current().inline_pointwise:
             return "inlining is off"
         if cost.operations > MAX_OPERATIONS:
@@ -227,6 +225,10 @@ class _GraphLowering:
             return f"{readers} readers would repeat {len(cost.reads)} loads (limit {limit})"
         if readers > 1 and cost.expensive:
             return f"{readers} readers would repeat {cost.expensive} expensive operations"
+        if loops.device.type != "cpu":
+            kernels, loads = kernels_that_read(node, self.waits), cost.large_loads(loops.ranges)
+            if (kernels - 1) * (loads - 1) > 1:  # more than one store, and a load in each
+                return f"{kernels} kernels would repeat {loads} loads"
         self.table.decide(
             node.name, stored=False, reason=f"{cost.operations} operations for {readers} readers"
         )
@@ -258,23 +260,6 @@ class _GraphLowering:
             return view
         copied = value.copy().storage.realize(f"{reason} with other strides")
         return BufferView(copied, copied.fixed_layout(stride))
-
-
-def _count_readers(node: Node) -> int:
-    """How many nodes read the value. One that only makes it wider does not count, but its readers
-    do: what they share is stored before it is made wider.
-    """
-    return sum(_count_readers(user) if _widens(user) else 1 for user in node.users)
-
-
-def _widens(node: Node) -> bool:
-    """Whether a node converts to a dtype of more bytes that has all values of the former."""
-    source = node.args[0].meta.get("val") if node.target in _CONVERSIONS else None
-    if not isinstance(source, torch.Tensor):
-        return False
-    dtype: torch.dtype = node.meta["val"].dtype
-    is_wider = dtype.itemsize > source.dtype.itemsize
-    return is_wider and torch.promote_types(source.dtype, dtype) == dtype
 
 
 def _is_several(buffer: Buffer) -> bool:

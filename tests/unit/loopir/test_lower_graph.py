@@ -16,6 +16,7 @@ from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.loops import Pointwise, Reduction
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.ops import use_handler
+from tests.unit.codegen.aten_graph import record
 from tests.unit.loopir.trace_aten import check, trace
 
 X = torch.randn(8, 8)
@@ -129,6 +130,20 @@ def test_what_several_readers_widen_is_stored_narrow():
     lowered = lower(program, *(torch.randn(5, 4).half() for _ in range(5)))
     stored = [buffer.dtype for buffer in lowered.buffers if len(buffer.size) == 2]
     assert stored == [torch.float16]
+
+
+@pytest.mark.parametrize(("device", "stored"), [("cuda", 1), ("cpu", 0)])
+def test_on_a_gpu_what_several_kernels_would_compute_of_much_is_stored(device, stored):
+    def program(a, b, mask, weight):
+        gradient = torch.where(mask, a + b, 0)
+        return gradient.sum(0), gradient - gradient.mean(0), (gradient @ weight) + gradient
+
+    inputs = [torch.empty(64, 64, device="meta") for _ in range(4)]
+    inputs[2] = inputs[2].bool()
+    fakes = [FakeTensor(tensor, torch.device(device)) for tensor in inputs]
+    lowered = lower_graph(record(program, *fakes))
+    reasons = [d.reason for d in lowered.decisions if "kernels would repeat" in d.reason]
+    assert len(reasons) == stored
 
 
 def test_bodies_do_not_grow_without_bound():

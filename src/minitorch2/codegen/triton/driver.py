@@ -1,8 +1,8 @@
 """Calling a GPU kernel from Python: a built-in function per kernel, sharing one machine-code body.
 
 Triton's own way is a C extension per signature, which a C compiler builds at the first call, and
-which looks at every argument's kind. Here the arguments are words (integers, or tensors that stand for
-their addresses, see `numba/tensors.py`), and the body is built with llvmlite, once for all kernels
+which looks at every argument's kind. Here the arguments are words (integers, or tensors that stand
+for their addresses: `numba/tensors.py`), and the body is built with llvmlite, once for all kernels
 and processes:
 
     launch(state, arguments):                    arguments are (programs, stream, word...)

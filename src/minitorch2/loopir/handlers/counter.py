@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import sympy
 import torch
 
 from minitorch2.loopir.expressions import Expr, index_symbols
@@ -37,6 +38,12 @@ class BodyCost:
     def buffers(self) -> set[str]:
         """The names of the buffers that are read."""
         return {name for name, _ in self.reads}
+
+    def large_loads(self, ranges: Sequence[Expr]) -> int:
+        """How many addresses are not the same along any dimension."""
+        pairs = zip(index_symbols("i", len(ranges)), ranges, strict=True)
+        varying = {symbol for symbol, size in pairs if size != 1}
+        return sum(varying <= sympy.sympify(index).free_symbols for _, index in self.reads)
 
 
 class CountingHandler(EffectHandler):

@@ -1,0 +1,73 @@
+"""Who reads a value, and how many kernels they will be: what it costs to compute it in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import torch
+from torch._ops import OpOverload
+
+from minitorch2.graph.node import Node
+
+_CONVERSIONS: Final = (
+    torch.ops.aten._to_copy.default,
+    torch.ops.prims.convert_element_type.default,
+)
+_COPIES: Final = (
+    *_CONVERSIONS,
+    torch.ops.aten.clone.default,
+    torch.ops.aten.constant_pad_nd.default,
+)
+
+
+def readers_of(node: Node) -> Iterator[Node]:
+    """The nodes that read a value. One that only makes it wider does not count, but its readers do:
+    what they share is stored before it is made wider.
+    """
+    for user in node.users:
+        if _widens(user):
+            yield from readers_of(user)
+        else:
+            yield user
+
+
+def _widens(node: Node) -> bool:
+    """Whether a node converts to a dtype of more bytes that has all values of the former."""
+    source = node.args[0].meta.get("val") if node.target in _CONVERSIONS else None
+    if not isinstance(source, torch.Tensor):
+        return False
+    dtype: torch.dtype = node.meta["val"].dtype
+    is_wider = dtype.itemsize > source.dtype.itemsize
+    return is_wider and torch.promote_types(source.dtype, dtype) == dtype
+
+
+def kernels_that_read(node: Node, waits: Mapping[Node, int]) -> int:
+    """At least how many kernels read a value: library calls and reductions lie between them."""
+    return len({waits[reader] for reader in _through_views(node)})
+
+
+def _through_views(node: Node) -> Iterator[Node]:
+    """The nodes that read a value or a view of it."""
+    for reader in readers_of(node):
+        if isinstance(reader.target, OpOverload) and reader.target.is_view:
+            yield from _through_views(reader)
+        else:
+            yield reader
+
+
+def waits_of(nodes: Iterable[Node]) -> dict[Node, int]:
+    """How many library calls and reductions come one after the other before each node."""
+    waits: dict[Node, int] = {}
+    for node in nodes:
+        inputs = node.all_input_nodes
+        waits[node] = max((waits[used] + _is_waited_for(used) for used in inputs), default=0)
+    return waits
+
+
+def _is_waited_for(node: Node) -> bool:
+    """Whether a value is complete only when a kernel has ended: no operator of single elements."""
+    target = node.target
+    if not isinstance(target, OpOverload) or target.is_view or not node.all_input_nodes:
+        return False
+    return torch.Tag.pointwise not in target.tags and target not in _COPIES
