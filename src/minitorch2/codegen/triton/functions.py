@@ -6,7 +6,8 @@ loses digits for large arguments, `tl.log` near 1, `/` rounds differently from e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -93,5 +94,10 @@ FUNCTIONS: dict[str, Printer] = (
     | _SPECIAL
 )
 """Every elementwise primitive, by name."""
+
+DECIDED: Mapping[str, Callable[..., bool]] = {
+    name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
+} | {"logical_and": operator.and_, "logical_or": operator.or_}
+"""Questions whose answer is known where the operands are numbers."""
 
 assert set(FUNCTIONS) == set(ELEMENTWISE), set(FUNCTIONS) ^ set(ELEMENTWISE)

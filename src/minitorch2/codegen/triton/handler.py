@@ -12,7 +12,7 @@ from minitorch2.codegen.triton.arguments import KernelArguments
 from minitorch2.codegen.triton.blocks import SECTOR
 from minitorch2.codegen.triton.body import KernelBody
 from minitorch2.codegen.triton.domain import KernelDomain
-from minitorch2.codegen.triton.functions import FUNCTIONS
+from minitorch2.codegen.triton.functions import DECIDED, FUNCTIONS
 from minitorch2.codegen.triton.indexing import XINDEX, IndexPrinter, is_multiple
 from minitorch2.codegen.triton.online import Follower
 from minitorch2.codegen.triton.reductions import POSITIONED, ReductionPrinter
@@ -433,7 +433,12 @@ class TritonHandler(OpsHandler[Value]):
         return self._assign(text, compute_dtype(dtype), x.dims)
 
     def elementwise(self, name: str, *args: Value) -> Value:
-        """One line from the table."""
+        """One line from the table, unless numbers decide it."""
+        numbers = [arg.number for arg in args]
+        if name in DECIDED and None not in numbers:
+            return self.constant(DECIDED[name](*numbers), torch.bool)
+        if name == "where" and numbers[0] is not None:
+            return args[1] if numbers[0] else args[2]
         dtype = torch.bool if name in PREDICATES else args[-1].dtype
         return self._assign(FUNCTIONS[name](*args), dtype, join(*args))
 

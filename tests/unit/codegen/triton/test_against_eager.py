@@ -371,6 +371,11 @@ def test_index_out_of_range_is_an_error() -> None:
             made.run([w, torch.tensor([3, -1])])
 
 
+def test_questions_about_numbers_are_answered_before_the_kernel_runs() -> None:
+    made = check(lambda x: (x >> 3) + (x << 70), torch.arange(-9, 9))
+    assert "tl.where" not in made.texts[0] and "tmp0 >> 3" in made.texts[0]
+
+
 def test_constants_are_converted_like_other_values() -> None:
     """A 2 that becomes a bool is 1 afterwards, and 300 does not fit 8 bits."""
 
