@@ -155,7 +155,7 @@ SPLIT_BELOW_OUTPUTS = {"cpu": 32, "cuda": 256}
 SPLIT_FROM_ELEMENTS = 1 << 16
 MOST_PIECES = {"cpu": 128, "cuda": 4096}
 MOST_PARTIAL_RESULTS = 1 << 14
-SHORTEST_PIECE = {"cpu": 64, "cuda": 1024}
+SHORTEST_PIECE = {"cpu": 4096, "cuda": 1024}
 PARTIAL_COLUMNS = 1 << 17
 """So many sums of columns at once keep a GPU busy."""
 SHORTEST_COLUMN = 64
