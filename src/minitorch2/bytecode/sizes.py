@@ -219,7 +219,7 @@ class Sizes:
         self._note_fixed()
         guards = [*self._limits(), *self.guards]
         for guard in env.guards:
-            condition = map_condition(guard.condition, self._in_inputs)
+            condition = map_condition(guard.condition, env.knowledge.in_inputs)
             places = tuple(self._places(condition))
             if not self._is_implied(guard.condition):
                 guards.append(
@@ -253,14 +253,7 @@ class Sizes:
 
     def of_inputs(self, symbols: Iterable[sympy.Symbol]) -> set[sympy.Symbol]:
         """The symbols of inputs that determine these ones, some of which divisibility made."""
-        return free_symbols([self._in_inputs(symbol) for symbol in symbols])
-
-    def _in_inputs(self, expr: Any) -> Any:
-        """An expression over symbols of inputs: without those that divisibility made."""
-        multiples = self.env.knowledge.multiples
-        while isinstance(expr, sympy.Basic) and any(s in multiples for s in expr.free_symbols):
-            expr = expr.xreplace(multiples)
-        return expr
+        return free_symbols([self.env.knowledge.in_inputs(symbol) for symbol in symbols])
 
     def _places(self, value: Any) -> Iterator[tuple[sympy.Symbol, Source]]:
         for symbol in sorted(free_symbols(value), key=str):
@@ -310,7 +303,7 @@ class Sizes:
         """An expression as the user knows its symbols: by their names, or their sources."""
         names = {s: str(r.sources[0]) for s, r in self.env.symbols.items() if r.sources}
         names |= {symbol: str(symbol) for symbol in self.named}
-        return print_expr(self._in_inputs(value), names)
+        return print_expr(self.env.knowledge.in_inputs(value), names)
 
     @property
     def named(self) -> set[sympy.Symbol]:

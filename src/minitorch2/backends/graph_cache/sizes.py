@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 from minitorch2.backends.graph_cache.bypass import Bypass
 from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.symbols import ShapeEnv, free_symbols
+from minitorch2.graph.symbols import ShapeEnv, free_symbols, print_condition
+from minitorch2.graph.symbols.conditions import map_condition
 
 Guards: TypeAlias = tuple[tuple[str, str], ...]
 """Of each guard the operator that asked, and the condition as Python text."""
@@ -46,10 +47,13 @@ class Sizes:
         if self.env is None:
             return ()
         new = self.env.guards[self._guards :]
-        named = {str(symbol) for guard in new for symbol in free_symbols(guard.condition)}
+        in_inputs = self.env.knowledge.in_inputs
+        conditions = [map_condition(guard.condition, in_inputs) for guard in new]
+        named = {str(symbol) for symbol in free_symbols(conditions)}
         if self._others() != self._other or not named <= _names(self.env).keys():
             raise Bypass("compiling learned more of its sizes than guards can tell")
-        return tuple((guard.operator, str(guard)) for guard in new)
+        texts = map(print_condition, conditions)
+        return tuple((guard.operator, text) for guard, text in zip(new, texts, strict=True))
 
     def admit(self, guards: Guards) -> bool:
         """Whether guards hold of the present sizes; if so, they are recorded."""

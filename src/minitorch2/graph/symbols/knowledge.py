@@ -99,6 +99,12 @@ class Knowledge:
             self._simplified[expr] = known
         return known
 
+    def in_inputs(self, expr: Any) -> Any:
+        """The expression without the symbols that divisibility made."""
+        while isinstance(expr, sympy.Basic) and any(s in self.multiples for s in expr.free_symbols):
+            expr = expr.xreplace(self.multiples)
+        return expr
+
     def range(self, expr: Expr) -> Range:
         """The least and greatest value that an expression can have."""
         return range_of(self.simplify(expr), self.ranges)
