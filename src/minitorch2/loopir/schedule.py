@@ -77,9 +77,9 @@ class Capabilities:
     `row_scratch` is how many elements of a row a kernel can keep between its passes over that
     row; a value of a longer row needs memory if a later pass reads it, unless the code generator
     `recomputes_rows`. Where a launch takes as long as a small kernel, it `fuses_siblings`: small
-    kernels that go on with the results of one. A kernel reads at most `max_reads` buffers. A launch
-    `joins` so many kernels of at most `join_elements` each, which touch `max_pointers` buffers, and
-    not less than `fewest_joined`.
+    kernels that go on with the results of one, or one goes on with theirs. A kernel reads at most
+    `max_reads` buffers. A launch `joins` so many kernels of at most `join_elements` each, which
+    touch `max_pointers` buffers, and not less than `fewest_joined`.
     """
 
     fuses_reduction_broadcast_reduction: bool = True

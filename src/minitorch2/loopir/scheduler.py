@@ -96,6 +96,7 @@ class Scheduler:
         self.capabilities = allowed(capabilities)
         self.log: list[FusionDecision] = []
         self.places: dict[str, _Place] = {}
+        self.readers: dict[str, set[str]] = {}
         self.dtypes = dtypes_of(lowered)
         for order, buffer in enumerate(lowered.buffers):
             self.places[buffer.name] = _Place(create_node(buffer, order))
@@ -189,6 +190,7 @@ class Scheduler:
     def _candidates(self) -> Iterator[tuple[str, str]]:
         """Pairs of kernels that touch a common buffer, by the names of two of their buffers."""
         touching: dict[str, list[_Place]] = {}
+        self._note_readers()
         for place in self._distinct():
             if isinstance(place.node, (SchedulerNode, FusedSchedulerNode)):
                 for name in self._touched(place.node):
@@ -203,15 +205,27 @@ class Scheduler:
                         yield first.node.members[0].name, second.node.members[0].name
 
     def _touched(self, node: BaseSchedulerNode) -> frozenset[str]:
-        """The buffers that a kernel touches, and the kernels that it reads from, if siblings may be
-        fused."""
+        """The buffers that a kernel touches, and the kernels before and behind it, if siblings may
+        be fused."""
         touched = node.read_names | node.written_names
-        return touched | self._sources(node) if self.capabilities.fuses_siblings else touched
+        if not self.capabilities.fuses_siblings:
+            return touched
+        return touched | self._sources(node) | self._targets(node)
 
     def _sources(self, node: BaseSchedulerNode) -> frozenset[str]:
         """The names of the kernels that compute what a node reads."""
         sources = (self.places[name].node for name in node.read_names if name in self.places)
         return frozenset(source.name for source in sources if source.members != [source])
+
+    def _targets(self, node: BaseSchedulerNode) -> frozenset[str]:
+        """The names of the kernels that read what a node computes."""
+        return frozenset().union(*(self.readers.get(name, ()) for name in node.written_names))
+
+    def _note_readers(self) -> None:
+        self.readers = dict[str, set[str]]()
+        for place in self._distinct() if self.capabilities.fuses_siblings else ():
+            for name in place.node.read_names:
+                self.readers.setdefault(name, set()).add(place.node.name)
 
     def _consider(self, first_name: str, second_name: str) -> Score | None:
         """The score of a pair that may be fused now."""
@@ -249,12 +263,16 @@ class Scheduler:
         return Refusal("they share no whole input")
 
     def _are_siblings(self, first: KernelNode, second: KernelNode) -> bool:
-        """Whether two small kernels with equal loops go on with the results of one kernel."""
+        """Whether two small kernels with equal loops go on with the results of one kernel, or one
+        goes on with theirs."""
         if not self.capabilities.fuses_siblings or first.group != second.group:
             return False
         elements = product(first.group)
         is_small = isinstance(elements, int) and elements <= SMALL_KERNEL
-        return is_small and bool(self._sources(first) & self._sources(second))
+        return is_small and bool(
+            self._sources(first) & self._sources(second)
+            or self._targets(first) & self._targets(second)
+        )
 
     def _ordered(self, first: _Place, second: _Place) -> tuple[_Place, _Place]:
         """The producer first; else the earlier one."""

@@ -150,6 +150,15 @@ def test_small_kernels_that_go_on_with_the_results_of_one_may_be_siblings():
     assert len(plan(sums, x, capabilities=Capabilities(fuses_siblings=True)).kernels()) == 2
 
 
+def test_small_kernels_whose_results_meet_in_one_may_be_siblings():
+    def ratio(x, y):
+        return x.sum() / y.sum()
+
+    x, y = torch.empty(2, 128, 1024).unbind()  # in two stages each
+    assert len(plan(ratio, x, y).kernels()) == 3
+    assert len(plan(ratio, x, y, capabilities=Capabilities(fuses_siblings=True)).kernels()) == 2
+
+
 def test_fusion_size_is_limited():
     def program(x):
         results = []
