@@ -147,8 +147,9 @@ def make_function(
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
-            ctx.call = note(inputs)
+            call = note(inputs) if again.plan.draws else None
             outputs = forward([*inputs])
+            ctx.call = call or note(inputs)  # while a GPU is at work
             keep(ctx, (*inputs, *outputs))
             results = tuple(outputs[:own])
             if plan.without_gradient:

@@ -119,7 +119,7 @@ class Recording:
         self._own = [(i, tensor) for i, tensor in tensors.items() if i not in self.aliases]
         _OWNED.update(tensor.data_ptr() for _, tensor in self._own)
         self._storages = [*{tensor.untyped_storage()._cdata for _, tensor in self._own}]
-        self._idle = [*map(_holders, self._storages)]
+        self._idle = [*map(torch._C._storage_Use_Count, self._storages)]
 
     def fits(self, addresses: list[int], stream: int) -> bool:
         """Whether the arguments that it reads where they are, are there; recordings share memory,
@@ -128,7 +128,7 @@ class Recording:
 
     def is_free(self) -> bool:
         """Whether nobody holds a result of the last replay."""
-        return [*map(_holders, self._storages)] == self._idle
+        return [*map(torch._C._storage_Use_Count, self._storages)] == self._idle
 
     def run(self, arguments: list[Any]) -> list[Any]:
         """Copy what has moved, replay, and give the results as new tensors on their memory."""
@@ -162,7 +162,7 @@ class Replayed:
         stream = self.recorder.stream()
         if self.refusal is not None or stream is None:
             return self.call(arguments)
-        addresses = [a.data_ptr() if isinstance(a, torch.Tensor) else 0 for a in arguments]
+        addresses = _addresses(arguments)
         with self._lock:
             for position in self._moving:
                 addresses[position] = 0
@@ -217,8 +217,12 @@ class Replayed:
         _refuse(reason)
 
 
-def _holders(storage: int) -> int:
-    return torch._C._storage_Use_Count(storage)
+def _addresses(arguments: list[Any]) -> list[int]:
+    """Where tensors are; 0 for numbers."""
+    try:
+        return [*map(torch.Tensor.data_ptr, arguments)]
+    except TypeError:
+        return [a.data_ptr() if isinstance(a, torch.Tensor) else 0 for a in arguments]
 
 
 def _span(tensor: torch.Tensor) -> torch.Tensor:
