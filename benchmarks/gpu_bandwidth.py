@@ -23,7 +23,7 @@ from triton.testing import do_bench
 
 import minitorch2
 from minitorch2.codegen.triton import domain
-from minitorch2.codegen.triton.blocks import Blocks, next_power_of_two
+from minitorch2.codegen.triton.blocks import Blocks, looped_blocks, next_power_of_two
 from minitorch2.codegen.triton.launch import kernel_of, load_triton_kernel
 from tests.unit.codegen.triton.run_lowered import Kernels, kernels_of
 
@@ -202,7 +202,7 @@ def table(peer: bool, only: str) -> None:
         print(line, flush=True)
 
 
-def variants(blocks: Blocks, rnumel: int) -> Iterator[Blocks]:
+def variants(blocks: Blocks, rnumel: int, itemsize: int) -> Iterator[Blocks]:
     """Other blocks for a kernel that has `blocks`."""
     if blocks.y is not None:
         for x, y, warps in itertools.product((16, 32, 64, 128), (16, 32, 64, 128), (4, 8)):
@@ -219,10 +219,10 @@ def variants(blocks: Blocks, rnumel: int) -> Iterator[Blocks]:
         if is_row and warps * 128 <= x * whole <= min(65536, warps * 4096):
             yield Blocks(x, warps, r=whole, persistent=True)
     rows = ((1, 1024), (1, 2048), (1, 4096), (1, 8192), (1, 16384))
-    columns = ((16, 32), (32, 16), (32, 32), (32, 64), (64, 32), (64, 64))
-    for (x, r), warps in itertools.product(rows if is_row else columns, (8, 16, 32)):
+    columns = ((32, 32), (64, 32), (64, 64), (128, 16), (256, 16), (512, 8), (1024, 8))
+    for (x, r), warps in itertools.product(rows if is_row else columns, (4, 8, 16, 32)):
         if r < whole:
-            yield Blocks(x, warps, r=r)
+            yield looped_blocks(x, warps, r, itemsize)
 
 
 def sweep(only: str) -> None:
@@ -242,7 +242,7 @@ def sweep(only: str) -> None:
 def timed(
     case: Case, inputs: list[torch.Tensor], blocks: Blocks, rnumel: int
 ) -> Iterator[tuple[Blocks, float]]:
-    for tried in (blocks, *variants(blocks, rnumel)):
+    for tried in (blocks, *variants(blocks, rnumel, case.dtype.itemsize)):
         with contextlib.ExitStack() as stack:
             for name in ("pointwise_blocks", "reduction_blocks", "tile_blocks"):
                 stack.enter_context(mock.patch.object(domain, name, return_value=tried))

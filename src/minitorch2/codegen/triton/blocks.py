@@ -100,18 +100,18 @@ def reduction_blocks(
         return Blocks(x, _warps(x * r, per_thread), r=r, persistent=True)
     if not kept:  # long pieces, so that few rows are in the cache between passes
         if passes == 1:
-            return _in_a_loop(1, MOST_WARPS, min(r, 8192), itemsize)
-        return _in_a_loop(1, 2 * MOST_WARPS, min(r, 16384), itemsize)
+            return looped_blocks(1, MOST_WARPS, min(r, 8192), itemsize)
+        return looped_blocks(1, 2 * MOST_WARPS, min(r, 16384), itemsize)
     if n >= 64 * PROGRAMS:
-        return _in_a_loop(64, 4, min(r, 64), itemsize)
+        return looped_blocks(64, 4, min(r, 64), itemsize)
     x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
     if isinstance(rnumel, int) and x * r <= PERSISTENT_LIMIT:  # one wait for memory
         return Blocks(x, _warps(x * r, 16), r=r, persistent=True)
-    return _in_a_loop(min(x, next_power_of_two(n)), MOST_WARPS, min(r, 1024 // x), itemsize)
+    return looped_blocks(min(x, next_power_of_two(n)), MOST_WARPS, min(r, 1024 // x), itemsize)
 
 
-def _in_a_loop(x: int, warps: int, r: int, itemsize: int) -> Blocks:
-    """A block of which accumulators hold what all threads load at once."""
+def looped_blocks(x: int, warps: int, r: int, itemsize: int) -> Blocks:
+    """A block of a loop, whose accumulators hold what all threads load at once."""
     at_once = warps * 32 * BYTES_OF_A_LOAD // itemsize
     return Blocks(x, warps, r=r, fold=min(r, max(1, x * r // at_once)))
 
