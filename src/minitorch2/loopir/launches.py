@@ -1,9 +1,10 @@
 """Small kernels that need nothing of each other share a launch.
 
 A launch takes as long as a small kernel, and an optimizer, or a list of tensors, has many of these.
-When all fusions are done, which save memory traffic besides, kernels are taken in order, and each
-joins the first launch that it can be moved up to: one that all it reads comes before. Kernels of a
-launch run in any order, or at the same time.
+When all fusions are done, which save memory traffic besides, kernels are taken from the last to the
+first, and each joins the last launch that it can wait for: one that comes before all that reads the
+kernel's results. Kernels only wait, so that no check, and no write to an argument, comes later than
+what it comes before in the program. The kernels of a launch run in any order, or at the same time.
 """
 
 from __future__ import annotations
@@ -23,13 +24,11 @@ from minitorch2.loopir.schedule import (
     JoinedSchedulerNode,
     KernelNode,
     LaunchDecision,
-    NopKernelSchedulerNode,
     Refusal,
     Schedule,
     bodies,
     kernels_in,
 )
-from minitorch2.loopir.scheduler import keeps_its_place
 
 _LOGGER = get_logger(__name__)
 SLACK = 1 << 20
@@ -51,15 +50,15 @@ def join_launches(
 
 @dataclass
 class _Launch:
-    """A launch in the making, where its first kernel was; or a call, with its results."""
+    """A launch in the making, or a node that is none; `place` is counted from the end."""
 
     place: int
     nodes: list[BaseSchedulerNode] = field(default_factory=list)
 
-    def scheduled(self) -> list[BaseSchedulerNode]:
+    def node(self) -> BaseSchedulerNode:
         """What goes into the schedule."""
         kernels = [kernel for node in self.nodes for kernel in kernels_in(node)]
-        return [JoinedSchedulerNode(kernels)] if len(kernels) > 1 else self.nodes
+        return JoinedSchedulerNode(kernels) if len(kernels) > 1 else self.nodes[0]
 
 
 class _Joiner:
@@ -103,26 +102,22 @@ class _Joiner:
 
     def _join(self) -> list[BaseSchedulerNode]:
         """The nodes in order, each kernel in the launch that it has joined."""
-        places: dict[str, int] = {}  # of what computes each buffer
-        launches: list[_Launch] = []
-        first_open = 0
+        launches: list[_Launch] = []  # the last one first
+        read_at: dict[str, int] = {}  # where each buffer is read for the first time
         self.log = []
-        for node in self.schedule.nodes:
+        for node in reversed(self.schedule.nodes):
             launch = _Launch(len(launches))
-            needed = max((places[n] for n in node.read_names if n in places), default=-1)
-            if keeps_its_place(node):
-                first_open = len(launches) + 1
-            if isinstance(node, NopKernelSchedulerNode):
-                launch = launches[needed]  # behind the call that it is a part of
-            elif not self._is_alone(node):
-                later = launches[max(first_open, needed + 1) :]
-                launch = next((one for one in later if self._fits(node, one)), launch)
+            if not self._is_alone(node):
+                reader = max((read_at.get(name, -1) for name in node.written_names), default=-1)
+                before = launches[reader + 1 :]
+                launch = next((one for one in before if self._fits(node, one)), launch)
             if launch.place == len(launches):
                 launches.append(launch)
-            launch.nodes.append(node)
-            places |= dict.fromkeys(node.written_names, launch.place)
+            launch.nodes.insert(0, node)
+            read_at |= {n: max(launch.place, read_at.get(n, -1)) for n in node.read_names}
+        launches.reverse()
         self._note(launches)
-        return [node for launch in launches for node in launch.scheduled()]
+        return [launch.node() for launch in launches]
 
     def _is_alone(self, node: BaseSchedulerNode) -> bool:
         """Whether a node has a launch of its own, or is none; the reason is noted."""
@@ -162,8 +157,6 @@ class _Joiner:
     def _note(self, launches: Sequence[_Launch]) -> None:
         """Which kernels share a launch, and why others cannot."""
         for launch in launches:
-            if not kernels_in(launch.nodes[0]):
-                continue
             names = tuple(node.name for node in launch.nodes)
             if len(names) > 1:
                 sizes = ", ".join(str(_elements(node)) for node in launch.nodes)

@@ -325,11 +325,6 @@ def _settles_numbers(node: BaseSchedulerNode) -> bool:
     return isinstance(node, NopKernelSchedulerNode) and settles_numbers(node.buffer)
 
 
-def keeps_its_place(node: BaseSchedulerNode) -> bool:
-    """Whether what follows a node in the graph must run after it, though it may read nothing."""
-    return _has_side_effects(node) or _settles_numbers(node)
-
-
 def dtypes_of(lowered: LoweredGraph) -> dict[str, torch.dtype]:
     """The dtype of every buffer by name."""
     inputs = {b.name: b.dtype for b in lowered.inputs if isinstance(b, Buffer)}

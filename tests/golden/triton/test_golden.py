@@ -18,7 +18,7 @@ from minitorch2.codegen.triton.sites import find_sites
 from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
 from minitorch2.loopir.lower_graph import lower_graph
 from tests.unit.codegen.aten_graph import record
-from tests.unit.codegen.triton.run_lowered import Kernels, check
+from tests.unit.codegen.triton.run_lowered import Kernels, check, joined_texts
 
 FOLDER = Path(__file__).parent
 
@@ -83,6 +83,17 @@ def test_template(name: str, golden: Callable[[Path, str], None]) -> None:
     node = TemplateNode(site, Tile(16, 32, 16, warps=4, stages=2), site.prologues)
     kernel = print_template_kernel(node, made.buffers, name=name)
     golden(FOLDER / f"{name}.py.txt", kernel.source.text)
+
+
+def joint(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return a.exp() + 1, b.exp() + 1, c.sum(-1)
+
+
+def test_joined(golden: Callable[[Path, str], None]) -> None:
+    """Two kernels that compute the same and one that does not; run by `test_joined.py`."""
+    inputs = [torch.randn(7, 33), torch.randn(4000), torch.randn(5, 64)]
+    (text,) = joined_texts(joint, *inputs)
+    golden(FOLDER / "joined.py.txt", text)
 
 
 def test_sin_and_cos_load_once_and_store_twice() -> None:

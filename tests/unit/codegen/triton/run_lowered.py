@@ -13,13 +13,17 @@ import sympy
 import torch
 
 from minitorch2.codegen.triton import CAPABILITIES
+from minitorch2.codegen.triton.autotune import buffers_by_name
+from minitorch2.codegen.triton.joined import print_joined_kernel, why_alone
 from minitorch2.codegen.triton.kernel import TritonKernel, can_write_in_place, print_triton_kernel
 from minitorch2.codegen.triton.launch import load_triton_kernel
 from minitorch2.loopir.buffers import Buffer, BufferView
+from minitorch2.loopir.launches import join_launches
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
 from minitorch2.loopir.schedule import (
     ExternKernelSchedulerNode,
     FusedSchedulerNode,
+    JoinedSchedulerNode,
     SchedulerNode,
     bodies,
 )
@@ -153,3 +157,19 @@ def check(
         torch.testing.assert_close(result, answer, equal_nan=True, **tolerances)
     assert len(made.kernels) == kernels, "\n".join(made.texts)
     return made
+
+
+def joined_texts(program: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
+    """The texts of the launches that do several of a program's kernels."""
+    lowered = lower_graph(record(program, *inputs))
+    buffers = buffers_by_name(lowered)
+    plan = schedule(lowered, CAPABILITIES)
+    plan = join_launches(plan, lowered, CAPABILITIES, lambda kernel: why_alone(kernel, buffers))
+    joined = (node for node in plan.nodes if isinstance(node, JoinedSchedulerNode))
+    kernels = (
+        print_joined_kernel(
+            node, buffers, name="joined", removed=frozenset(plan.removed), inplace=plan.inplace
+        )
+        for node in joined
+    )
+    return [kernel.source.text for kernel in kernels]

@@ -18,7 +18,9 @@ from minitorch2.codegen.triton.template import TemplateNode, Tile, print_templat
 from triton.backends.compiler import GPUTarget
 from minitorch2.codegen.triton.launch import kernel_of
 from minitorch2.graph.fake_tensor import FakeTensor
-from tests.unit.codegen.triton.run_lowered import Kernels, call_inputs, lower_graph, record
+from tests.unit.codegen.triton.run_lowered import (
+    Kernels, call_inputs, joined_texts, lower_graph, record,
+)
 
 programs = {
     "pointwise": (lambda x: (x.sin(), x.sin().cos()), [torch.randn(8, 1024)], False),
@@ -37,6 +39,13 @@ for name, (program, inputs, dynamic) in programs.items():
         code = launcher.compile_for(GPUTarget("cuda", 90, 32))
         wide = any(f"ld.global.v{n}.b32" in code.asm["ptx"] for n in (2, 4))
         print(name, "sm_90" in code.asm["ptx"], wide)
+
+many = [torch.randn(16 * n) for n in range(1, 61)]
+for text in joined_texts(lambda *tensors: tuple(x.exp() + 1 for x in tensors), *many):
+    ptx = kernel_of("joined", text).compile_for(GPUTarget("cuda", 90, 32)).asm["ptx"]
+    # The addresses are those of one part or of another, and the code is there once.
+    loads = re.findall(r"ld\.global\S*", ptx)
+    print("joined", text.count("def part"), len(loads), all("v4.b32" in load for load in loads))
 
 def registers(code):
     # of a kernel, and the bytes of memory that it spills them to, as ptxas reports them
@@ -112,6 +121,8 @@ def test_kernels_compile_to_ptx() -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     printed = done.stdout.splitlines()
+    assert [line for line in printed if line.startswith("joined")] == ["joined 1 2 True"]
+    printed = [line for line in printed if not line.startswith("joined")]
     lines = [line for line in printed if not line.startswith("loops")]
     assert len(lines) == 10 and all(line.split()[-2] == "True" for line in lines), done.stdout
     assert lines[0] == "pointwise True True"  # four numbers in one load
