@@ -8,7 +8,7 @@ import torch
 import minitorch2
 from minitorch2 import stages
 from minitorch2.codegen.numba import machine_code
-from minitorch2.codegen.numba.runtime import compile_module
+from minitorch2.codegen.numba.runtime import KernelSource, compile_module
 from tests.unit.codegen.test_vecmath import kernel_of
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -70,3 +70,13 @@ def test_bfloat16_that_is_computed_is_rounded(function):
         result = minitorch2.compile(function)(x)
     assert "to_bfloat16" in "".join(log.texts("kernel.py"))
     torch.testing.assert_close(result, function(x), equal_nan=True)
+
+
+@pytest.mark.parametrize("function", [torch.neg, torch.abs], ids=["neg", "abs"])
+def test_signs_of_bfloat16_are_bits(function):
+    """A loop over them converts nothing: its vectors hold numbers of 16 bits."""
+    with stages.collect() as log:
+        minitorch2.compile(lambda x: function(x))(every_bfloat16())
+    (text,) = log.texts("kernel.py")
+    source = KernelSource(text.split()[1].split("(")[0], text, ("uint16", "uint16"), 0, 1000)
+    assert not re.search(r"<\d+ x (i32|float)>", str(compile_module(source, "kernel_symbol")))

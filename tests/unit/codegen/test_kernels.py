@@ -265,3 +265,21 @@ def test_scans_along_memory_are_eagers(dtype, size):
     assert ("for turn" in "".join(log.texts("kernel.py"))) == (
         size in (24, 400) and dtype != torch.float16
     )
+
+
+@pytest.mark.parametrize("channels", [2, 3, 8])
+@pytest.mark.parametrize("shape", [(4, 30, 40), (2, 70, 80)])
+def test_short_rows_are_written_out(channels, shape):
+    """The loop around them is vectorized: no division by the row's length for each row."""
+    batch, height, width = shape
+    x = torch.randn(batch, channels, height, width)
+
+    def channels_last(x):
+        return x.permute(0, 2, 3, 1).contiguous() * x[:1, :, 0, 0]
+
+    with stages.collect() as log:
+        result = minitorch2.compile(channels_last, dynamic=False)(x)
+    assert torch.equal(result, channels_last(x))
+    (text,) = log.texts("kernel.py")
+    assert "%" not in text.split("for i1")[1] and f"range({channels})" in text
+    assert torch.equal(minitorch2.compile(channels_last, dynamic=True)(x), result)

@@ -279,7 +279,9 @@ class NumbaHandler(OpsHandler[TextValue]):
             return settled
         dtypes = [arg.dtype for arg in args]
         operand = dtypes[1] if name == "where" else dtypes[0]
-        text = operators.elementwise(name, [arg.text for arg in args], operand)
+        texts = [arg.text for arg in args]
+        of_bfloats = all(text in self.bfloats for text in texts)
+        text = operators.elementwise(name, texts, operand, of_bfloats=of_bfloats)
         depth = max(arg.depth for arg in args)
         result = self.assign(text, operators.result_dtype(name, dtypes), depth)
         return self._same_bfloats(result, *args) if name in _CHOICES else result

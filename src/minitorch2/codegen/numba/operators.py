@@ -51,6 +51,11 @@ _FLOAT_FORMS = {
     "isinf": "absolute({0}) == {dtype}(inf)", "signbit": "bits({0}) < 0",
     "sign": "{dtype}({0} > 0) - {dtype}({0} < 0)",
 }  # fmt: skip
+_BFLOAT_FORMS = {
+    "neg": "from_bits(int32(bits({0}) ^ int32(-2147483648)))",
+    "abs": "from_bits(int32(bits({0}) & int32(2147483647)))",
+}
+"""Of bfloat16 in float32, said so that LLVM changes a bit of the 16 and converts nothing."""
 _INTEGER_FORMS = {
     "neg": "-{0}", "abs": "abs({0})", "maximum": "max({0}, {1})", "minimum": "min({0}, {1})",
     "sign": "{dtype}({0} > 0) - {dtype}({0} < 0)", "bitwise_not": "~{0}",
@@ -123,15 +128,18 @@ def result_dtype(name: str, dtypes: list[torch.dtype]) -> torch.dtype:
     return torch.bool if name in PREDICATES else dtypes[1 if name == "where" else 0]
 
 
-def elementwise(name: str, args: list[str], dtype: torch.dtype) -> str:
+def elementwise(name: str, args: list[str], dtype: torch.dtype, *, of_bfloats: bool = False) -> str:
     """The text of an elementwise primitive on operands of `dtype`.
+
+    `of_bfloats`: the operands are float32 that are numbers of bfloat16.
 
     Raises:
         LoweringError: no kernel computes this primitive for this dtype.
     """
     if name == "where":
         return f"where({', '.join(args)})"
-    form = _forms(dtype).get(name) or _general_form(name, len(args))
+    forms = _FLOAT_FORMS | _BFLOAT_FORMS if of_bfloats else _forms(dtype)
+    form = forms.get(name) or _general_form(name, len(args))
     if form is None:
         raise LoweringError(f"no kernel computes {name} of {dtype}")
     text = form.format(*args, dtype=NUMBA_TYPE[dtype])

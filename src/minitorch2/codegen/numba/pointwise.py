@@ -17,6 +17,7 @@ from minitorch2.loopir.ops import compute_dtype
 
 POINTWISE_BLOCK = 4096
 FEW_ITERATIONS = 64
+SHORT_ROW = 8
 FAR = 16
 """An access of this stride touches another cache line with each element."""
 CACHE_LINE = 64
@@ -40,6 +41,8 @@ class PointwisePrinter(KernelPrinter):
             else:
                 self._write_loop("for i in range(lo, hi):")
             return inner
+        if self._has_short_rows():
+            return self._write_short_rows()
         access = self._transposed_access()
         if access is not None:
             return self._write_tiles(access)
@@ -54,6 +57,25 @@ class PointwisePrinter(KernelPrinter):
             self._write_inner("", self.text(inner))
         self.leave(loop)
         return product((outer, blocks))
+
+    def _has_short_rows(self) -> bool:
+        """Whether the last loop has so few turns that they are written out, in another loop."""
+        *outer, middle, row = self.node.ranges
+        return bool(outer) and isinstance(row, int) and row <= SHORT_ROW and middle != 1
+
+    def _write_short_rows(self) -> Expr:
+        """The last two loops inside: what is vectorized is the loop around the short one."""
+        *outer, middle, row = self.node.ranges
+        blocks = floor_div(middle + POINTWISE_BLOCK - 1, POINTWISE_BLOCK)
+        loop = self.enter_flattened(len(outer), blocks, "block")
+        start = f"block * {POINTWISE_BLOCK}"
+        limits = f"{start}, min({start} + {POINTWISE_BLOCK}, {self.text(middle)})"
+        symbol = str(self.kept[-2])
+        rows = self.enter(f"for {symbol} in range({limits}):", symbol)
+        self._write_inner("", self.text(row))
+        self.leave(rows)
+        self.leave(loop)
+        return product((*outer, blocks))
 
     def _write_inner(self, start: str, stop: str) -> None:
         """The last loop, from `start` ("" is 0) to `stop`: cut where it changes its ways."""
@@ -179,6 +201,9 @@ class PointwisePrinter(KernelPrinter):
     def inner_sizes(self) -> Sequence[Expr]:
         if self._is_single():
             return ()
+        if self._has_short_rows():
+            middle, row = self.node.ranges[-2:]
+            return (min(middle, POINTWISE_BLOCK) if isinstance(middle, int) else middle, row)
         access = self._transposed_access()
         if access is not None:
             return [self._side(access)] * 2
