@@ -324,6 +324,17 @@ def test_long_rows_loop() -> None:
     assert "eviction_policy='evict_first'" in made.texts[0]
 
 
+@pytest.mark.parametrize(
+    ("length", "dtype", "policy"),
+    [(20008, torch.float32, "first"), (20008, torch.float16, "last"), (20001, torch.int64, "last")],
+)
+def test_a_sector_of_two_rows_is_not_dropped_after_one(
+    length: int, dtype: torch.dtype, policy: str
+) -> None:
+    made = check(lambda a: a.amax(-1), torch.ones(2, length, dtype=dtype))
+    assert f"eviction_policy='evict_{policy}'" in made.texts[0]
+
+
 @pytest.mark.parametrize("shape", [(33, 70), (64, 64), (16, 100)])
 def test_transposed_reads_are_tiled(shape: tuple[int, int]) -> None:
     x, y = torch.randn(shape), torch.randn(shape[::-1])
