@@ -150,6 +150,14 @@ class Measured:
     kernels: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of one call, if asked for: microseconds on the device, and the number of launches."""
 
+    def is_as_near_as(self, eager: Measured) -> bool:
+        """Whether it is about as near to float32 as eager is."""
+        return self.error <= 2 * eager.error + 1e-3
+
+
+MakeCompilers = Callable[[], Mapping[str, Callable[[Any], Any]]]
+"""What is compared, by name, and eager among it; made anew in each process."""
+
 
 def compilers(modes: Sequence[str], peer: bool) -> dict[str, Callable[[Any], Any]]:
     """What is compared, by name."""
@@ -307,7 +315,7 @@ class Turn:
             yield
 
 
-def measure(name: str, training: bool, modes: Sequence[str], peer: bool, turn: Turn,
+def measure(name: str, training: bool, make: MakeCompilers, turn: Turn,
             dtype: torch.dtype = torch.float16) -> list[Measured]:  # fmt: skip
     """One model by every compiler: all compile and are checked first, then all are timed."""
     model, results = MODELS[name], []
@@ -317,7 +325,7 @@ def measure(name: str, training: bool, modes: Sequence[str], peer: bool, turn: T
     expected = [t.clone() for t in runner(exact, exact, training)(inputs)]
     del exact
     inputs, steps = converted(inputs, dtype), {}
-    for compiler, compiled in compilers(modes, peer).items():
+    for compiler, compiled in make().items():
         result = Measured(name, compiler, training)
         if compiler != EAGER and turn.is_late():
             result.failure = "not compiled in time"
@@ -390,8 +398,8 @@ def table(results: Sequence[Measured]) -> str:
 def _cell(result: Measured | None, eager: Measured) -> str:
     if result is None or result.failure:
         return "failed"
-    is_right = result.error <= 2 * eager.error + 1e-3
-    return f"{result.milliseconds:.3f}" + ("" if is_right else f" WRONG {result.error:.1e}")
+    note = "" if result.is_as_near_as(eager) else f" WRONG {result.error:.1e}"
+    return f"{result.milliseconds:.3f}{note}"
 
 
 def _means(results: Sequence[Measured], names: Sequence[str]) -> list[str]:
@@ -409,14 +417,14 @@ def _means(results: Sequence[Measured], names: Sequence[str]) -> list[str]:
     return lines
 
 
-def at_once(jobs: Sequence[tuple[str, bool]], modes: Sequence[str], options: Any,
-            deadline: float) -> list[Measured]:  # fmt: skip
+def at_once(jobs: Sequence[tuple[str, bool]], make: MakeCompilers, deadline: float,
+            profiles: bool = False) -> list[Measured]:  # fmt: skip
     """The results of jobs that compile at once, each in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        turn = Turn(folder, len(jobs), deadline, options.profile)
+        turn = Turn(folder, len(jobs), deadline, profiles)
         spawn = get_context("spawn")
         with ProcessPoolExecutor(len(jobs), spawn, max_tasks_per_child=1) as pool:
-            work = [pool.submit(measure, *job, modes, options.peer, turn) for job in jobs]
+            work = [pool.submit(measure, *job, make, turn) for job in jobs]
             return [result for future in as_completed(work) for result in future.result()]
 
 
@@ -440,7 +448,8 @@ def main(arguments: Sequence[str]) -> int:
     jobs = [(name, training) for training in kinds for name in names]
     deadline = time.time() + 60 * options.minutes
     for first in range(0, len(jobs), options.jobs):  # nobody compiles while others are timed
-        results += at_once(jobs[first : first + options.jobs], modes, options, deadline)
+        wave = jobs[first : first + options.jobs]
+        results += at_once(wave, partial(compilers, modes, options.peer), deadline, options.profile)
         Path(options.out).write_text(json.dumps([asdict(r) for r in results], indent=1))
     results.sort(key=lambda result: (result.training, names.index(result.model)))
     print(torch.cuda.get_device_name(), "torch", torch.__version__)

@@ -12,12 +12,14 @@ pytest.importorskip("transformers")
 
 import minitorch2
 from benchmarks import __main__ as program
-from benchmarks import figure4, gpu_models, kernels, measure, models
+from benchmarks import figure4, gpu_models, kernels, measure, models, table4
 from benchmarks.cases import Case
 
 IDENTITY = {"eager": lambda f: f, "minitorch2": lambda f: f}
 CASE = Case("wave", lambda: torch.sin, lambda: (torch.randn(64),))
-TRAINED = Case("linear", lambda: torch.nn.Linear(4, 3), lambda: (torch.randn(2, 4),), True)
+TRAINED = Case(
+    "linear, training", lambda: torch.nn.Linear(4, 3), lambda: (torch.randn(2, 4),), True
+)
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,26 @@ def test_table_4_has_a_line_for_each_switch(monkeypatch, tmp_path):
     report = json.loads((tmp_path / "table4.json").read_text())
     assert len(report["lines"]) == 7 and report["device"] == "cpu"
     assert all(line["inference"] and line["training"] for line in report["lines"])
+
+
+def test_table_4_on_a_gpu_measures_its_models_side_by_side(monkeypatch):
+    """Without a GPU: what each process would answer is made up here."""
+
+    def at_once(jobs, make, deadline):
+        return [
+            gpu_models.Measured(model, name, training, milliseconds=number + 1.0, error=0.1,
+                                failure="no memory" * (model.startswith("ConvNeXt") and number == 2))
+            for model, training in jobs for number, name in enumerate(make())
+        ]  # fmt: skip
+
+    monkeypatch.setattr(gpu_models, "at_once", at_once)
+    found = table4.measured_on_gpu("")
+    assert [result.case for result in found] == [
+        f"{model}, {kind}" for kind in ("inference", "training") for model in table4.GPU_MODELS[:2]
+    ]  # those that failed do not count
+    lines = table4.lines_of(found)
+    expected = [1 / n for n in range(2, 2 + len(lines))]
+    assert [line.inference for line in lines] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("case", [CASE, TRAINED])

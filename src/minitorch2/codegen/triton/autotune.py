@@ -3,12 +3,14 @@
 Under `max_autotune` each site is run in all its ways: the kernels before and behind, with the
 library's call between them; and the template with each tile, which computes none of its operands,
 or some. What was fastest is kept on disk, under the text of the kernels and the name of the GPU, so
-that a second process measures nothing.
+that a second process measures nothing, and equal sites are measured once. What a graph spends is
+bounded: `trial.py` tries few tiles, and sites whose turn comes too late are left to the library.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -30,6 +32,8 @@ from minitorch2.loopir.schedule import BaseSchedulerNode, Capabilities, Schedule
 _LOGGER = get_logger(__name__)
 _WORTH: Final = 0.97
 """What part of the library's time a template may take at most: less is noise."""
+SECONDS: Final = 120.0
+"""For how long the sites of a graph are measured."""
 
 
 class Trials:
@@ -44,6 +48,7 @@ class Trials:
         self.buffers = buffers
         self.sizes = sizes
         self._made: dict[Site, Trial | None] = {}
+        self._end = time.monotonic() + SECONDS
 
     def of(self, site: Site) -> Trial | None:
         """The trial of a site; None where nothing can be measured, or Triton has no such kernel."""
@@ -59,12 +64,20 @@ class Trials:
             _LOGGER.info("no template for %s: %s", site.product.name, error)
             return None
 
+    def are_over(self) -> bool:
+        """Whether nothing more is measured."""
+        return time.monotonic() > self._end
+
     def compile_ahead(self, sites: Iterable[Site]) -> None:
         """Let the kernels of all sites that have to be measured compile side by side."""
-        for site in sites:
-            trial = self.of(site)
-            if trial is not None and cache.load(trial.key) is None:
-                trial.start()
+        unknown = [trial for site in sites if (trial := self.of(site)) and not trial.is_known()]
+        different = {trial.key.digest: trial for trial in unknown}
+        for trial in different.values():
+            trial.start()
+        if unknown:
+            text = "%d products and convolutions are measured, %d different ones, in %d ways"
+            ways = sum(1 + len(trial.ways) for trial in different.values())
+            _LOGGER.info(text, len(unknown), len(different), ways)
 
 
 Chooser = Callable[[Site, Trials], TemplateNode | None]
@@ -114,6 +127,10 @@ def choose_by_measuring(site: Site, trials: Trials) -> TemplateNode | None:
         return None
     found = cache.load(trial.key)
     if found is None:
+        if trials.are_over():
+            stages.count("autotune_skipped")
+            _LOGGER.warning("%s is left to the library: its turn came late", site.product.name)
+            return None
         try:
             with stages.phase("autotune"):
                 times = trial.milliseconds()

@@ -115,6 +115,10 @@ class Trial:
     def _nodes(self) -> tuple[KernelNode, ...]:
         return (*self.site.prologues, *self.site.behind, *self.ways)
 
+    def is_known(self) -> bool:
+        """Whether the answer is in the cache."""
+        return cache.load(self.key) is not None
+
     def start(self) -> None:
         """Let all kernels compile in the background."""
         for node in self._nodes:

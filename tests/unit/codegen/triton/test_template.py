@@ -298,6 +298,34 @@ def test_the_answer_is_remembered(
     assert counts == [(True, int(fastest > 0)), (False, int(fastest > 0))]
 
 
+def test_equal_products_are_compiled_and_measured_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, started = [], []
+
+    def milliseconds(trial: Trial) -> list[float]:
+        measured.append(trial.site.product.name)
+        return [1.0] * (1 + len(trial.ways))
+
+    monkeypatch.setattr(autotune, "name_of", lambda device: "a GPU")
+    monkeypatch.setattr(Trial, "milliseconds", milliseconds)
+    monkeypatch.setattr(Trial, "start", lambda trial: started.append(trial))
+    layers = lambda x, w: (F.relu(F.relu(F.relu(F.relu(x @ w) @ w) @ w) @ w),)  # noqa: E731
+    with config.patch(cache_dir=str(tmp_path)):
+        check(layers, *torch.randn(2, 20, 20).to(DEVICE))
+    assert len(measured) == len(started) == 2  # the first one, and those behind another one
+
+
+def test_products_whose_turn_comes_late_are_left_to_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autotune, "name_of", lambda device: "a GPU")
+    monkeypatch.setattr(autotune, "SECONDS", -1.0)
+    with config.patch(cache_dir=str(tmp_path)), stages.collect() as log:
+        text = check(lambda x: (F.relu(x @ x),), torch.randn(20, 20).to(DEVICE))
+    assert "torch_mm(" in text and log.counts["autotune_skipped"] == 1
+
+
 def test_without_memory_to_measure_the_library_multiplies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
