@@ -283,3 +283,14 @@ def test_short_rows_are_written_out(channels, shape):
     (text,) = log.texts("kernel.py")
     assert "%" not in text.split("for i1")[1] and f"range({channels})" in text
     assert torch.equal(minitorch2.compile(channels_last, dynamic=True)(x), result)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int8], ids=str)
+def test_positions_in_rows_are_counted_in_32_bits(dtype):
+    """Vectors of the search then hold as many positions as numbers."""
+    x = torch.randint(-3, 3, (70, 130)).to(dtype)
+    with stages.collect() as log:
+        result = minitorch2.compile(lambda x: x.argmax(1))(x)
+    assert torch.equal(result, x.argmax(1))
+    (text,) = log.texts("kernel.py")
+    assert "int32(2147483647)" in text and "int64(9223372036854775807)" not in text

@@ -74,11 +74,19 @@ class RowPrinter(ReductionPrinter):
         candidate, _ = values
         best, place = self.handler.namer.fresh("best"), self.handler.namer.fresh("place")
         start = operators.constant(operators.neutral(kind, candidate.dtype), candidate.dtype)
-        self.row.lines += [f"{best} = {start}", f"{place} = int64({2**63 - 1})"]
+        nowhere = operators.constant(torch.iinfo(self._counter).max, self._counter)
+        self.row.lines += [f"{best} = {start}", f"{place} = {nowhere}"]
         step = operators.combine(kind[3:], best, candidate.text, candidate.dtype)
         self.handler.block.lines.append(f"{best} = {step}")
         self.searches.append((self.current, best, place))
-        return TextValue(place, torch.int64, self.row.depth)
+        return TextValue(f"int64({place})", torch.int64, self.row.depth)
+
+    @property
+    def _counter(self) -> torch.dtype:
+        """What positions are counted in: vectors hold twice as many of the shorter one."""
+        length = product(self.node.reduction_ranges)
+        is_short = isinstance(length, int) and length < 2**31
+        return torch.int32 if is_short else torch.int64
 
     def _search(self) -> None:
         """The smallest position of each extreme value, in another pass."""
@@ -102,7 +110,9 @@ class RowPrinter(ReductionPrinter):
         found = f"{candidate} == {best}"
         if candidate.dtype.is_floating_point:
             found = f"({found}) | ({candidate} != {candidate})"  # NaN is found where it is best
-        step = f"{place} = min({place}, where({found}, {position}, int64({2**63 - 1})))"
+        counted = operators.convert(position.text, torch.int64, self._counter)
+        nowhere = operators.constant(torch.iinfo(self._counter).max, self._counter)
+        step = f"{place} = min({place}, where({found}, {counted}, {nowhere}))"
         self.handler.block.lines.append(step)
         return TextValue(place, torch.int64, self.row.depth)
 
