@@ -70,7 +70,7 @@ class _Joiner:
         self.capabilities = capabilities
         self.refuse = refuse
         self.rewritten = lowered.rewritten
-        self.alone: dict[BaseSchedulerNode, Refusal] = {}
+        self.alone: dict[BaseSchedulerNode, bool] = {}
         self.log: list[LaunchDecision] = []
 
     def run(self) -> Schedule:
@@ -78,10 +78,13 @@ class _Joiner:
         nodes = self._join()
         while refused := [*self._refused(nodes)]:
             for launch, refusal in refused:
-                self.alone |= dict.fromkeys(launch.kernels, refusal)
+                self.alone |= dict.fromkeys(launch.kernels, True)
+                self._note(launch.kernels, refusal.reason)
             nodes = self._join()
-        for decision in self.log:
-            _LOGGER.debug("%s", decision)
+        for node in nodes:
+            if isinstance(node, JoinedSchedulerNode):
+                sizes = ", ".join(str(_elements(kernel)) for kernel in node.kernels)
+                self._note(node.kernels, f"one launch, for {sizes} elements")
         if len(nodes) == len(self.schedule.nodes):
             return replace(self.schedule, launches=self.log)
         new = Schedule(nodes, log=self.schedule.log, launches=self.log)
@@ -104,7 +107,6 @@ class _Joiner:
         """The nodes in order, each kernel in the launch that it has joined."""
         launches: list[_Launch] = []  # the last one first
         read_at: dict[str, int] = {}  # where each buffer is read for the first time
-        self.log = []
         for node in reversed(self.schedule.nodes):
             launch = _Launch(len(launches))
             if not self._is_alone(node):
@@ -115,18 +117,22 @@ class _Joiner:
                 launches.append(launch)
             launch.nodes.insert(0, node)
             read_at |= {n: max(launch.place, read_at.get(n, -1)) for n in node.read_names}
-        launches.reverse()
-        self._note(launches)
-        return [launch.node() for launch in launches]
+        return [launch.node() for launch in reversed(launches)]
 
     def _is_alone(self, node: BaseSchedulerNode) -> bool:
-        """Whether a node has a launch of its own, or is none; the reason is noted."""
+        """Whether a node has a launch of its own, or is none."""
         if node not in self.alone:
-            for kernel in kernels_in(node):
-                refusal = self._refuse_size(kernel) or self.refuse(kernel)
-                if refusal is not None:
-                    self.alone[node] = refusal
-        return node in self.alone or not kernels_in(node)
+            (kernel,) = kernels_in(node) or (None,)
+            refusal = kernel and (self._refuse_size(kernel) or self.refuse(kernel))
+            self.alone[node] = kernel is None or refusal is not None
+            if kernel and refusal:
+                self._note((kernel,), refusal.reason)
+        return self.alone[node]
+
+    def _note(self, kernels: Sequence[KernelNode], reason: str) -> None:
+        decision = LaunchDecision(tuple(kernel.name for kernel in kernels), reason)
+        self.log.append(decision)
+        _LOGGER.debug("%s", decision)
 
     def _refuse_size(self, kernel: KernelNode) -> Refusal | None:
         elements = _elements(kernel)
@@ -137,7 +143,7 @@ class _Joiner:
     def _fits(self, node: BaseSchedulerNode, launch: _Launch) -> bool:
         """Whether there is room in a launch of such kernels."""
         others = launch.nodes
-        if not kernels_in(others[0]) or others[0] in self.alone:
+        if self.alone[others[0]]:
             return False
         pointers = sum(_pointers(one) for one in (*others, node))
         is_full = len(others) == self.capabilities.joins
@@ -153,16 +159,6 @@ class _Joiner:
         """Whether a kernel reads an argument in whose memory another could compute."""
         written = writer.written_names & self.rewritten.keys()
         return any(self.rewritten[name].name in reader.read_names for name in written)
-
-    def _note(self, launches: Sequence[_Launch]) -> None:
-        """Which kernels share a launch, and why others cannot."""
-        for launch in launches:
-            names = tuple(node.name for node in launch.nodes)
-            if len(names) > 1:
-                sizes = ", ".join(str(_elements(node)) for node in launch.nodes)
-                self.log.append(LaunchDecision(names, f"one launch, for {sizes} elements"))
-            elif launch.nodes[0] in self.alone:
-                self.log.append(LaunchDecision(names, self.alone[launch.nodes[0]].reason))
 
 
 def _device(node: BaseSchedulerNode) -> object:
