@@ -207,7 +207,7 @@ def _backend(chosen: BackendChoice) -> Backend:
 
 
 def _fitting_backend(module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    return lookup_backend(default_backend(inputs))(module, inputs)
+    return lookup_backend(default_backend(module, inputs))(module, inputs)
 
 
 def list_mode_options(mode: str | None = None) -> dict[str, Any]:

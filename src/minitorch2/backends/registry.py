@@ -14,8 +14,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
-import torch
-
+from minitorch2.backends.devices import devices_of
 from minitorch2.backends.fx_interop import adapt_fx_backend, wants_torch_fx
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
@@ -116,9 +115,9 @@ def as_backend(backend: Callable[..., Any]) -> Backend:
     return adapt_fx_backend(backend) if wants_torch_fx(backend) else backend
 
 
-def default_backend(example_inputs: Sequence[Any]) -> str:
-    """``triton`` where any tensor is on a GPU, else ``numba``."""
-    on_gpu = any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in example_inputs)
+def default_backend(gm: GraphModule, example_inputs: Sequence[Any]) -> str:
+    """``triton`` where any tensor that a graph takes or makes is on a GPU, else ``numba``."""
+    on_gpu = any(device.type == "cuda" for device in devices_of(gm, example_inputs))
     return "triton" if on_gpu else "numba"
 
 

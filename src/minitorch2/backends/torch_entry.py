@@ -46,8 +46,8 @@ class PerSignature:
         return run(*inputs)
 
     def _compile(self, inputs: list[Any]) -> Callable[..., Any]:
-        backend = lookup_backend(default_backend(inputs))
         module = from_torch_fx(self.gm)
+        backend = lookup_backend(default_backend(module, inputs))
         for position in self.numbers:
             _specialise(module.graph.placeholders[position], inputs[position].item())
         return backend(module, inputs)

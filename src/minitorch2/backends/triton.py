@@ -10,6 +10,7 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.backends.channels_last import aot_channels_last
+from minitorch2.backends.devices import devices_of
 from minitorch2.backends.eager import eager
 from minitorch2.backends.graph_cache import compiled_once
 from minitorch2.backends.numba import numba
@@ -27,7 +28,7 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     Where these cannot run, a graph of CPU tensors is compiled by ``numba`` and another one runs
     as it is; a warning says so once, and `stages` counts it as ``triton_unavailable``.
     """
-    devices = _devices(gm, example_inputs)
+    devices = devices_of(gm, example_inputs)
     gpu = next((device for device in devices if device.type != "cpu"), None)
     missing = why_unavailable(gpu or torch.device("cpu"))
     if missing is not None:
@@ -39,12 +40,6 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
 
         launch.warm_up(gpu.index or 0)
     return compiled_once(gm, example_inputs, "triton", aot_channels_last)
-
-
-def _devices(gm: GraphModule, example_inputs: list[Any]) -> list[torch.device]:
-    """The devices of all tensors that a graph takes or makes."""
-    values = [*example_inputs, *(node.meta.get("val") for node in gm.graph.nodes)]
-    return [value.device for value in values if isinstance(value, torch.Tensor)]
 
 
 @cache

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
@@ -11,10 +10,11 @@ from typing import Any, Literal
 import torch
 
 from minitorch2 import config, stages
-from minitorch2.codegen import cache, triton
+from minitorch2.codegen import triton
 from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource, begin_kernel
+from minitorch2.codegen.program import BoxedCall, load_program
 from minitorch2.codegen.replay import replayed
 from minitorch2.codegen.standalone import main_text
 from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
@@ -46,7 +46,6 @@ from minitorch2.loopir.schedule import (
 )
 from minitorch2.loopir.scheduler import dtypes_of, schedule
 
-BoxedCall = Callable[[list[Any]], list[Any]]
 Target = Literal["numba", "triton"]
 ROW_SCRATCH = 32768
 """Elements that a CPU kernel may keep on the stack of a thread: 128 KiB of float32."""
@@ -228,6 +227,12 @@ def _kernel_call(
     node: Any, plan: Schedule, dtypes: Mapping[str, torch.dtype], definitions: dict[str, str]
 ) -> KernelCall:
     """Print a kernel; one that says the same as an earlier one shares its definition."""
+    device = bodies(node)[0].buffer.device
+    if device.type != "cpu":
+        raise BackendError(
+            f"a kernel for the CPU cannot compute on {device}",
+            code="wrong-device", fix="use the backend 'triton'",
+        )  # fmt: skip
     kernel = print_kernel(node, plan, dtypes, len(definitions))
     key = repr(
         (kernel.source.code(), kernel.source.pointers, kernel.source.grain, kernel.source.inner)
@@ -268,22 +273,6 @@ def load_module(module: WrapperModule) -> BoxedCall:
     """Execute a wrapper module and return its `call`."""
     text = module.text + main_text(module.inputs, module.namespace)
     return load_program(text, module.namespace)
-
-
-def load_program(text: str, names: Mapping[str, Any] | None = None) -> BoxedCall:
-    """Execute a wrapper module's text and return its `call`.
-
-    Debuggers find the text in a file, which measures itself when it is run.
-    """
-    path = cache.folder() / "graphs" / f"{cache.digest_of(text)[:16]}.py"
-    if config.current().cache:
-        cache.write_file(path, text.encode())
-    filename = str(path)
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    namespace = {"__name__": "minitorch2.generated", **(names or {})}
-    exec(compile(text, filename, "exec"), namespace)
-    call: BoxedCall = namespace["call"]
-    return call
 
 
 def describe(plan: Schedule) -> str:

@@ -5,9 +5,19 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
+import torch
 
-from minitorch2.backends import list_backends, lookup_backend, register_backend, registry
+from minitorch2.backends import (
+    default_backend,
+    list_backends,
+    lookup_backend,
+    register_backend,
+    registry,
+)
+from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.errors import BackendError
+from minitorch2.graph.fake_tensor import FakeTensor
+from tests.unit.codegen.aten_graph import record
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +77,18 @@ def test_a_backend_that_cannot_be_imported_says_so() -> None:
     with pytest.raises(BackendError, match="cannot be imported") as found:
         lookup_backend("broken")
     assert found.value.code == "backend-not-available"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_backend_that_fits_is_that_of_all_tensors_of_a_graph(device: str) -> None:
+    """A program may make its tensors on a GPU without having been given one."""
+    made = FakeTensor(torch.empty(3, device="meta"), torch.device(device))
+    gm = record(lambda x: (x + 1,), made)
+    assert default_backend(gm, []) == ("triton" if device == "cuda" else "numba")
+
+
+def test_a_kernel_for_the_cpu_refuses_memory_of_a_gpu() -> None:
+    on_gpu = FakeTensor(torch.empty(3, device="meta"), torch.device("cuda", 0))
+    with pytest.raises(BackendError, match="cannot compute on cuda:0") as found:
+        compile_graph(record(lambda x: (x + 1,), on_gpu), ())
+    assert found.value.code == "wrong-device"
