@@ -80,3 +80,12 @@ def test_signs_of_bfloat16_are_bits(function):
     (text,) = log.texts("kernel.py")
     source = KernelSource(text.split()[1].split("(")[0], text, ("uint16", "uint16"), 0, 1000)
     assert not re.search(r"<\d+ x (i32|float)>", str(compile_module(source, "kernel_symbol")))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_the_sign_of_a_constant_that_would_fit_bfloat16(dtype):
+    """-0.5 of float64 was made of its lower 32 bits."""
+    x = torch.linspace(-1, 1, 100).to(dtype)
+    for function in (torch.nn.functional.hardshrink, torch.nn.functional.softshrink):
+        result = minitorch2.compile(lambda x, f=function: f(x))(x)
+        torch.testing.assert_close(result, function(x))

@@ -280,7 +280,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         dtypes = [arg.dtype for arg in args]
         operand = dtypes[1] if name == "where" else dtypes[0]
         texts = [arg.text for arg in args]
-        of_bfloats = all(text in self.bfloats for text in texts)
+        of_bfloats = operand == torch.float32 and all(map(self._is_loaded_bfloat, texts))
         text = operators.elementwise(name, texts, operand, of_bfloats=of_bfloats)
         depth = max(arg.depth for arg in args)
         result = self.assign(text, operators.result_dtype(name, dtypes), depth)
@@ -298,6 +298,10 @@ class NumbaHandler(OpsHandler[TextValue]):
             decisive = [arg for arg in args if arg.text == _DECISIVE[name]]
             return (decisive or [arg for arg in args if arg.text not in _SETTLED] or [*args])[0]
         return None
+
+    def _is_loaded_bfloat(self, text: str) -> bool:
+        """Whether it is a variable that holds a bfloat16; a constant of any float may be one."""
+        return text in self.bfloats and text.isidentifier()
 
     def _same_bfloats(self, result: TextValue, *values: TextValue) -> TextValue:
         """What is one of these values, its sign and fraction aside, is a bfloat16 if they are."""
