@@ -22,7 +22,7 @@ from minitorch2.autograd.compiled_program import CompiledProgram
 from minitorch2.autograd.plan import ProgramPlan
 from minitorch2.autograd.runtime import CompiledBackward, LazilyCompiled
 from minitorch2.backends.graph_cache.sizes import Guards
-from minitorch2.codegen.compile_graph import load_program
+from minitorch2.codegen.program import load_program
 from minitorch2.codegen.spelling import definitions
 
 _FORM_FEED: Final = "\n\f\n"

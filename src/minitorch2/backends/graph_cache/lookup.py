@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from minitorch2 import stages
@@ -15,10 +16,12 @@ from minitorch2.backends.graph_cache.entry import Entry, count_again, counted
 from minitorch2.backends.graph_cache.key import key_of_graph
 from minitorch2.backends.graph_cache.sizes import Guards, Sizes
 from minitorch2.codegen import cache
-from minitorch2.codegen.compile_graph import GraphCompiler, Target
 from minitorch2.codegen.spelling import UnspellableError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
+
+if TYPE_CHECKING:
+    from minitorch2.codegen.compile_graph import GraphCompiler, Target
 
 _LOGGER = get_logger(__name__)
 
@@ -55,7 +58,7 @@ def compiled_once(module: GraphModule, examples: list[Any], target: Target, buil
     ``graphs_compiled`` or ``graphs_bypassed``.
     """
     if is_unwanted():
-        compiler = GraphCompiler(target)
+        compiler = _new_compiler(target)
         return build(module, examples, Compilers(compiler, compiler))
     try:
         with stages.phase("lookup"):
@@ -66,12 +69,20 @@ def compiled_once(module: GraphModule, examples: list[Any], target: Target, buil
     except Bypass as reason:
         _LOGGER.debug("a graph is compiled anew: %s", reason)
         note_bypass(str(reason))
-        compiler = GraphCompiler(target)
+        compiler = _new_compiler(target)
         return build(module, examples, Compilers(compiler, compiler))
     if program is not None:
         return program.linked(module)
     stages.count("graphs_compiled")
     return _Compilation(key, sizes, target).run(module, examples, build)
+
+
+def _new_compiler(target: Target) -> GraphCompiler:
+    # Deferred: it imports lowerings, scheduler and printers, which a process whose graphs are all
+    # in the cache does not need.
+    written = import_module("minitorch2.codegen.compile_graph")
+    compiler: GraphCompiler = written.GraphCompiler(target)
+    return compiler
 
 
 def _found(key: cache.Key, sizes: Sizes) -> CompiledProgram | None:
@@ -105,8 +116,8 @@ class _Compilation:
     def __init__(self, key: cache.Key, sizes: Sizes, target: Target) -> None:
         self.key = key
         self.sizes = sizes
-        self.forward = GraphCompiler(target)
-        self.backward = GraphCompiler(target)
+        self.forward = _new_compiler(target)
+        self.backward = _new_compiler(target)
         self.entry: Entry | None = None
 
     def run(self, module: GraphModule, examples: list[Any], build: Build) -> Run:
