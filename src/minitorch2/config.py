@@ -103,9 +103,9 @@ class Config:
     max_autotune: Annotated[bool, "on a GPU, measure which calls templates should do"] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
     jit: Annotated[bool, "compile CPU kernels; False: run them as Python, to debug"] = True
-    cache: Annotated[bool, "keep compiled kernels on disk"] = True
+    cache: Annotated[bool, "keep compiled graphs and kernels on disk"] = True
     cache_megabytes: Annotated[int, "the cache folder is kept below this size"] = 1024
-    cache_dir: Annotated[str, "folder of the kernel cache, empty = the user's cache folder"] = ""
+    cache_dir: Annotated[str, "folder of the cache, empty = the user's cache folder"] = ""
     # Checking
     verify: Annotated[bool, "check the graph before and after each pass"] = False
     assert_layouts: Annotated[

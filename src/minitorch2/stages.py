@@ -130,7 +130,9 @@ def counters() -> dict[str, int]:
 
     Capture: `frames`, `frames_as_is`, `graphs`, `graph_breaks`, `cache_misses` (calls that no
     entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `fallbacks`.
-    Kernels: `kernels_compiled`, `kernels_loaded` (from the cache on disk), `kernels_shared`.
+    Graphs: `graphs_compiled`, `graphs_loaded` (from the cache on disk), `graphs_shared` (with an
+    equal one of this process), `graphs_bypassed`. Kernels: `kernels_compiled`, `kernels_loaded`,
+    `kernels_shared` likewise.
     """
     with _TOTALS_LOCK:
         return dict(_TOTALS)

@@ -54,8 +54,11 @@ def _in_process(workload: str, compiler: str, cache: str, stages: Path | None) -
 
 
 def measure(workload: str, compiler: str, directory: str | None = None) -> FirstResult:
-    """Compile and run a workload once, here; write its stages to `directory` if given."""
-    with stages.collect() as log:
+    """Compile and run a workload once, here; write its stages to `directory` if given.
+
+    Who collects texts sees everything compiled, so that is not done where only time counts.
+    """
+    with stages.collect(texts=directory is not None) as log:
         run = WORKLOADS[workload](COMPILERS[compiler])
         spent = seconds(run)
     if directory is not None:
