@@ -20,7 +20,7 @@ from minitorch2.codegen.numba import vecmath  # noqa: F401 - fills the library
 from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.numba.library import LIBRARY
 from minitorch2.codegen.triton import reductions as triton_reductions
-from minitorch2.codegen.triton.kernel import _KernelPrinter
+from minitorch2.codegen.triton.kernel import KernelPrinter
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
 from minitorch2.graph.patterns import apply
 from minitorch2.loopir import fusion, memory_plan
@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "codegen triton",
         "the mask leaves out the last element",
-        Edit(_KernelPrinter._mask, "index < {dim}numel", "index < {dim}numel - 1"),
+        Edit(KernelPrinter._mask, "index < {dim}numel", "index < {dim}numel - 1"),
         test_triton_kernels.test_kernels_give_the_bits_of_the_numpy_interpreter,
     ),
     Mutant(
