@@ -36,8 +36,10 @@ def test_kernels_agree_with_the_numpy_interpreter(example: LoopGraph) -> None:
 
 
 @settings(max_examples=25)
-@given(loop_graphs(exact=True), st.sampled_from([1, 2, 4]), st.sampled_from([2, 4]))
-def test_loops_over_small_blocks_give_the_same_bits(example: LoopGraph, x: int, r: int) -> None:
-    blocks = Blocks(x, 1, r=r)
+@given(loop_graphs(exact=True), st.sampled_from([1, 2, 4]), st.sampled_from([2, 4]), st.booleans())
+def test_loops_over_small_blocks_give_the_same_bits(
+    example: LoopGraph, x: int, r: int, is_folded: bool
+) -> None:
+    blocks = Blocks(x, 1, r=r, fold=2 if is_folded else 1)
     with mock.patch.object(domain, "reduction_blocks", lambda *_: blocks):
         compare(example, exact=True)
