@@ -128,7 +128,8 @@ def test_one_huge_argument_changes_nothing_for_its_neighbours(name, dtype):
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize(
     "step",
-    ["add_any_order(acc, x)", "multiply_any_order(acc, x)", "maximum(acc, x)", "minimum(acc, x)",
+    ["add_any_order(acc, x)", "multiply_any_order(acc, x)", "maximum_any_order(acc, x)",
+     "minimum_any_order(acc, x)",
      "add_any_order(acc, exp(x))"],
 )  # fmt: skip
 def test_reductions_are_vectorized(step, kind):
@@ -168,3 +169,25 @@ def test_powers_near_one_and_near_the_ends_of_float64():
     y = torch.cat([torch.randn(2000, dtype=torch.float64) * 1e8, torch.rand(2000) * 2 - 1])
     errors = compared((x, y), apply("pow", x, y), torch.pow(x, y), truth("pow", (x, y)))
     assert errors.ours <= 2 and not errors.special
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_extremes_of_two_are_eagers(name, dtype):
+    """NaN wins on either side; of two zeros eager's vectors take the second."""
+    pairs = torch.tensor(list(itertools.product(SIGNED.tolist(), repeat=2)), dtype=dtype)
+    x, y = pairs[:, 0].contiguous(), pairs[:, 1].contiguous()
+    expected = getattr(torch, name)(x, y)
+    assert torch.equal(apply(name, x, y).nan_to_num(7), expected.nan_to_num(7))
+    assert torch.equal(apply(name, x, y).isnan(), expected.isnan())
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_an_extreme_takes_fewer_instructions_than_llvms(name):
+    least, other = (
+        len(re.findall(r"\bv(?!mov|zero)\w+\s.*(?:ymm|zmm|%k)", assembly_of(kernel)))
+        for kernel in (
+            kernel_of(f"{kind}(x, y)", ("float32",) * 3) for kind in (name, f"{name}_any_order")
+        )
+    )
+    assert least < other or other == 0  # no vectors of x86

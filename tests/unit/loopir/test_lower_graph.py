@@ -237,8 +237,8 @@ def test_printed_graph_names_every_buffer():
 
 def test_large_reductions_to_few_results_have_two_stages():
     lowered = lower(lambda x: x.sum(), torch.ones(64, 2048))
-    assert [b.loops.ranges for b in lowered.buffers] == [(64,), ()]
-    assert [b.loops.reduction_ranges for b in lowered.buffers] == [(1, 2048), (64,)]
+    assert [b.loops.ranges for b in lowered.buffers] == [(32,), ()]
+    assert [b.loops.reduction_ranges for b in lowered.buffers] == [(2, 2048), (32,)]
     assert len(lower(lambda x: x.sum(0), torch.ones(64, 2048)).buffers) == 1
     assert len(lower(lambda x: x.sum(), torch.ones(65537)).buffers) == 1  # a prime
 

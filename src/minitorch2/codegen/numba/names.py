@@ -20,9 +20,9 @@ ELEMENTARY = (*sorted(LIBM), "rsqrt", "sigmoid")
 
 PRIMITIVES = (
     "floor", "ceil", "trunc", "round_even", "sqrt", "absolute", "copysign", "maximum", "minimum",
-    "add_any_order", "multiply_any_order", "where", "lshift", "rshift", "bits", "from_bits",
-    "rank_nan_last", "rank_nan_first", "from_rank", "from_float16", "to_float16", "from_bfloat16",
-    "to_bfloat16", "cut_bfloat16", "local_array",
+    "maximum_any_order", "minimum_any_order", "add_any_order", "multiply_any_order", "where",
+    "lshift", "rshift", "bits", "from_bits", "rank_nan_last", "rank_nan_first", "from_rank",
+    "from_float16", "to_float16", "from_bfloat16", "to_bfloat16", "cut_bfloat16", "local_array",
 )  # fmt: skip
 
 DIVISIONS = ("truncdiv", "remainder", "floordiv", "mod")

@@ -77,6 +77,8 @@ class RowPrinter(ReductionPrinter):
         nowhere = operators.constant(torch.iinfo(self._counter).max, self._counter)
         self.row.lines += [f"{best} = {start}", f"{place} = {nowhere}"]
         step = operators.combine(kind[3:], best, candidate.text, candidate.dtype)
+        if candidate.dtype.is_floating_point:
+            step = f"{kind[3:]}imum_any_order({best}, {candidate})"
         self.handler.block.lines.append(f"{best} = {step}")
         self.searches.append((self.current, best, place))
         return TextValue(f"int64({place})", torch.int64, self.row.depth)

@@ -183,6 +183,8 @@ NAMES: dict[str, Any] = {
     "where": lambda condition, x, y: x if condition else y,
     "absolute": np.abs,
     "round_even": np.rint,
+    "maximum_any_order": np.maximum,
+    "minimum_any_order": np.minimum,
     "add_any_order": lambda x, y: x + y,
     "multiply_any_order": lambda x, y: x * y,
     "truncdiv": _truncdiv,
