@@ -251,8 +251,8 @@ def _joined_call(
 ) -> JoinedCall:
     """One launch of printed kernels; equal launches share a definition."""
     runs = ((name, len([*run])) for name, run in groupby(call.name for call in calls))
-    each = (f"*{count} * [{name}]" if count > 1 else name for name, count in runs)
-    kernels = f"[{', '.join(each)}]"
+    lists = (f"{count} * [{name}]" if count > 1 else f"[{name}]" for name, count in runs)
+    kernels = " + ".join(lists)
     name = definitions.setdefault(kernels, own := kernel_name(node, len(definitions)))
     definition = f"\n{name} = join_kernels({name!r}, {kernels})" if name == own else ""
     return JoinedCall(name, definition, tuple(calls))
