@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant(
         "codegen numba",
         "what is masked off is 0 instead of the given value",
-        Edit(NumbaHandler.masked, "operators.constant(other, ", "operators.constant(0, "),
+        Edit(NumbaHandler.masked, "self.constant(other, ", "self.constant(0, "),
         test_numba_kernels.test_kernels_agree_with_the_interpreter,
     ),
     Mutant(

@@ -24,6 +24,7 @@ MOVED = {
     "stepped": lambda x: torch.slice_scatter(x, x[:, :20] * 2, 1, 30, 70, 2),
     "select_scatter": lambda x: torch.select_scatter(x, x[:, 0], 1, 3),
     "nested": lambda x: F.pad(torch.cat((x, x.roll(7, 1)), 1), (2, 2)) + 1,
+    "rotated border": lambda x: F.pad(x, (8, 8)).roll(100, 1),
     "rotated halves": lambda x: torch.cat((-x[:, 65:], x[:, :65]), 1) * x.sin(),
 }
 ASKING = {"stepped", "cat of rows"}

@@ -68,13 +68,29 @@ def cut(
     size = dict(ranges)[kept[-1]]
     if not isinstance(size, int) or size < SHORTEST_LOOP:
         return []
-    handler = _CutHandler(kept[-1], size, ranges)
+    loops = _cut_again(bodies, kept, ranges, 0, size)
+    return loops if 1 < len(loops) <= MOST_LOOPS else []
+
+
+def _cut_again(
+    bodies: Sequence[SchedulerNode],
+    kept: Sequence[sympy.Symbol],
+    ranges: Ranges,
+    start: int,
+    length: int,
+) -> list[tuple[int, int]]:
+    """The loops that a part is cut into. In each of them more may be plain: it is asked again."""
+    symbol = kept[-1]
+    within = tuple((s, length if s == symbol else n) for s, n in ranges)
+    handler = _CutHandler(symbol, length, within)
     with use_handler(handler):
         for body in bodies:
-            body.run(tuple(kept))
-    places = sorted({0, size, *handler.cuts})
-    loops = [(start, stop - start) for start, stop in pairwise(places)]
-    return loops if 1 < len(loops) <= MOST_LOOPS else []
+            body.run((*kept[:-1], symbol + start))
+    places = sorted({0, length, *handler.cuts})
+    if not 2 < len(places) <= MOST_LOOPS + 1:
+        return [(start, length)]
+    parts = [(start + a, b - a) for a, b in pairwise(places)]
+    return [loop for part in parts for loop in _cut_again(bodies, kept, ranges, *part)]
 
 
 Asked: TypeAlias = "sympy.Expr | int | frozenset[int] | None"
