@@ -7,9 +7,11 @@ the present sizes, and then they are guards here too (PyTorch 2 paper, section 5
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import torch
 
 from minitorch2.backends.graph_cache.bypass import Bypass
 from minitorch2.graph.fake_tensor import env_of
@@ -19,6 +21,9 @@ from minitorch2.graph.symbols.conditions import map_condition
 
 Guards: TypeAlias = tuple[tuple[str, str], ...]
 """Of each guard the operator that asked, and the condition as Python text."""
+
+_FUNCTIONS: Final = {"float": torch.sym_float, "max": torch.sym_max, "min": torch.sym_min}
+"""What conditions call, for numbers and for those that stand for them."""
 
 
 @dataclass
@@ -52,21 +57,31 @@ class Sizes:
         named = {str(symbol) for symbol in free_symbols(conditions)}
         if self._others() != self._other or not named <= _names(self.env).keys():
             raise Bypass("compiling learned more of its sizes than guards can tell")
-        texts = map(print_condition, conditions)
+        texts = [*map(print_condition, conditions)]
+        try:
+            all_hold = self._hold_now(texts)
+        except (NameError, TypeError, ValueError) as error:  # a function of floats, for instance
+            raise Bypass(f"a guard on its sizes cannot be asked again: {error}") from error
+        assert all_hold
         return tuple((guard.operator, text) for guard, text in zip(new, texts, strict=True))
 
     def admit(self, guards: Guards) -> bool:
         """Whether guards hold of the present sizes; if so, they are recorded."""
         if self.env is None:
             return not guards
-        hints = {name: self.env.hint(symbol) for name, symbol in _names(self.env).items()}
-        if not all(_holds(text, hints) for _, text in guards):
+        if not self._hold_now(text for _, text in guards):
             return False
         numbers = {name: self.env.number_of(s) for name, s in _names(self.env).items()}
         for operator, text in guards:
             with self.env.running(operator):
                 assert _holds(text, numbers)
         return True
+
+    def _hold_now(self, texts: Iterable[str]) -> bool:
+        """Whether conditions hold of the example's sizes."""
+        assert self.env is not None
+        hints = {name: self.env.hint(symbol) for name, symbol in _names(self.env).items()}
+        return all(_holds(text, hints) for text in texts)
 
     def _others(self) -> object:
         """What may be learned besides guards."""
@@ -81,7 +96,7 @@ class Sizes:
 
 
 def _holds(text: str, numbers: Mapping[str, Any]) -> bool:
-    return bool(eval(text, {"__builtins__": {"max": max, "min": min}}, dict(numbers)))
+    return bool(eval(text, {"__builtins__": _FUNCTIONS}, dict(numbers)))
 
 
 def _hinted(env: ShapeEnv) -> list[Any]:
