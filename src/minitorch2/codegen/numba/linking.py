@@ -102,8 +102,8 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
 def _bitcode(symbol: str) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
     sources = own_sources(
-        "arithmetic", "frontend", "library", "primitives", "seldom",
-        "powers", "vecmath", "vecmath_f64", "vecmath_real",
+        "arithmetic", "frontend", "library", "machine_code", "powers", "primitives", "seldom",
+        "vecmath", "vecmath_f64", "vecmath_real",
     )  # fmt: skip
     key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
     bitcode = disk.load(key)

@@ -22,8 +22,9 @@ _LOGGER = get_logger(__name__)
 
 
 _OWN = (
-    "arithmetic", "division", "frontend", "library", "linking", "machine_code", "names", "powers",
-    "primitives", "seldom", "transpose", "vecmath", "vecmath_f64", "vecmath_real", "vocabulary",
+    "arithmetic", "division", "emission", "frontend", "library", "linking", "machine_code", "names",
+    "powers", "primitives", "seldom", "transpose", "vecmath", "vecmath_f64", "vecmath_real",
+    "vocabulary",
 )  # fmt: skip
 """What writes a kernel's machine code: with other sources, it is another kernel."""
 
