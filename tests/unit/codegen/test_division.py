@@ -115,3 +115,14 @@ def test_shifts_stay_in_their_words(name, kind):
     """A loop over bytes moves bytes: no word is four times as wide."""
     module = compile_module(kernel_of(f"{name}(x, y)", (kind,) * 3), "kernel_symbol")
     assert kind == "int64" or not re.search(r"<\d+ x i64>", str(module))
+
+
+def test_a_division_that_only_some_elements_need():
+    """What says that a divisor was 0 is set before all loops, not where the first division is."""
+    x, y = torch.arange(600).view(20, 30), torch.arange(1, 601).view(20, 30)
+    parts = lambda x, y: torch.cat((x + 1, x // y), 0)  # noqa: E731
+    fast = minitorch2.compile(parts)
+    assert torch.equal(fast(x, y), parts(x, y))
+    y[3, 4] = 0
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        fast(x, y)

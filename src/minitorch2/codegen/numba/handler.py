@@ -82,7 +82,7 @@ class NumbaHandler(OpsHandler[TextValue]):
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
         self.namer = Namer()
-        self.block = Block("")
+        self.block = self.function = Block("")
         self.depths: dict[str, int] = {}
         self.ranges: Ranges = ()
         self.at_hand: dict[str, Callable[[], TextValue]] = {}
@@ -228,10 +228,9 @@ class NumbaHandler(OpsHandler[TextValue]):
 
         Otherwise the loop could be left early, and so would not be vectorized.
         """
-        function = self.block.at_depth(0)
         if not self.checks_late:
             self.checks_late = True
-            function.lines.insert(0, f"{WRONG} = False")
+            self.function.lines.insert(0, f"{WRONG} = False")
         self.block.lines.append(f"{WRONG} = {WRONG} | ({found} != 0)")
         return 0
 
