@@ -98,16 +98,26 @@ def reduction_blocks(
         wanted = 4096 if kept else 64 * per_thread
         x = min(next_power_of_two(n), max(1, wanted // r))
         return Blocks(x, _warps(x * r, per_thread), r=r, persistent=True)
-    if not kept:  # long pieces, so that few rows are in the cache between passes
-        if passes == 1:
-            return looped_blocks(1, MOST_WARPS, min(r, 8192), itemsize)
-        return looped_blocks(1, 2 * MOST_WARPS, min(r, 16384), itemsize)
+    if not kept:
+        return _row_blocks(rnumel, passes, itemsize)
     if n >= 64 * PROGRAMS:
         return looped_blocks(64, 4, min(r, 64), itemsize)
     x = min(32, max(8, next_power_of_two(n // PROGRAMS)))  # 8 elements are a sector of memory
     if isinstance(rnumel, int) and x * r <= PERSISTENT_LIMIT:  # one wait for memory
         return Blocks(x, _warps(x * r, 16), r=r, persistent=True)
     return looped_blocks(min(x, next_power_of_two(n)), MOST_WARPS, min(r, 1024 // x), itemsize)
+
+
+def _row_blocks(rnumel: Expr, passes: int, itemsize: int) -> Blocks:
+    """Rows that are read once go in pieces of 32 KiB, others in longer ones, so that few rows are
+    in the cache between passes; but not if a quarter of all threads had nothing to do."""
+    r = min(next_power_of_two(_known(rnumel)), 8192 if passes == 1 else 16384)
+    if passes == 1:
+        r = min(r, 2048 * itemsize)
+        return looped_blocks(1, min(MOST_WARPS, max(1, r // 512)), r, itemsize)
+    if isinstance(rnumel, int) and -rnumel % r > (rnumel + -rnumel % r) // 4:
+        r //= 2
+    return looped_blocks(1, 2 * MOST_WARPS, r, itemsize)
 
 
 def looped_blocks(x: int, warps: int, r: int, itemsize: int) -> Blocks:

@@ -71,7 +71,9 @@ class TritonHandler(OpsHandler[Value]):
         steps = {XINDEX: domain.blocks.x} if domain.blocks.r is not None else {}
         self.index = IndexPrinter(self.body, arguments, self.ranges, steps=steps)
         self.checks_indices = False
-        self.eviction_policy: str | None = None
+        self.is_last_pass: bool | None = None
+        self._read_in_pass: set[str] = set()
+        self._read_before: set[str] = set()
         self._masks: list[Value] = []
         self._written: dict[str, tuple[Expr, Value]] = {}
         self._written_in_loop: dict[str, tuple[Expr, Value]] = {}
@@ -103,6 +105,7 @@ class TritonHandler(OpsHandler[Value]):
         """What varied along the reduction is gone with its loop."""
         self._written_in_loop = {}
         self._reductions = {}
+        self._read_before |= self._read_in_pass
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -122,8 +125,8 @@ class TritonHandler(OpsHandler[Value]):
         text = f"tl.load({self.arguments.input(name)} + ({self._address(index)})"
         dims = self.index.dims(index) | join(*self._masks)
         options = self._load_options(dims, self.dtypes[name])
-        if self.eviction_policy and "r" in dims:
-            options += f", eviction_policy='{self._eviction_policy(index, self.dtypes[name])}'"
+        policy = self._eviction_policy(name, index) if "r" in dims else None
+        options += f", eviction_policy='{policy}'" if policy else ""
         return f"{text}{options})", dims
 
     def _address(self, index: Expr) -> str:
@@ -140,11 +143,16 @@ class TritonHandler(OpsHandler[Value]):
             options += f", {mask}, other={number_text(0, dtype)}"
         return options
 
-    def _eviction_policy(self, index: Expr, dtype: torch.dtype) -> str | None:
-        """That of the pass; but a sector that belongs to two loads has to wait for the second."""
-        if is_multiple(index, SECTOR // dtype.itemsize):
-            return self.eviction_policy
-        return "evict_last"
+    def _eviction_policy(self, name: str, index: Expr) -> str | None:
+        """What another pass reads again should stay in the cache, and make room when it has been
+        read again. A sector that belongs to two loads has to wait for the second."""
+        if self.is_last_pass is None:
+            return None
+        self._read_in_pass.add(name)
+        if self.is_last_pass and name in self._read_before:
+            return "evict_first"
+        is_shared = not is_multiple(index, SECTOR // self.dtypes[name].itemsize)
+        return "evict_last" if is_shared or not self.is_last_pass else None
 
     def _mask(self, dims: Dimensions) -> str:
         """Which lanes count, for an access that varies along `dims`; empty if all do."""

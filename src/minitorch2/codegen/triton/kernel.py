@@ -159,8 +159,7 @@ class KernelPrinter:
             for node in nodes:
                 self.handler.run(node)
             return
-        # What another pass reads again should stay in the cache; the rest should make room.
-        self.handler.eviction_policy = "evict_first" if is_last else "evict_last"
+        self.handler.is_last_pass = is_last
         self.handler.body.open_loop(self._loop_head())
         for node in nodes:
             self.handler.run(node)
