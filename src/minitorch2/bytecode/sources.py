@@ -261,10 +261,8 @@ class DictKeysSource(StepSource):
 
 
 @dataclass(frozen=True, eq=False)
-class DictValueSource(StepSource):
-    """The value at a position of a dict (or of any iterable's `values()`)."""
-
-    index: int
+class DictValuesSource(StepSource):
+    """The list of a dict's values (or of any iterable's `values()`)."""
 
     def step(self, base: str) -> str:
-        return f"[*{base}.values()][{self.index}]"
+        return f"[*{base}.values()]"

@@ -17,7 +17,7 @@ from minitorch2.bytecode.guards import (
 from minitorch2.bytecode.sources import (
     AttributeSource,
     DictKeysSource,
-    DictValueSource,
+    DictValuesSource,
     ItemSource,
     Source,
 )
@@ -106,7 +106,7 @@ def entries_of(
             key_tracker = literal(key)
         else:
             key_tracker = capture.wrap(key, ItemSource(DictKeysSource(source), index))
-        place: Source = DictValueSource(source, index)
+        place: Source = ItemSource(DictValuesSource(source), index)
         if _has_literal(key):
             place = ItemSource(source, key)
         entries.append((key_tracker, LazyVariable(capture, element, place)))
