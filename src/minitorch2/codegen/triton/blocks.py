@@ -2,7 +2,7 @@
 
 A block is a power of two. A thread of a GPU moves 16 bytes at once, a warp has 32 threads, so 4
 warps move 512 float32 numbers at once, and a block of 1024 keeps two such loads in flight. The
-numbers were the best, or within 3% of it, of 8 to 30 choices per kernel on an H200
+numbers were mostly the best, or within 3% of it, of 8 to 60 choices per kernel on an H200 or H100
 (`python -m benchmarks.gpu_bandwidth --sweep`).
 """
 
