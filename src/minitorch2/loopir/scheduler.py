@@ -218,14 +218,15 @@ class Scheduler:
         return frozenset(source.name for source in sources if source.members != [source])
 
     def _targets(self, node: BaseSchedulerNode) -> frozenset[str]:
-        """The names of the kernels that read what a node computes."""
+        """The names of the generated kernels that read what a node computes."""
         return frozenset().union(*(self.readers.get(name, ()) for name in node.written_names))
 
     def _note_readers(self) -> None:
         self.readers = dict[str, set[str]]()
         for place in self._distinct() if self.capabilities.fuses_siblings else ():
-            for name in place.node.read_names:
-                self.readers.setdefault(name, set()).add(place.node.name)
+            if isinstance(place.node, (SchedulerNode, FusedSchedulerNode)):
+                for name in place.node.read_names:
+                    self.readers.setdefault(name, set()).add(place.node.name)
 
     def _consider(self, first_name: str, second_name: str) -> Score | None:
         """The score of a pair that may be fused now."""

@@ -159,6 +159,18 @@ def test_small_kernels_whose_results_meet_in_one_may_be_siblings():
     assert len(plan(ratio, x, y, capabilities=Capabilities(fuses_siblings=True)).kernels()) == 2
 
 
+def test_operands_of_a_product_are_no_siblings():
+    """Each may be computed by a template of the product."""
+
+    def product(x, w):
+        return x.relu() @ w.sin()
+
+    operands = torch.empty(2, 64, 64).unbind()
+    assert (
+        len(plan(product, *operands, capabilities=Capabilities(fuses_siblings=True)).kernels()) == 2
+    )
+
+
 def test_fusion_size_is_limited():
     def program(x):
         results = []
