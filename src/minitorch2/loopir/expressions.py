@@ -135,6 +135,9 @@ def simplify(expr: Expr, ranges: Ranges) -> Expr:
 
 def _simplify_floor_div(expr: FloorDiv, ranges: Ranges) -> Expr:
     a, b = expr.args
+    if isinstance(a, ModularIndexing) and a.args[2].is_Integer and a.args[2] % b == 0:
+        inner, step, extent = a.args  # of several digits, all but the last ones
+        return simplify(ModularIndexing(inner, step * b, extent / b), ranges)
     limits = bounds(a, ranges)
     if limits and is_nonnegative(limits[0]) and is_less(limits[1], to_expr(b)):
         return 0

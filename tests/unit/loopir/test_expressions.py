@@ -92,6 +92,14 @@ def test_dividends_stay_non_negative(expr):
         (S1 * FloorDiv(I0, S1) + ModularIndexing(I0, 1, S1), ((I0, S0 * S1),), I0),
         (FloorDiv(4 * I0 + I1, 8), ((I0, 10), (I1, 4)), FloorDiv(I0, 2)),
         (8 * FloorDiv(I0, 8) + ModularIndexing(I0, 1, 8), ((I0, 64),), I0),
+        (FloorDiv(ModularIndexing(I0, 2, 768), 64), ((I0, 9999),), ModularIndexing(I0, 128, 12)),
+        (
+            1536 * FloorDiv(I0, 1536)
+            + 128 * FloorDiv(ModularIndexing(I0, 2, 768), 64)
+            + ModularIndexing(I0, 1, 128),
+            ((I0, 24576),),
+            I0,
+        ),
         (FloorDiv(I0, 8), ((I0, 8),), 0),
         (ModularIndexing(I0, 4, 2), ((I0, 8),), FloorDiv(I0, 4)),
         (FloorDiv(FloorDiv(I0, 2), 3), ((I0, 100),), FloorDiv(I0, 6)),
