@@ -55,7 +55,7 @@ def test_a_device_may_be_told():
     assert (made.shape, made.stride(), made.dtype) == ((2, 3), (1, 2), torch.float16)
     assert made.device.type == "cpu"
     if not torch.cuda.is_available():
-        with pytest.raises((RuntimeError, AssertionError), match="CUDA|NVIDIA"):
+        with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|NVIDIA"):
             empty_gpu((2,), (1,), torch.float16, 0)
 
 
