@@ -78,7 +78,7 @@ def quotient(x: Tensor, divisor: Any) -> Tensor:
     """
     if x.dim() != 4 or x.stride()[2:] != (0, 0):
         return aten.div.Scalar(x, divisor)  # type: ignore[no-any-return]
-    return aten.div.Scalar(x[:, :, :1, :1], divisor).expand(x.shape)
+    return aten.div.Scalar(x[:, :, :1, :1], divisor).expand(x.shape)  # type: ignore[no-any-return]
 
 
 def _ordered_as(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:

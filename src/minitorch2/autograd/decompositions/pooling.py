@@ -144,4 +144,4 @@ def _of_windows_over(
     for dim, number, side in zip((-1, -2), before[::-1], windows[::-1], strict=True):
         start = number * side.step - side.padding
         edges += [start, side.size - start - repeated.shape[dim]]
-    return aten.constant_pad_nd(repeated, edges, outside)
+    return aten.constant_pad_nd(repeated, edges, outside)  # type: ignore[no-any-return]
