@@ -47,6 +47,27 @@ def with_a_break(x: Tensor) -> Tensor:
     return y * 2 if y.sum() > 0 else y - 2
 
 
+def adam_step() -> Callable[[], list[Tensor]]:
+    """The step of an optimizer for 20 parameters, whose kernels share two launches. What they are
+    after it depends on how often it was called, so only tests compare that.
+    """
+    model = nn.Sequential(*(nn.Linear(n, n + 8) for n in range(64, 144, 8)))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+
+    def step() -> list[Tensor]:
+        optimizer.step()
+        return []
+
+    return step
+
+
+def doubled(*tensors: Tensor) -> list[Tensor]:
+    """As many small kernels as tensors, in one launch."""
+    return torch._foreach_mul(tensors, 2.0)  # type: ignore[return-value]
+
+
 def cases() -> list[Case]:
     """Tiny functions, so that time is guards, dispatch and launches."""
     return [
@@ -63,5 +84,7 @@ def cases() -> list[Case]:
             lambda: kernel_and_product,
             lambda: (torch.randn(512, 512), torch.randn(512, 512) / 32),
         ),
+        Case("Adam, 20 parameters", adam_step, lambda: ()),
+        Case("a list of 100", lambda: doubled, lambda: (*map(torch.randn, range(100, 800, 7)),)),
         Case("a graph break", lambda: with_a_break, lambda: (torch.randn(8),)),
     ]
