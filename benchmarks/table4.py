@@ -31,7 +31,7 @@ from minitorch2.graph.patterns import FAMILIES
 
 ALL = "all optimizations"
 TRAINING = "training"
-GPU_MODELS = ("DistilBERT 16x128", "GPT-2 8x256", "ResNet-50 32")
+GPU_MODELS = ("DistilBERT 16x128", "GPT-2 8x256")
 GPU_SECONDS = 600.0
 """When those that are compiled by then are measured."""
 SWITCHES: dict[str, dict[str, Any]] = {

@@ -68,7 +68,7 @@ def test_table_4_on_a_gpu_measures_its_models_side_by_side(monkeypatch):
     """Without a GPU: what each process would answer is made up here."""
 
     def at_once(jobs, make, deadline):
-        failures = {("ResNet-50 32", 2): "no memory"}
+        failures = {("GPT-2 8x256", 2): "no memory"}
         return [
             gpu_models.Measured(model, name, training, milliseconds=number + 1.0, error=0.1,
                                 failure=failures.get((model, number), ""))
@@ -77,9 +77,8 @@ def test_table_4_on_a_gpu_measures_its_models_side_by_side(monkeypatch):
 
     monkeypatch.setattr(gpu_models, "at_once", at_once)
     found = table4.measured_on_gpu("")
-    assert [result.case for result in found] == [
-        f"{model}, {kind}" for kind in ("inference", "training") for model in table4.GPU_MODELS[:2]
-    ]  # those that failed do not count
+    cases = [f"{table4.GPU_MODELS[0]}, {kind}" for kind in ("inference", "training")]
+    assert [result.case for result in found] == cases  # those that failed do not count
     lines = table4.lines_of(found)
     expected = [1 / n for n in range(2, 2 + len(lines))]
     assert [line.inference for line in lines] == pytest.approx(expected)
