@@ -71,19 +71,21 @@ absolute = _same_type(_llvm("llvm.fabs"), 1)
 copysign = _same_type(_llvm("llvm.copysign"), 2)
 
 
-def _extreme(sign: str) -> Emit:
+def _extreme(sign: str, name: str) -> Emit:
     """One of two numbers, NaN if either is NaN: three instructions, where LLVM's own takes six to
-    put -0.0 below 0.0, which eager does not do."""
+    put -0.0 below 0.0, which eager does not do. Of a constant it knows more, and takes two."""
 
     def emit(builder: Builder, args: tuple[ir.Value, ...]) -> ir.Value:
+        if any(isinstance(arg, ir.Constant) for arg in args):
+            return _llvm(name)(builder, args)
         chosen = builder.select(builder.fcmp_ordered(sign, *args), *args)
         return builder.select(builder.fcmp_unordered("uno", args[0], args[0]), args[0], chosen)
 
     return emit
 
 
-maximum = _same_type(_extreme(">"), 2)
-minimum = _same_type(_extreme("<"), 2)
+maximum = _same_type(_extreme(">", "llvm.maximum"), 2)
+minimum = _same_type(_extreme("<", "llvm.minimum"), 2)
 # The vectorizer knows these as reductions.
 maximum_any_order = _same_type(_llvm("llvm.maximum"), 2)
 minimum_any_order = _same_type(_llvm("llvm.minimum"), 2)
