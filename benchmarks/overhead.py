@@ -47,18 +47,20 @@ def with_a_break(x: Tensor) -> Tensor:
     return y * 2 if y.sum() > 0 else y - 2
 
 
-def adam_step() -> Callable[[], list[Tensor]]:
-    """The step of an optimizer for 20 parameters, whose kernels share two launches. What they are
-    after it depends on how often it was called, so only tests compare that.
+def adam_step() -> Callable[[], Tensor | None]:
+    """The step of an optimizer for 20 parameters, whose kernels share two launches. It returns a
+    gradient: what the parameters are depends on how often it was called, so tests compare that.
     """
     model = nn.Sequential(*(nn.Linear(n, n + 8) for n in range(64, 144, 8)))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
 
-    def step() -> list[Tensor]:
+    first = next(model.parameters())
+
+    def step() -> Tensor | None:
         optimizer.step()
-        return []
+        return first.grad
 
     return step
 
