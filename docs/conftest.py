@@ -16,6 +16,8 @@ import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
+from minitorch2.graph.extensions import EXTENSIONS
+
 collect_ignore = ["conf.py", "generated_tables.py"]  # Sphinx's, not tests
 UPDATES = pytest.StashKey[dict[Path, list[tuple[int, int, str]]]]()
 SHOWN_PYTHON = (3, 11)  # whose output the pages show
@@ -87,6 +89,11 @@ def without_trailing_spaces(text: str) -> str:
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
 
 
+def begin_page(namespace: dict[str, object]) -> None:
+    """What an earlier page has added to the compiler would keep graphs out of the cache."""
+    EXTENSIONS.clear()
+
+
 blocks = Blocks()
 
 pytest_collect_file = Sybil(
@@ -96,5 +103,6 @@ pytest_collect_file = Sybil(
         SkipParser(),
     ],
     patterns=["*.md"],
+    setup=begin_page,
     excludes=["_build/**"],
 ).pytest()

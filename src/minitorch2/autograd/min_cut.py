@@ -21,6 +21,7 @@ from minitorch2.autograd.recompute import (
     is_recomputable,
     is_written_again,
     price,
+    result_bytes,
     saved_bytes,
     stored_anyway,
 )
@@ -107,7 +108,7 @@ def saved_within(roles: Roles, budget: float) -> list[Node]:
     allowed = budget * roles.kept_bytes(saved)
     costly = sorted(
         (n for n in roles.forward if could_recompute(n) and not is_recomputable(n)),
-        key=lambda node: effort(node) / saved_bytes(node),
+        key=lambda node: effort(node) / result_bytes(node),
     )
     few, many = 0, len(costly)  # within the budget with `many`, not with fewer than `few`
     while few < many:

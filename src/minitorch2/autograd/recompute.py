@@ -151,6 +151,14 @@ def saved_bytes(node: Node) -> float:
     return max(1, _numel(value)) * value.element_size()
 
 
+def result_bytes(node: Node) -> float:
+    """The bytes of all that the node computes."""
+    value = node.meta.get("val")
+    results = value if isinstance(value, tuple) else (value,)
+    tensors = [t for t in results if isinstance(t, torch.Tensor)]
+    return max(1, sum(_numel(t) * t.element_size() for t in tensors))
+
+
 def _numel(value: torch.Tensor) -> int:
     total = 1
     for size in value.shape:

@@ -33,8 +33,11 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path) -> Iterator[None]:
-    """An empty cache, in use although tests verify graphs; no program of an earlier test."""
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache, in use although tests verify graphs; no program of an earlier test, and none
+    of the passes and lowerings that other tests have added.
+    """
+    monkeypatch.setattr(bypass, "EXTENSIONS", list[str]())
     forget()
     with config.patch(cache_dir=str(tmp_path / "cache"), verify=False, suppress_errors=False):
         yield
