@@ -140,15 +140,6 @@ def changed(change: Callable[[Any], Any], value: Any, before: Any) -> Iterator[N
         change(before)
 
 
-@contextmanager
-def benchmarking() -> Iterator[None]:
-    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
-
-
 STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "options": lambda: config.patch(fusion=False),
     "grad_mode": torch.no_grad,
@@ -158,7 +149,7 @@ STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "matmul_precision": lambda: changed(torch.set_float32_matmul_precision, "medium", "highest"),
     "attention": lambda: changed(torch.backends.cuda.enable_flash_sdp, False, True),
     "threads": lambda: changed(torch.set_num_threads, 7, torch.get_num_threads()),
-    "cudnn.benchmark": benchmarking,
+    "cudnn.benchmark": lambda: torch.backends.cudnn.flags(True, True, 10, False, True),
 }
 
 
