@@ -2,7 +2,13 @@
 
 The place of each maximum is kept as its row and column in the window, which fit into a byte, and
 not as an index of 64 bits; backward asks of each element which of the few windows over it chose it,
-so that nothing has to be zeroed or added atomically. A CPU's library has faster loops than these.
+so that nothing has to be zeroed or added atomically::
+
+    best[r, c]  = max over (i, j) of padded[step*r + i, step*c + j]
+    place[r, c] = i * 2**bits + j of the first of them; the index is made of it where it is read
+    grad[y, x]  = sum over the windows (r, c) over it of where(index[r, c] == (y, x), grad[r, c], 0)
+
+A CPU's library has faster loops than these.
 """
 
 from __future__ import annotations
