@@ -9,13 +9,15 @@ import numpy
 import torch
 from torch.utils._device import DeviceContext
 
+_HOLDERS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, numpy.ndarray)
 DEPTH = 2
 WIDTH = 32
 """How deep, and how many elements of each container, arguments are searched for tensors."""
 
 
 def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool:
-    """Whether a tensor, an array or a module is in sight: an argument, a global or in a cell.
+    """Whether a tensor, an array, a module or an optimizer is in sight: an argument, a global or in
+    a cell.
 
     A wrong no costs speed only: the frame runs in Python, and what it calls is asked again.
     """
@@ -46,8 +48,8 @@ def _is_own(mode: object) -> bool:
 
 
 def has_tensor(value: object, depth: int) -> bool:
-    """Whether a tensor, an array or a module is in the value or, to a depth, in its parts."""
-    if isinstance(value, torch.Tensor | torch.nn.Module | numpy.ndarray):
+    """Whether something that has tensors is the value or, to a depth, one of its parts."""
+    if isinstance(value, _HOLDERS):
         return True
     if depth == 0:
         return False
@@ -67,7 +69,7 @@ def _mentions_torch(function: FunctionType) -> bool:
     namespace = function.__globals__
     for name in function.__code__.co_names:
         value = namespace.get(name)
-        if isinstance(value, torch.Tensor | torch.nn.Module):
+        if isinstance(value, _HOLDERS):
             return True
         if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch":
             return True

@@ -96,3 +96,15 @@ def test_a_function_made_by_pybind_has_no_owner():
         return x + len(name), name
 
     assert compiled(program)(torch.ones(2))[1] == program(torch.ones(2))[1]
+
+
+def test_a_function_that_only_steps_is_captured():
+    """Regression: no tensor is in sight of it, and the optimizer's own frames are PyTorch's."""
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(4)).sum().backward()
+    before = model.weight.detach().clone()
+    with stages.collect() as log:
+        minitorch2.compile(lambda: optimizer.step())()
+    assert log.counts["graphs"] == 1 and log.counts["graph_breaks"] == 0
+    torch.testing.assert_close(model.weight, before - 0.1 * model.weight.grad)
