@@ -7,7 +7,9 @@ anything). `pytest docs --update-docs` writes the present output into the pages.
 import doctest
 import io
 import linecache
+import os
 import sys
+import tempfile
 import textwrap
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -16,12 +18,17 @@ import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
+# As for all tests, and before minitorch2 is imported: graphs are verified, and the cache is new.
+os.environ.setdefault("MINITORCH2_VERIFY", "1")
+os.environ.setdefault("MINITORCH2_CACHE_DIR", tempfile.mkdtemp(prefix="minitorch2-docs-"))
 from minitorch2.graph.extensions import EXTENSIONS
+from minitorch2.loopir.lowering import LOWERINGS
 
 collect_ignore = ["conf.py", "generated_tables.py"]  # Sphinx's, not tests
 UPDATES = pytest.StashKey[dict[Path, list[tuple[int, int, str]]]]()
 SHOWN_PYTHON = (3, 11)  # whose output the pages show
 DOCS = Path(__file__).parent
+OWN_LOWERINGS = dict(LOWERINGS)
 CHECKER = doctest.OutputChecker()
 
 
@@ -90,8 +97,10 @@ def without_trailing_spaces(text: str) -> str:
 
 
 def begin_page(namespace: dict[str, object]) -> None:
-    """What an earlier page has added to the compiler would keep graphs out of the cache."""
+    """What an earlier page has added to the compiler is not there on this one."""
     EXTENSIONS.clear()
+    LOWERINGS.clear()
+    LOWERINGS.update(OWN_LOWERINGS)
 
 
 blocks = Blocks()

@@ -30,6 +30,8 @@ CALLS: list[tuple[Any, ...]] = [
     (aten.mean.dim, IMAGE.permute(0, 2, 3, 1), [1, -1], True),
     (aten.std.correction, X, [1]),
     (aten.std.correction, IMAGE, None),
+    (aten.var_mean.correction, X, [1]),
+    (aten.var_mean.correction, IMAGE.permute(0, 2, 3, 1), [0, 2]),
     (aten.logsumexp.default, IMAGE, [1, 2], True),
     (aten.linalg_vector_norm.default, X),
     (aten.linalg_vector_norm.default, IMAGE, 1, [0], True),
