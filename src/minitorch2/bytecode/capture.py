@@ -58,8 +58,9 @@ from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, Fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
-from minitorch2.graph.symbol_nodes import SYMBOL_NAME, bind_symbols
+from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import free_symbols, numbers_of
+from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.symbols.ranges import ANY, Range
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
 

@@ -12,7 +12,6 @@ number, 0 and 1 too. PyTorch 2 paper, section 5.2.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -32,14 +31,12 @@ from minitorch2.graph.symbols import (
     expr_of,
     free_symbols,
     print_expr,
-    size_symbol,
 )
 from minitorch2.graph.symbols.conditions import Comparison, Condition, compare, map_condition
 from minitorch2.graph.symbols.ranges import Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain
 
 SMALLEST_SIZE: Final = 2
-AUTOMATIC: Final = re.compile(r"[sfu]\d+")
 """Names of symbols that are no names of a `Dim`."""
 _STATIC: Final = DimensionMark("static")
 _DYNAMIC: Final = DimensionMark("maybe")
@@ -165,7 +162,7 @@ class Sizes:
                 "specialised, since they broadcast and vanish",
                 fix="call with another size first, or use mark_unbacked",
             )
-        known = self.env.symbols.get(size_symbol(mark.name))
+        known = self.env.by_name.get(mark.name)
         if known is not None and known.hint != size:
             raise DynamicSizeError(
                 f"{mark.name} is {known.hint} as {known.sources[0]}, and {size} as {source}",
@@ -276,7 +273,7 @@ class Sizes:
     def _check_mark(self, record: SizeSymbol) -> None:
         value = self.env.simplify(record.symbol)
         found = self.env.knowledge.range(value)
-        is_named = record.symbol in self.named
+        is_named = bool(record.name)
         is_given = is_named or record.limits != Range(SMALLEST_SIZE, math.inf)
         narrower = found.low > record.limits.low or found.high < record.limits.high
         if isinstance(value, int):
@@ -287,7 +284,7 @@ class Sizes:
         elif is_given and narrower:
             what = f"the program works for sizes {found} only, not for {record.limits}"
             limits = f"min={found.low}" + (f", max={found.high}" if found.high < math.inf else "")
-            call = f"Dim({str(record.symbol)!r}, {limits})" if is_named else f"{limits} in the mark"
+            call = f"Dim({record.name!r}, {limits})" if is_named else f"{limits} in the mark"
             instead = f"use {call}"
         else:
             return
@@ -302,13 +299,8 @@ class Sizes:
     def _shown(self, value: Any) -> str:
         """An expression as the user knows its symbols: by their names, or their sources."""
         names = {s: str(r.sources[0]) for s, r in self.env.symbols.items() if r.sources}
-        names |= {symbol: str(symbol) for symbol in self.named}
+        names |= {symbol: record.name for symbol, record in self.env.symbols.items() if record.name}
         return print_expr(self.env.knowledge.in_inputs(value), names)
-
-    @property
-    def named(self) -> set[sympy.Symbol]:
-        """The symbols that have the name of a `Dim`."""
-        return {symbol for symbol in self.env.symbols if not AUTOMATIC.fullmatch(symbol.name)}
 
     # Values --------------------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@ import torch
 from torch._ops import OpOverload
 
 from minitorch2.codegen.common import print_expr
+from minitorch2.graph.literals import is_literal, literal
 from minitorch2.graph.runtime_checks import check
+from minitorch2.graph.scope import Scope, keywords, path
 from minitorch2.graph.symbols import print_condition
 from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel, HostCall, MultiOutput
@@ -27,6 +29,7 @@ _OTHERS = (
     "_scaled_dot_product_flash_attention_for_cpu",
 )  # fmt: skip
 # torch.mm(a, b) takes 1.3 us where torch.ops.aten.mm.default(a, b) takes 2.3 us.
+CHECK = "minitorch2.graph.runtime_checks.check"
 FAST_ENTRIES: dict[OpOverload, Callable[..., Any]] = {
     getattr(aten, name).default: getattr(torch, name) for name in (*_PRODUCTS, *_OTHERS)
 }
@@ -73,18 +76,25 @@ def _is_linear(kernel: ExternKernel) -> bool:
 
 
 class ExternPrinter:
-    """Prints calls. Objects without a literal go to `namespace`, under the name that is printed."""
+    """Prints calls. Objects without a literal go to `namespace`, under the name that is printed.
 
-    def __init__(self, namespace: dict[str, Any], view: Callable[[BufferView], str]) -> None:
+    Args:
+        names: those of the wrapper; what a program's author has named gets its name from there.
+    """
+
+    def __init__(
+        self, namespace: dict[str, Any], view: Callable[[BufferView], str], names: Scope
+    ) -> None:
         self.namespace = namespace
         self.view = view
+        self.names = names
         self.used: dict[str, str] = {}
         self.layout_functions: set[str] = set()
 
     def imports(self) -> list[str]:
         """The lines that define the names of the calls printed so far."""
-        lines = [f"{name} = {path}" for name, path in self.used.items()]
-        if "check" in self.used:
+        lines = [f"{name} = {expression}" for expression, name in self.used.items()]
+        if CHECK in self.used:
             lines.insert(0, "import minitorch2.graph.runtime_checks")
         if self.layout_functions:
             names = ", ".join(sorted(self.layout_functions))
@@ -92,16 +102,16 @@ class ExternPrinter:
         return lines
 
     def call(self, kernel: ExternKernel) -> list[str]:
-        """`buf0 = torch_mm(arg0_1, arg1_1)`, and what gives its result the planned strides."""
+        """`buf0 = torch_mm(arg0, arg1)`, and what gives its result the planned strides."""
         if isinstance(kernel, HostCall):
             names = "".join(f"{symbol} = " for symbol in kernel.symbols)
             return [f"{names}{self._call(kernel, None)}"]
         if _is_linear(kernel):
-            self.used["linear"] = "torch.nn.functional.linear"
+            linear = self._entry_name("torch.nn.functional.linear", "linear")
             bias, x, transposed = kernel.args
             weight = BufferView(transposed.buffer, transposed.buffer.fixed_layout())
             operands = ", ".join(map(self.argument, (x, weight, bias)))
-            return [f"{kernel.name} = linear({operands})"]
+            return [f"{kernel.name} = {linear}({operands})"]
         target = kernel.target
         fast = FAST_ENTRIES.get(target) if isinstance(target, OpOverload) else None
         call = self._call(kernel, fast)
@@ -111,7 +121,7 @@ class ExternPrinter:
 
     def _call(self, kernel: ExternKernel, fast: Callable[..., Any] | None) -> str:
         arguments = [self.argument(a) for a in kernel.args]
-        arguments += [f"{key}={self.argument(value)}" for key, value in kernel.kwargs.items()]
+        arguments += keywords({k: self.argument(value) for k, value in kernel.kwargs.items()})
         return f"{self._entry(kernel.target, fast)}({', '.join(arguments)})"
 
     def _bound(self, buffer: Buffer, text: str, copies: bool) -> list[str]:
@@ -135,26 +145,25 @@ class ExternPrinter:
         return f"{function}({text}, {self.argument(layout.size)}, {self.argument(layout.stride)})"
 
     def _entry(self, target: object, fast: Callable[..., Any] | None) -> str:
-        if isinstance(target, OpOverload):
+        if isinstance(target, OpOverload) and fast is not None:
             name = target._overloadpacket.__name__
-            namespace = target.namespace
-            path = f"torch.ops.{namespace}.{name}.{target._overloadname}"
-            if fast is not None:
-                path, name = f"torch.{name}", f"torch_{name}"
-            else:
-                name = f"{namespace}_{name}_{target._overloadname}"
-            self.used[name] = path
-            return name
+            return self._entry_name(f"torch.{name}", f"torch_{name}")
+        if isinstance(target, OpOverload):
+            parts = (target.namespace, target._overloadpacket.__name__, target._overloadname)
+            return self._entry_name(path("torch.ops", parts), "_".join(parts))
         if target is check:
-            self.used["check"] = "minitorch2.graph.runtime_checks.check"
-            return "check"
-        return self._named(target, getattr(target, "__name__", "function"))
+            return self._entry_name(CHECK, "check")
+        return self._named(target)
 
-    def _named(self, value: object, prefix: str) -> str:
-        for name, known in self.namespace.items():
-            if known is value:
-                return name
-        name = f"{prefix}{len(self.namespace)}"
+    def _entry_name(self, expression: str, wish: str) -> str:
+        """The name that the wrapper gives to an expression."""
+        if expression not in self.used:
+            self.used[expression] = self.names.fresh(wish)
+        return self.used[expression]
+
+    def _named(self, value: object) -> str:
+        known = (name for name, other in self.namespace.items() if other is value)
+        name = next(known, None) or self.names.fresh(f"object{len(self.namespace)}")
         self.namespace[name] = value
         return name
 
@@ -170,12 +179,10 @@ class ExternPrinter:
             return print_expr(value)
         if is_condition(value):
             return print_condition(value)
-        if isinstance(value, float):
-            return repr(value) if value - value == 0 else f"float({str(value)!r})"
-        if value is None or isinstance(value, (bool, int, str)):
-            return repr(value)
+        if is_literal(value):
+            return literal(value)
         if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
             return str(value)
         if isinstance(value, torch.device):
             return f"torch.{value!r}"
-        return self._named(value, "object")
+        return self._named(value)

@@ -11,7 +11,6 @@ What is none of these has no spelling. Nothing is pickled, so one can read all o
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -20,11 +19,11 @@ from typing import Any, Final
 import torch
 
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.literals import is_literal, literal
 from minitorch2.graph.names import module_of, qualified_name
 
 MOST_BYTES: Final = 2**16
 """Of a tensor that is spelled."""
-_LITERALS: Final = (bool, int, complex, str, bytes, type(None), type(...))
 
 
 class UnspellableError(Exception):
@@ -55,10 +54,8 @@ class _Speller:
         self.modules: set[str] = set()
 
     def spell(self, value: Any) -> str:
-        if isinstance(value, float):
-            return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
-        if type(value) in _LITERALS:
-            return repr(value)
+        if is_literal(value):
+            return literal(value)
         if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
             return self._imported(str(value))
         if isinstance(value, torch.device):

@@ -5,9 +5,6 @@ PyTorch's counterpart is ``torch.fx.Graph``.
 
 from __future__ import annotations
 
-import builtins
-import keyword
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,11 +15,11 @@ import torch
 from minitorch2.errors import VerificationError
 from minitorch2.graph.names import PackedCallable
 from minitorch2.graph.node import Argument, Node, Target, map_nodes
+from minitorch2.graph.scope import Scope
+from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.tabular import format_tabular
 
-_RESERVED = (
-    frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {"torch", "operator", "self", "math"}
-)
+_RESERVED = frozenset(["torch", "operator", "self", "math"])
 
 
 class Graph:
@@ -39,7 +36,7 @@ class Graph:
     def __init__(self) -> None:
         self._root = Node(self, "", "root", "root")
         self._insert_before = self._root
-        self._names: dict[str, int] = {}
+        self._names = Scope(_RESERVED)
         self._length = 0
 
     # Reading
@@ -167,17 +164,7 @@ class Graph:
 
     def unique_name(self, base: str) -> str:
         """``base`` as a fresh identifier: builtins and keywords get ``_1``, repeats count up."""
-        base = re.sub(r"\W", "_", base)
-        if not base or base[0].isdigit():
-            base = f"_{base}"
-        count = self._names.get(base, 1 if base in _RESERVED else 0)
-        name = f"{base}_{count}" if count else base
-        while name in self._names:
-            count += 1
-            name = f"{base}_{count}"
-        self._names[base] = count + 1
-        self._names.setdefault(name, 1)
-        return name
+        return self._names.fresh(base)
 
     def _link(self, node: Node, successor: Node) -> None:
         node.prev, node.next = successor.prev, successor
@@ -271,8 +258,13 @@ def _unpack(value: Argument, nodes: list[Node]) -> Argument:
 
 def _base_name(target: Target) -> str:
     """A node's name before numbering: ``torch.abs`` -> abs, ``aten.sin.default`` -> sin,
-    ``blocks.0`` -> blocks_0.
+    ``blocks.0`` -> blocks_0. A function that is called as symbols are is no symbol.
     """
+    name = _name_of(target)
+    return f"{name}_" if SYMBOL_NAME.fullmatch(name) else name
+
+
+def _name_of(target: Target) -> str:
     if isinstance(target, str):
         return target
     if isinstance(target, torch._ops.OpOverload):

@@ -89,7 +89,7 @@ class GraphModule:
 
     def _print(self) -> PrintedCode:
         if self._printed is None:
-            self._printed = print_python(self.graph)
+            self._printed = print_python(self.graph, {*dir(GraphModule), *vars(self)})
         return self._printed
 
     def _compile(self) -> Callable[..., Any]:

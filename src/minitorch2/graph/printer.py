@@ -9,9 +9,8 @@ modules it needs, shows the user's line above each group of operations and the t
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,10 +18,13 @@ import sympy
 import torch
 
 from minitorch2.graph.graph import Graph
+from minitorch2.graph.literals import is_literal, literal
 from minitorch2.graph.names import module_of, qualified_name
 from minitorch2.graph.node import Argument, Node
+from minitorch2.graph.scope import Scope, is_name, keywords, member, path
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols, print_condition, print_expr
 from minitorch2.graph.symbols.conditions import is_condition
+from minitorch2.graph.symbols.expression import SYMBOLIC
 from minitorch2.graph.symbols.floats import RoundedDown, RoundedUp, SquareRoot
 
 DTYPE_NAMES: Final = {
@@ -76,9 +78,13 @@ class PrintedCode:
     names: dict[str, Any] = field(default_factory=dict)
 
 
-def print_python(graph: Graph, name: str = "forward") -> PrintedCode:
-    """The graph as a Python function that takes ``self`` (the attributes) and the placeholders."""
-    return _PythonPrinter(graph).run(name)
+def print_python(graph: Graph, members: Container[str] = ()) -> PrintedCode:
+    """The graph as a Python function that takes ``self`` (the attributes) and the placeholders.
+
+    Args:
+        members: what ``self`` has besides the attributes of the graph.
+    """
+    return _PythonPrinter(graph, members).run()
 
 
 def type_text(value: Any) -> str:
@@ -93,33 +99,42 @@ def type_text(value: Any) -> str:
 
 
 class _PythonPrinter:
-    """Prints one graph. ``_last_reader`` lets values be dropped after their last use."""
+    """Prints one graph. Nodes keep their names; what else the text names gets other ones."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, members: Container[str]) -> None:
         self.graph = graph
-        self.modules: set[str] = set()
+        self.members = members
+        self.scope = Scope({"self", *(node.name for node in graph.nodes)})
+        self.modules: dict[str, str] = {}
+        self.symbols: dict[sympy.Symbol, str] = {}
         self.names: dict[str, Any] = {}
         self.lines: list[str] = []
         self.source: object = None
 
-    def run(self, name: str) -> PrintedCode:
+    def run(self) -> PrintedCode:
         self._bind_symbols()
         for node in self.graph.nodes:
             self._statement(node)
         parameters = "".join(f", {node.name}" for node in self.graph.placeholders)
-        imports = [f"import {module}" for module in sorted(self.modules)]
-        head = [*imports, *([""] if imports else []), f"def {name}(self{parameters}):"]
+        imports = [_import(*pair) for pair in sorted(self.modules.items())]
+        head = [*imports, *([""] if imports else []), f"def forward(self{parameters}):"]
         body = [f"    {line}" if line else "" for line in self.lines or ["pass"]]
         return PrintedCode("\n".join([*head, *body]) + "\n", self.names)
 
     def _bind_symbols(self) -> None:
         """``s0 = x.size(0)`` for each size symbol that an argument of some node uses."""
-        missing: set[sympy.Symbol] = set()
+        used: set[sympy.Symbol] = set()
         for node in self.graph.nodes:
-            missing |= free_symbols((node.args, node.kwargs))
+            used |= free_symbols((node.args, node.kwargs))
+        nodes = {node.name: node for node in self.graph.nodes}
+        for symbol in sorted(used, key=str):
+            own = nodes.get(symbol.name)
+            is_own = own is not None and _is_value_of(own, symbol)
+            self.symbols[symbol] = symbol.name if is_own else self.scope.fresh(symbol.name)
         sizes = [pair for node in self.graph.placeholders for pair in symbol_sizes(node)]
-        for symbol, text in bindings(sizes, missing) if missing else ():
-            self.lines.extend([f"{symbol} = {text}"] if text != str(symbol) else [])
+        for symbol, text in bindings(sizes, used) if used else ():
+            name = self.symbols[symbol]
+            self.lines.extend([f"{name} = {text}"] if text != name else [])
 
     def _statement(self, node: Node) -> None:
         if node.op == "placeholder":
@@ -135,19 +150,26 @@ class _PythonPrinter:
     def _provenance(self, node: Node) -> None:
         source = node.meta.get("source")
         if source is not None and source != self.source:
-            self.lines.extend(["", f"# {source}"] if self.lines else [f"# {source}"])
+            line = f"# {' '.join(str(source).split())}"
+            self.lines.extend(["", line] if self.lines else [line])
         self.source = source or self.source
 
     def _expression(self, node: Node) -> str:
         if node.op == "get_attr":
-            return f"self.{_attribute_path(str(node.target))}"
+            return self._attribute(str(node.target))
         if node.op == "call_module":
             arguments = self._arguments(node.args, node.kwargs)
-            return f"self.{_attribute_path(str(node.target))}({arguments})"
+            return f"{self._attribute(str(node.target))}({arguments})"
         if node.op == "call_method":
-            rest = self._arguments(node.args[1:], node.kwargs)
-            return f"{self._operand(node.args[0])}.{node.target}({rest})"
+            method = member(self._operand(node.args[0]), str(node.target))
+            return f"{method}({self._arguments(node.args[1:], node.kwargs)})"
         return self._call(node)
+
+    def _attribute(self, target: str) -> str:
+        """``self.blocks.weight``, or a look-up of what Python cannot read so."""
+        parts = target.split(".")
+        is_plain = all(map(is_name, parts)) and parts[0] not in self.members
+        return path("self", parts) if is_plain else f"self.lookup({target!r})"
 
     def _call(self, node: Node) -> str:
         assert callable(node.target)
@@ -159,32 +181,37 @@ class _PythonPrinter:
         if node.target is operator.getitem and isinstance(node.args[1], (int, str)):
             return f"{operands[0]}[{operands[1]}]"
         if node.target is getattr and isinstance(node.args[1], str) and len(node.args) == 2:
-            return f"{operands[0]}.{node.args[1]}"
+            return member(operands[0], node.args[1])
         return f"{self._function(node.target)}({self._arguments(node.args, node.kwargs)})"
 
     def _function(self, target: Callable[..., Any]) -> str:
         name = qualified_name(target)
-        if name is None:
-            return self._foreign(target)
+        return self._foreign(target) if name is None else self._imported(name)
+
+    def _imported(self, name: str) -> str:
+        """The expression of a dotted name; its module has another name if a node has that one."""
         module = module_of(name)
-        self.modules |= {module} if module else set()
-        return name
+        if module is None:
+            return name
+        if module not in self.modules:
+            root = module.split(".")[0]
+            is_known = any(known.split(".")[0] == root for known in self.modules.values())
+            is_free = is_known or self.scope.fresh(root) == root
+            self.modules[module] = module if is_free else self.scope.fresh(module)
+        return path(self.modules[module], name.removeprefix(f"{module}.").split("."))
 
     def _foreign(self, value: Any) -> str:
         """A name for a value that no import reaches; the GraphModule supplies it."""
-        base = getattr(value, "__name__", type(value).__name__)
-        base = "".join(c if c.isalnum() else "_" for c in base)
-        name = f"_{base}"
-        while self.names.get(name, value) is not value:
-            name += "_"
+        known = next((name for name, other in self.names.items() if other is value), None)
+        base = str(getattr(value, "__name__", type(value).__name__))
+        name = known or self.scope.fresh(f"_{base}")
         self.names[name] = value
         return name
 
     def _arguments(self, args: Iterable[Argument], kwargs: Any) -> str:
         positional = [self._argument(value) for value in args]
-        return ", ".join(
-            positional + [f"{key}={self._argument(value)}" for key, value in kwargs.items()]
-        )
+        by_key = {key: self._argument(value) for key, value in kwargs.items()}
+        return ", ".join([*positional, *keywords(by_key)])
 
     def _operand(self, value: Argument) -> str:
         text = self._argument(value)
@@ -207,24 +234,30 @@ class _PythonPrinter:
         return self._constant(value)
 
     def _constant(self, value: Argument) -> str:
-        if isinstance(value, float) and not math.isfinite(value):
-            return f"float('{value}')"
-        if value is None or value is ... or type(value) in (bool, int, float, complex, str, bytes):
-            return "..." if value is ... else repr(value)
+        if is_literal(value):
+            return literal(value)
         if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
-            self.modules.add("torch")
-            return str(value)
+            return self._imported(str(value))
         if isinstance(value, torch.device):
-            self.modules.add("torch")
-            return f"torch.device({str(value)!r})"
+            return f"{self._imported('torch.device')}({str(value)!r})"
         if isinstance(value, sympy.Expr):
-            self.modules |= {"math"} if value.has(SquareRoot, RoundedDown, RoundedUp) else set()
-            return print_expr(value)
+            if value.has(SquareRoot, RoundedDown, RoundedUp):
+                self._imported("math.sqrt")
+            return print_expr(value, self.symbols)
         if is_condition(value):
-            return print_condition(value)
-        if callable(value):
-            return self._function(value)
-        return self._foreign(value)
+            return print_condition(value, self.symbols)
+        return self._function(value) if callable(value) else self._foreign(value)
+
+
+def _import(module: str, name: str) -> str:
+    return f"import {module}" if name == module else f"import {module} as {name}"
+
+
+def _is_value_of(node: Node, symbol: sympy.Symbol) -> bool:
+    """Whether a node that is called as a symbol is its value; one without a value is."""
+    value = node.meta.get("val")
+    is_number = isinstance(value, SYMBOLIC) and expr_of(value) == symbol
+    return is_number or (value is None and node.op.startswith("call"))
 
 
 def symbol_sizes(node: Node) -> Iterable[tuple[Any, str]]:
@@ -235,14 +268,6 @@ def symbol_sizes(node: Node) -> Iterable[tuple[Any, str]]:
             yield expr_of(size), f"{node.name}.size({dimension})"
     elif isinstance(value, (torch.SymInt, torch.SymFloat)):
         yield expr_of(value), node.name
-
-
-def _attribute_path(path: str) -> str:
-    """``blocks.0.weight`` -> ``blocks["0"].weight``-style access through getattr where needed."""
-    head, *rest = path.split(".")
-    if all(part.isidentifier() for part in (head, *rest)):
-        return path
-    return f"lookup({path!r})"
 
 
 def _tuple_from(items: list[str]) -> str:

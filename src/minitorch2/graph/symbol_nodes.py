@@ -11,7 +11,6 @@ will tell is bound by its node, which lives as long as an expression reads the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,11 +19,8 @@ import torch
 
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node
-from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of, free_symbols
+from minitorch2.graph.symbols.expression import SYMBOL_NAME, SYMBOLIC, expr_of, free_symbols
 from minitorch2.graph.symbols.unbacked import is_unbacked
-
-SYMBOL_NAME = re.compile(r"[sfu]\d+")
-"""Names that no other node may have."""
 
 
 def bind_symbols(graph: Graph, node: Node, wanted: Iterable[sympy.Symbol]) -> Iterator[Node]:

@@ -3,6 +3,9 @@
 The graph is interpreted node by node: each tensor is a `TensorBox`, and each operator's lowering
 answers with another (PyTorch 2 paper, section 4.3). What may be recomputed cheaply stays a
 function that its readers call; everything else gets memory here, with a logged reason.
+
+Nodes have the user's names; buffers do not: inputs are arg0, arg1, ..., constants constant0, ...,
+what is computed buf0, buf1, ... So graphs that differ in names are one program.
 """
 
 from __future__ import annotations
@@ -119,7 +122,8 @@ class _GraphLowering:
             if isinstance(size, torch.SymInt) and size.node.has_hint()
         }
         donated, becomes = node.meta.get("donated", False), node.meta.get("becomes")
-        buffer = InputBuffer(node.name, layout_of(value), donated, becomes, origins=(node,))
+        name = f"arg{len(self.result.inputs)}"
+        buffer = InputBuffer(name, layout_of(value), donated, becomes, origins=(node,))
         self.result.inputs.append(buffer)
         return TensorBox.create(buffer)
 
@@ -127,8 +131,9 @@ class _GraphLowering:
         value = self.gm.lookup(str(node.target))
         if not isinstance(value, torch.Tensor):
             return value
-        buffer = ConstantBuffer(node.name, layout_of(value), value, origins=(node,))
-        self.result.constants[node.name] = buffer
+        name = f"constant{len(self.result.constants)}"
+        buffer = ConstantBuffer(name, layout_of(value), value, origins=(node,))
+        self.result.constants[name] = buffer
         return TensorBox.create(buffer)
 
     def _lower_call_function(self, node: Node) -> LoweredValue:

@@ -78,12 +78,27 @@ def _scratch_elements(body: SchedulerNode, node: KernelNode) -> Expr:
     """How many elements a kernel must keep to have the value of a body until its last reader."""
     if body.is_reduction or not body.covers_reduction:
         return 0
-    levels = passes(node)
-    last = max((levels[b.name] for b in bodies(node) if body.name in b.read_names), default=0)
-    if last == levels[body.name]:
+    if not outlives_pass(body, node):
         return 0
     length = product(node.reduction_ranges)
     return product((length, SCRATCH_COLUMNS)) if reduces_across(node) else length
+
+
+def outlives_pass(body: SchedulerNode, node: KernelNode) -> bool:
+    """Whether a kernel reads a body's values behind the pass that computes them: in a later pass,
+    or in the loop that searches along the row for the position of an extreme.
+    """
+    level = passes(node)
+    readers = [reader for reader in bodies(node) if body.name in reader.read_names]
+    is_searched = not reduces_across(node) and any(map(searches, readers))
+    return is_searched or any(level[reader.name] > level[body.name] for reader in readers)
+
+
+def searches(body: SchedulerNode) -> bool:
+    """Whether a body looks for a position, which along a row is a loop of its own, after the
+    pass."""
+    loops = body.buffer.loops
+    return isinstance(loops, Reduction) and loops.kind in ("argmax", "argmin")
 
 
 def passes(node: KernelNode) -> dict[str, int]:
@@ -208,10 +223,7 @@ def _reads_before(reader: SchedulerNode, writer: SchedulerNode, node: KernelNode
     level = passes(node)
     if level[reader.name] != level[writer.name]:
         return level[reader.name] < level[writer.name]
-    loops = reader.buffer.loops
-    # A position is searched for in a loop of its own, after the pass.
-    searches = isinstance(loops, Reduction) and loops.kind in ("argmax", "argmin")
-    return reader.order <= writer.order and not searches
+    return reader.order <= writer.order and not searches(reader)
 
 
 def _same_address(read: Access, write: Access) -> bool:

@@ -85,8 +85,9 @@ def _print_memory(buffer: Buffer) -> str:
     if isinstance(buffer, MultiOutput):
         path = "".join(f"[{i}]" for i in buffer.position)
         return f"{buffer.name} = {buffer.kernel.name}{path}  # {print_layout(buffer.layout)}\n"
-    kind = type(buffer).__name__
-    return f"{buffer.name} = {kind}({buffer.name!r}, {print_layout(buffer.layout)})\n"
+    kind, user = type(buffer).__name__, ", ".join(node.name for node in buffer.origins)
+    comment = f"  # {user}" if user else ""
+    return f"{buffer.name} = {kind}({buffer.name!r}, {print_layout(buffer.layout)}){comment}\n"
 
 
 def _computed(buffer: ComputedBuffer) -> str:

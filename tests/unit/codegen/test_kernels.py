@@ -294,3 +294,22 @@ def test_positions_in_rows_are_counted_in_32_bits(dtype):
     assert torch.equal(result, x.argmax(1))
     (text,) = log.texts("kernel.py")
     assert "int32(2147483647)" in text and "int64(9223372036854775807)" not in text
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dim", [-1, -2])
+def test_a_value_that_vanishes_is_kept_for_the_search_of_a_position(dim, dynamic):
+    """The loop that searches for a maximum's position read a buffer that nobody had made."""
+
+    def program(x, a, b, c, d, e):
+        y = ((x @ x.transpose(-1, -2)) - a) * b * c + d * e
+        values, positions = torch.where(y > 0, y, y * 0.01).max(dim)
+        return values, positions, y.argmin(dim)
+
+    columns = [torch.randn(32, 1) for _ in range(5)]
+    x = torch.randn(4, 32, 8)
+    with stages.collect() as log:
+        found = minitorch2.compile(program, dynamic=dynamic, fullgraph=True)(x, *columns)
+    for a, b in zip(found, program(x, *columns), strict=True):
+        torch.testing.assert_close(a, b)
+    assert log.counts["kernels"] == 1

@@ -23,6 +23,7 @@ from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter
 from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.loops import Reduction
+from minitorch2.loopir.memory_plan import outlives_pass
 from minitorch2.loopir.ops import compute_dtype
 from minitorch2.loopir.schedule import SchedulerNode
 
@@ -49,15 +50,14 @@ class ReductionPrinter(KernelPrinter):
             self.write_outputs(level)
 
     def needs_scratch(self) -> list[SchedulerNode]:
-        """The bodies whose buffers are removed although a later pass needs them."""
-        readers = {b.name: [r for r in self.bodies if b.name in r.read_names] for b in self.bodies}
+        """The bodies whose buffers are removed although they are read behind their pass."""
         return [
             body
             for body in self.bodies
             if body.covers_reduction
             and not body.is_reduction
             and body.name in self.schedule.removed
-            if any(self.levels[r.name] > self.levels[body.name] for r in readers[body.name])
+            and outlives_pass(body, self.node)
         ]
 
     def _reserve_scratch(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +11,8 @@ import torch
 
 Expr: TypeAlias = "int | sympy.Expr"
 
+SYMBOL_NAME = re.compile(r"[sfu]\d+")
+"""The names of symbols, which no other node of a graph has."""
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """PyTorch's classes of numbers that are not known while compiling."""
 

@@ -89,14 +89,15 @@ def _steps(env: ShapeEnv, chain: list[ShapeGuard], verb: str = "asked by") -> li
 def size_report(env: ShapeEnv) -> list[SizeReport]:
     """A report of every symbol, in the order of the inputs."""
     reports = []
+    names = {symbol: record.shown for symbol, record in env.symbols.items()}
     for symbol, record in env.symbols.items():
         value = env.simplify(symbol)
         reports.append(
             SizeReport(
-                str(symbol),
+                record.shown,
                 tuple(map(str, record.sources)),
                 record.hint,
-                print_expr(value),
+                print_expr(value, names),
                 str(env.knowledge.range(value)),
                 (*_origin_of(env, symbol), *_steps(env, chain_of(env, symbol))),
             )

@@ -58,6 +58,7 @@ class SizeSymbol:
         marked: the user asked for this dimension to vary: it must not be specialised.
         line: the user's line that made an unbacked symbol.
         node: the captured graph's node that is the value of an unbacked symbol.
+        name: what the user calls such sizes. It is for people: no generated text has it.
     """
 
     symbol: sympy.Symbol
@@ -67,6 +68,12 @@ class SizeSymbol:
     marked: bool = False
     line: SourceLine | None = None
     node: Any = None
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people read for the symbol."""
+        return self.name or str(self.symbol)
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,7 @@ class ShapeEnv:
         self.results: dict[Any, Any] = {}
         self._duck_shapes = duck_shapes
         self._by_hint: dict[int, SizeSymbol] = {}
+        self.by_name: dict[str, SizeSymbol] = {}
 
     # Symbols -------------------------------------------------------------------------------------
 
@@ -172,15 +180,17 @@ class ShapeEnv:
         """
         if hint < SMALLEST_SYMBOLIC_SIZE:
             return hint
-        known = self._by_hint.get(hint) if shared else self.symbols.get(size_symbol(name))
+        known = self._by_hint.get(hint) if shared else self.by_name.get(name)
         if known is not None:
             if source not in known.sources:
                 known.sources.append(source)
             return self.size_of(known.symbol)
-        symbol = self.new_symbol(name or f"s{len(self.symbols)}", hint, limits)
+        symbol = self.new_symbol(f"s{len(self.symbols)}", hint, limits)
         record = self.symbols[symbol]
         record.sources.append(source)
-        record.marked = marked
+        record.marked, record.name = marked, name
+        if name:
+            self.by_name[name] = record
         if self._duck_shapes and shared:
             self._by_hint[hint] = record
         return self.size_of(symbol)

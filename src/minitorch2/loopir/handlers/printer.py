@@ -1,6 +1,6 @@
 """The handler that prints a loop body as Python that runs again.
 
-    tmp0 = ops.load('arg0_1', i0*s1 + i1)
+    tmp0 = ops.load('arg0', i0*s1 + i1)
     tmp1 = ops.log(tmp0)
     tmp2 = ops.mul(tmp1, ops.constant(1.4426950408889634, torch.float32))
 

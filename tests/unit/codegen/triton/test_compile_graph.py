@@ -46,7 +46,7 @@ def test_kernels_around_a_matmul(dynamic: bool) -> None:
     inputs = torch.randn(6, 4), torch.randn(4, 16), torch.randn(16)
     log, _ = compiled(mlp, *inputs, dynamic=dynamic)
     (wrapper,) = log.texts("wrapper.py")
-    assert "mm(arg0_1, arg1_1)" in wrapper and "args.clear()" in wrapper
+    assert "mm(arg0, arg1)" in wrapper and "args.clear()" in wrapper
     assert log.counts["fallbacks"] == 0
 
 

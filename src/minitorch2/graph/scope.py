@@ -1,0 +1,84 @@
+"""The namer of generated text: a name is given once, and never one that means something already.
+
+A generated text has words of its own (``call``, ``arena``), reads what Python and modules define
+(``max``, ``torch``), and stands for a user's program, who may have called anything by any of these
+names. So no name is put into a text but by the `Scope` of that text, which knows all of its names.
+
+>>> names = Scope({"call"})
+>>> names.fresh("x"), names.fresh("x"), names.fresh("call"), names.fresh("len")
+('x', 'x_1', 'call_1', 'len_1')
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Container, Iterable, Mapping
+from typing import Final
+from unicodedata import normalize
+
+PYTHON: Final = frozenset((*keyword.kwlist, *dir(builtins)))
+"""Names that mean something in every text."""
+
+
+class Scope:
+    """The names of one text.
+
+    Args:
+        taken: names that are not given, besides those of Python. A container is asked when a name
+            is, so it may grow in the meantime.
+    """
+
+    def __init__(self, *taken: Container[str]) -> None:
+        self._taken = (PYTHON, *taken)
+        self._numbers: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._numbers or any(name in names for names in self._taken)
+
+    def fresh(self, wish: str) -> str:
+        """A name that nothing has, and that nothing else gets: the wish, or ``wish_1``..."""
+        base = name = identifier(wish)
+        number = self._numbers.get(base, 0)
+        while name in self:
+            number += 1
+            name = f"{base}_{number}"
+        self._numbers[base] = number
+        self._numbers.setdefault(name, 0)
+        return name
+
+
+def identifier(text: str) -> str:
+    """A text as a name: ``blocks.0`` -> ``blocks_0``."""
+    text = normalize("NFKC", text)
+    name = "".join(c if f"_{c}".isidentifier() else "_" for c in text)
+    return name if name.isidentifier() else f"_{name}"
+
+
+def is_name(text: str) -> bool:
+    """Whether Python reads a text as one name, and as this one."""
+    is_plain = text.isidentifier() and not keyword.iskeyword(text)
+    return is_plain and normalize("NFKC", text) == text
+
+
+def member(owner: str, name: str) -> str:
+    """The attribute of an object, as text: ``owner.name``, or ``getattr`` for what is no name."""
+    return f"{owner}.{name}" if is_name(name) else f"getattr({owner}, {name!r})"
+
+
+def path(root: str, names: Iterable[str]) -> str:
+    """An attribute of an attribute... of an object."""
+    for name in names:
+        root = member(root, name)
+    return root
+
+
+def keywords(values: Mapping[str, str]) -> list[str]:
+    """Keyword arguments of a call: ``key=text``, or ``**{'from': text}`` for what is no name."""
+    plain = [f"{key}={text}" for key, text in values.items() if _is_keyword(key)]
+    others = [f"{key!r}: {text}" for key, text in values.items() if not _is_keyword(key)]
+    return [*plain, f"**{{{', '.join(others)}}}"] if others else plain
+
+
+def _is_keyword(text: str) -> bool:
+    return is_name(text) and text != "__debug__"
