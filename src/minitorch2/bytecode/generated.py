@@ -6,9 +6,9 @@ Generated code names such a file, and its text lies in `linecache` for as long a
 from __future__ import annotations
 
 import itertools
-import linecache
-import weakref
 from types import CodeType
+
+from minitorch2.source_lines import keep_lines
 
 PREFIX = "<minitorch2 "
 """How the names of all such files begin."""
@@ -36,6 +36,4 @@ def new_file(kind: str, name: str) -> str:
 
 def keep_source(code: CodeType, text: str) -> None:
     """Let `linecache` have the text of generated code's file until the code dies."""
-    file = code.co_filename
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    weakref.finalize(code, linecache.cache.pop, file, None).atexit = False
+    keep_lines(code.co_filename, text, code)

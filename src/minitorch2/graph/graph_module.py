@@ -5,8 +5,6 @@ PyTorch's counterpart is ``torch.fx.GraphModule``; ours is no ``nn.Module``.
 
 from __future__ import annotations
 
-import linecache
-import weakref
 from collections.abc import Callable
 from itertools import count
 from types import MethodType
@@ -15,6 +13,7 @@ from typing import Any
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.printer import PrintedCode, print_python
 from minitorch2.graph.release import compile_releasing
+from minitorch2.source_lines import keep_lines
 
 _FILE_NUMBERS = count()
 
@@ -95,10 +94,8 @@ class GraphModule:
     def _compile(self) -> Callable[..., Any]:
         printed = self._print()
         file = f"<minitorch2 graph {next(_FILE_NUMBERS)}>"
-        # Registered so that tracebacks and debuggers show the generated lines.
-        linecache.cache[file] = (len(printed.text), None, printed.text.splitlines(True), file)
         namespace = dict(printed.names)
         exec(compile_releasing(printed.text, file), namespace)
         forward: Callable[..., Any] = namespace["forward"]
-        weakref.finalize(forward, linecache.cache.pop, file, None).atexit = False
+        keep_lines(file, printed.text, forward)
         return forward

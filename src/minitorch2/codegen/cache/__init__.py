@@ -1,4 +1,5 @@
-"""The cache of compiled code on disk: `keys`, `storage`, `report` (why a key missed), `bundle`."""
+"""The cache of compiled code on disk: `keys`, `trust` (who can write to a folder), `storage`,
+`report` (why a key missed), `bundle`."""
 
 from minitorch2.codegen.cache.keys import Key, digest_of, key_of
 from minitorch2.codegen.cache.storage import (
@@ -6,6 +7,7 @@ from minitorch2.codegen.cache.storage import (
     CacheStatistics,
     clear,
     folder,
+    keep_file,
     load,
     store,
     write_file,
@@ -18,6 +20,7 @@ __all__ = [
     "clear",
     "digest_of",
     "folder",
+    "keep_file",
     "key_of",
     "load",
     "store",

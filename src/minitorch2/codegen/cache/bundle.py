@@ -24,7 +24,7 @@ def save_bundle(digests: Iterable[str] | None = None) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for digest in storage.USED if digests is None else digests:
             content = storage.read(digest)
-            if content is not None and storage.parse(content) is not None:
+            if content is not None and storage.parse(digest, content) is not None:
                 archive.writestr(digest, content)
     return buffer.getvalue()
 
@@ -41,7 +41,7 @@ def load_bundle(bundle: bytes) -> int:
     except (zipfile.BadZipFile, OSError) as error:
         raise ConfigError(f"no bundle of cache entries: {error}", code="no-bundle") from error
     for digest, content in found.items():
-        if not _DIGEST.fullmatch(digest) or storage.parse(content) is None:
+        if not _DIGEST.fullmatch(digest) or storage.parse(digest, content) is None:
             raise ConfigError(f"the bundle's entry {digest!r} is damaged", code="no-bundle")
     for digest, content in found.items():
         storage.install(digest, content)

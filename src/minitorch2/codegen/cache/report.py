@@ -11,6 +11,7 @@ from minitorch2 import config
 from minitorch2.codegen.cache import storage
 from minitorch2.codegen.cache.keys import Key
 from minitorch2.codegen.cache.storage import Entry
+from minitorch2.codegen.cache.trust import why_unsafe
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ def entries() -> list[Found]:
     """Every whole entry, the last used first."""
     found = []
     for path in (storage.folder() / storage.ENTRIES).glob("*"):
+        content = storage.read(path.name)
+        entry = None if content is None else storage.parse(path.name, content)
         with suppress(OSError):
-            entry = storage.parse(path.read_bytes())
             if entry is not None:
                 found.append(Found(path.name, entry, path.stat().st_mtime))
     return sorted(found, key=lambda each: -each.used)
@@ -76,12 +78,14 @@ def info() -> list[str]:
     counts = Counter[str]()
     for path in storage.files():
         with suppress(OSError):
-            counts[path.parent.name] += 1
-            sizes[path.parent.name] += path.stat().st_size
+            part = path.relative_to(storage.folder()).parts[0]
+            sizes[part] += storage.on_disk(path.stat().st_size)
+            counts[part] += 1
     layers = Counter(found.entry.layer for found in entries())
     limit = config.current().cache_megabytes
+    unsafe = why_unsafe(storage.folder())
     lines = [
-        f"folder    {storage.folder()}",
+        f"folder    {storage.folder()}{f', not used: {unsafe}' if unsafe else ''}",
         f"holds     {sum(sizes.values()) / 2**20:.1f} MiB of {limit} MiB",
     ]
     lines += [f"{name:9} {counts[name]} files, {sizes[name]} bytes" for name in sorted(counts)]

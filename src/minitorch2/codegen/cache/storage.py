@@ -2,14 +2,16 @@
 
 An entry is a file named after the digest of its key:
 
-    entry   ::= SHA-256 of the rest, length of the header (4 bytes), header, payload
+    entry   ::= SHA-256 of the key's digest and the rest,
+                length of the header (4 bytes), header, payload
     header  ::= JSON {"layer", "title", "fields"}
 
 Files are written beside and renamed into place, so a reader sees a whole entry or none; one whose
-digest is wrong is dropped and made again. Entries hold machine code and bitcode: whoever can write
-to the folder can run code here, so it is created for its owner only, and a folder that others can
-write to is reported. Nothing is ever unpickled. A folder that cannot be written is read; one that
-cannot be read is unused. When the folder outgrows option `cache_megabytes`, entries that have not
+digest is wrong is dropped and made again, as is one that lies under the name of another key.
+Entries hold machine code and programs: whoever can write to the folder can run code here. So it is
+created for its owner alone, and a folder that another user can write to is neither read nor
+written (`trust`). Nothing is ever unpickled. A folder that cannot be written is read; one that
+cannot be read is unused. When the folder outgrows option `cache_megabytes`, files that have not
 been used for longest go.
 """
 
@@ -30,12 +32,15 @@ from typing import Any
 import platformdirs
 
 from minitorch2 import config
+from minitorch2.cautions import caution
 from minitorch2.codegen.cache.keys import Key
+from minitorch2.codegen.cache.trust import is_own_file, make_private, why_unsafe
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
 _DIGEST_BYTES = 32
-_SHARED = 0o022
+_BLOCK = 4096
+"""Bytes that the smallest file takes on most disks."""
 ENTRIES = "kernels"
 SUBFOLDERS = (ENTRIES, "graphs", "refused", "triton")
 """What the cache folder holds; nothing else in it is ours."""
@@ -73,7 +78,7 @@ _written = 0
 def folder() -> Path:
     """Where entries are kept: option `cache_dir`, or the user's cache folder."""
     chosen = config.current().cache_dir
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("minitorch2"))
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("minitorch2"))
 
 
 def path_of(digest: str) -> Path:
@@ -91,15 +96,14 @@ def load(key: Key) -> bytes | None:
     if content is None:
         statistics.misses += 1
         return None
-    entry = parse(content)
+    entry = parse(key.digest, content)
     if entry is None:
         statistics.damaged += 1
         _LOGGER.warning("cache entry %s is damaged and is made again", path_of(key.digest))
         return None
     statistics.hits += 1
     USED[key.digest] = None
-    with suppress(OSError):
-        os.utime(path_of(key.digest))  # it is young again
+    _touch(path_of(key.digest))
     return entry.payload
 
 
@@ -108,43 +112,52 @@ def store(key: Key, payload: bytes) -> None:
     if not config.current().cache:
         return
     header = {"layer": key.layer, "title": key.title, "fields": key.summary()}
-    install(key.digest, compose(header, payload))
+    install(key.digest, compose(key.digest, header, payload))
 
 
 def install(digest: str, content: bytes) -> None:
     """Put the content of an entry on disk, or in memory if that is impossible."""
-    global _written
-    _report_shared(folder())
     USED[digest] = None
     if not write_file(path_of(digest), content):
         HELD[digest] = content
-        return
-    is_first, _written = _written == 0, _written + len(content)
-    limit = config.current().cache_megabytes * 2**20
-    if is_first or _written > limit // 16:
-        _written = 1
-        shrink(limit)
 
 
 def read(digest: str) -> bytes | None:
-    """The content of an entry, whole or not."""
-    try:
-        return path_of(digest).read_bytes()
-    except OSError:
+    """The content of an entry, whole or not; None if there is none that this user has written."""
+    path = path_of(digest)
+    if not is_trusted(path.parent):
         return HELD.get(digest)
+    try:
+        with open(path, "rb", opener=_without_following) as file:
+            if is_own_file(os.fstat(file.fileno())):
+                return file.read()
+        _LOGGER.warning("another user has written %s: it is not used", path)
+    except OSError:
+        pass
+    return HELD.get(digest)
 
 
-def compose(header: dict[str, Any], payload: bytes) -> bytes:
-    """The content of an entry."""
+def _without_following(path: str, flags: int) -> int:
+    """Open a file, unless it is a link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+
+
+def compose(digest: str, header: dict[str, Any], payload: bytes) -> bytes:
+    """The content of an entry, for the digest of its key."""
     text = json.dumps(header).encode()
     rest = len(text).to_bytes(4, "little") + text + payload
-    return hashlib.sha256(rest).digest() + rest
+    return _seal(digest, rest) + rest
 
 
-def parse(content: bytes) -> Entry | None:
-    """The entry in a file's content, or None if it is damaged or of another version."""
-    digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if hashlib.sha256(rest).digest() != digest:
+def _seal(digest: str, rest: bytes) -> bytes:
+    """What binds an entry to its key."""
+    return hashlib.sha256(digest.encode() + rest).digest()
+
+
+def parse(digest: str, content: bytes) -> Entry | None:
+    """The entry in a file's content; None if it is damaged, of another version or another key's."""
+    seal, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if _seal(digest, rest) != seal:
         return None
     end = 4 + int.from_bytes(rest[:4], "little")
     try:
@@ -155,13 +168,18 @@ def parse(content: bytes) -> Entry | None:
 
 
 def write_file(path: Path, content: bytes) -> bool:
-    """Write a file so that others see all of it or nothing; False if that is impossible here."""
+    """Write a file so that others see all of it or nothing; False if that is impossible here, or
+    another user could have put it there.
+    """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
+        if not is_trusted(path.parent):
+            return False
         handle, temporary = tempfile.mkstemp(dir=path.parent)  # readable by its owner only
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
+            os.chmod(temporary, 0o600)  # whatever the umask
             os.replace(temporary, path)
         except OSError:
             os.unlink(temporary)
@@ -169,13 +187,40 @@ def write_file(path: Path, content: bytes) -> bool:
     except OSError as error:
         _report_unwritable(str(path.parent), str(error))
         return False
+    _note_written(len(content))
     return True
+
+
+def keep_file(path: Path, content: bytes) -> None:
+    """Write a file whose name tells its content, unless it is there."""
+    if not (is_trusted(path.parent) and _touch(path)):
+        write_file(path, content)
+
+
+def _touch(path: Path) -> bool:
+    """Note that a file has been used now; False if there is none."""
+    try:
+        os.utime(path)
+    except OSError:
+        return False
+    return True
+
+
+def _note_written(size: int) -> None:
+    """See to the limit: at the first file of this process, and whenever it may be passed again."""
+    global _written
+    is_first, _written = _written == 0, _written + on_disk(size)
+    limit = config.current().cache_megabytes * 2**20
+    if is_first or _written > limit // 16:
+        _written = 1
+        shrink(limit)
 
 
 def files() -> Iterator[Path]:
     """Every file of the cache."""
     for name in SUBFOLDERS:
-        yield from (path for path in folder().glob(f"{name}/*") if path.is_file())
+        if is_trusted(folder() / name):
+            yield from (path for path in (folder() / name).rglob("*") if path.is_file())
 
 
 def clear() -> int:
@@ -187,13 +232,18 @@ def clear() -> int:
     return len(found)
 
 
+def on_disk(size: int) -> int:
+    """The bytes that a file of this size takes."""
+    return -(-size // _BLOCK) * _BLOCK
+
+
 def shrink(limit: int) -> int:
     """Remove what has not been used for longest until `limit` bytes are kept; how many went."""
     sized = []
     for path in files():
         with suppress(OSError):  # another process has removed it
             status = path.stat()
-            sized.append((status.st_mtime, status.st_size, path))
+            sized.append((status.st_mtime, on_disk(status.st_size), path))
     total = sum(size for _, size, _ in sized)
     removed = 0
     for _, size, path in sorted(sized):
@@ -206,16 +256,27 @@ def shrink(limit: int) -> int:
     return removed
 
 
+def is_trusted(directory: Path) -> bool:
+    """Whether only this user can put files into a folder of the cache; if not, a warning says it.
+
+    Others who can write there could run code in this process.
+    """
+    reason = why_unsafe(folder()) or why_unsafe(directory)
+    if reason is not None:
+        _say_once_that_it_is_unsafe(folder(), reason)
+    return reason is None
+
+
+@cache
+def _say_once_that_it_is_unsafe(directory: Path, reason: str) -> None:
+    caution(
+        _LOGGER,
+        f"the cache of compiled code in {directory} is not used: {reason}, and who can write there "
+        "could run code here. Fix: give the folder to yourself alone (chown, chmod go-w), or name "
+        "another one with MINITORCH2_CACHE_DIR",
+    )
+
+
 @cache
 def _report_unwritable(directory: str, reason: str) -> None:
     _LOGGER.warning("cannot write to the cache folder %s: %s", directory, reason)
-
-
-@cache
-def _report_shared(directory: Path) -> None:
-    """Others who can write here can run code in this process."""
-    with suppress(OSError):
-        status = directory.stat()
-        is_others = hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0)
-        if is_others or (os.name == "posix" and status.st_mode & _SHARED):
-            _LOGGER.warning("other users can write to the cache folder %s", directory)

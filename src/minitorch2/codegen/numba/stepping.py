@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import ctypes
-import linecache
 import math
 from collections.abc import Callable, Sequence
 from itertools import islice, product
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 
 from minitorch2.codegen.numba import names
+from minitorch2.source_lines import keep_lines
 
 _C_TYPES: dict[str, Any] = {
     "float32": ctypes.c_float, "float64": ctypes.c_double, "int8": ctypes.c_int8,
@@ -57,10 +57,10 @@ def step_kernel(
 
     Raises, when called, IndexError for an index that the kernel finds out of range.
     """
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     namespace = dict(NAMES)
     exec(compile(text, filename, "exec"), namespace)
     kernel = namespace[name]
+    keep_lines(filename, text, kernel)
 
     def launch(n: int, *arguments: Any) -> None:
         addresses = (a if isinstance(a, int) else a.data_ptr() for a in arguments)
