@@ -20,6 +20,7 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 # As for all tests, and before minitorch2 is imported: graphs are verified, and the cache is new.
 os.environ.setdefault("MINITORCH2_VERIFY", "1")
+os.environ.setdefault("MINITORCH2_NOTICE_SECONDS", "0")
 os.environ.setdefault("MINITORCH2_CACHE_DIR", tempfile.mkdtemp(prefix="minitorch2-docs-"))
 from minitorch2.graph.extensions import EXTENSIONS
 from minitorch2.loopir.lowering import LOWERINGS

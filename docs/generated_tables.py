@@ -42,7 +42,7 @@ class OptionsTable(MarkdownDirective):
         yield "| option | type | default | environment | meaning |"
         yield "|---|---|---|---|---|"
         for option in config.list_options():
-            kind = option.type.replace("|", "\\|")
+            kind = option.type.replace("|", "\\|") + (f", {option.range}" if option.range else "")
             yield (
                 f"| `{option.name}` | {kind} | `{option.default!r}` | "
                 f"`{option.environment}` | {option.meaning} |"

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 # Before minitorch2 is imported, which reads these; workers of pytest-xdist inherit them.
 os.environ.setdefault("MINITORCH2_VERIFY", "1")
+os.environ.setdefault("MINITORCH2_NOTICE_SECONDS", "0")
 os.environ.setdefault("MINITORCH2_CACHE_DIR", tempfile.mkdtemp(prefix="minitorch2-tests-"))
 
 # Without a GPU, Triton kernels are interpreted; Triton reads this when it is imported.

@@ -6,8 +6,8 @@ Read the packages in this order, each with its own docstring: `graph` (the langu
 share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward),
 `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`, which
 chains them. `errors`, `cautions`, `config`, `controls`, `dimensions`, `logs`, `stages`,
-`compile_lock` (threads), `syntax_tree` (text to code) and `source_lines` (its text for debuggers)
-are the basement under all.
+`progress`, `profiling`, `compile_lock` (threads), `syntax_tree` (text to code) and `source_lines`
+(its text for debuggers) are the basement under all.
 
 Names of the public interface are looked up on first use, so that
 `import minitorch2` costs a few milliseconds and a single layer can be used without the others.

@@ -5,12 +5,12 @@ PyTorch 2 paper, section 3.1.
 
 from __future__ import annotations
 
-import difflib
 import functools
-from collections.abc import Callable, Mapping
+import reprlib
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -25,11 +25,11 @@ from minitorch2.bytecode.dispatch import (
     reset_regions,
 )
 from minitorch2.bytecode.explain import Explanation, explanation_of
-from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
+from minitorch2.compile_options import MODES, Options, known_mode, options_of
 from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options
 from minitorch2.dimensions import ShapesSpec
@@ -60,16 +60,6 @@ __all__ = [
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-MODES: dict[str, dict[str, config.Value]] = {
-    "default": {},
-    "reduce-overhead": {"cudagraphs": True},
-    "max-autotune": {"max_autotune": True, "cudagraphs": True},
-    "max-autotune-no-cudagraphs": {"max_autotune": True},
-    "lite": {"fusion": False, "inline_pointwise": False, "reorder_loops": False},
-}
-"""The options that each mode stands for."""
-
-Options = Mapping[str, config.Value | GuardFilter]
 BackendChoice = str | Backend | None
 
 
@@ -138,8 +128,10 @@ def compile(
         mode: a name from `MODES` for a set of options; not together with `options`. On a
             GPU, ``"reduce-overhead"`` replays launches and ``"max-autotune"`` also measures which
             kernels are fastest. ``"lite"`` compiles each operator by itself.
-        options: options of `minitorch2.config` for this function only; besides,
-            ``guard_filter_fn`` says which guards to keep (`minitorch2.guard_filters`).
+        options: options of `minitorch2.config` for this function only, those of
+            `torch.compile` that mean the same under their names there; besides,
+            ``guard_filter_fn`` says which guards to keep (`minitorch2.guard_filters`). Where a
+            keyword says otherwise, the keyword counts.
         disable: return `model` as it is.
         recompile_limit: how many entries one function may have, see the option of this name.
         isolate_recompiles: used as a decorator, each function that it decorates has entries of its
@@ -151,14 +143,21 @@ def compile(
         name: stands before the function's name in warnings, errors and logs.
 
     Raises:
-        ConfigError: an unknown mode or option (the message names the nearest), or both given.
+        ConfigError: an unknown mode or option (the message names the nearest), a value out of its
+            range, both a mode and options, or nothing that can be compiled.
         BackendError: an unknown backend.
         GraphBreakError: at a call, if `fullgraph` and the function cannot be one graph, or has
             reached `recompile_limit`.
     """
-    options, guard_filter = _without_guard_filter(options)
-    chosen = _options(mode, options, fullgraph, dynamic, recompile_limit)
-    if disable or config.current().disable:
+    chosen, guard_filter = options_of(
+        mode,
+        options,
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        disable=disable,
+        recompile_limit=recompile_limit,
+    )
+    if chosen["disable"]:
         return (lambda given: given) if model is None else model
     with config.patch(**chosen):
         to_use = _backend(backend)
@@ -218,52 +217,7 @@ def list_mode_options(mode: str | None = None) -> dict[str, Any]:
     """
     if mode is None:
         return {name: dict(options) for name, options in MODES.items()}
-    return dict(MODES[_known_mode(mode)])
-
-
-def _without_guard_filter(
-    options: Options | None,
-) -> tuple[Mapping[str, config.Value] | None, GuardFilter | None]:
-    """The options that are values, and the one that is a function."""
-    if options is None:
-        return None, None
-    given = options.get("guard_filter_fn")
-    if given is not None and not callable(given):
-        raise ConfigError(f"guard_filter_fn takes a function, not {given!r}", code="option-type")
-    values = {name: value for name, value in options.items() if name != "guard_filter_fn"}
-    return cast("dict[str, config.Value]", values), given
-
-
-def _options(
-    mode: str | None,
-    options: Mapping[str, config.Value] | None,
-    fullgraph: bool,
-    dynamic: bool | None,
-    recompile_limit: int | None = None,
-) -> dict[str, config.Value]:
-    """The options in force while compiling."""
-    if mode is not None and options is not None:
-        raise ConfigError(
-            "mode and options exclude each other",
-            code="mode-and-options",
-            fix=f"add the options of the mode to yours: {dict(MODES[_known_mode(mode)])}",
-        )
-    chosen = dict(MODES[_known_mode(mode or "default")] if options is None else options)
-    current = config.current()
-    chosen["fullgraph"] = fullgraph or current.fullgraph
-    chosen["dynamic"] = current.dynamic if dynamic is None else dynamic
-    if recompile_limit is not None:
-        chosen["recompile_limit"] = recompile_limit
-    with config.patch(**chosen):
-        return chosen
-
-
-def _known_mode(mode: str) -> str:
-    if mode not in MODES:
-        near = difflib.get_close_matches(mode, MODES, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(MODES)}"
-        raise ConfigError(f"there is no mode {mode!r}{hint}", code="unknown-mode")
-    return mode
+    return dict(MODES[known_mode(mode)])
 
 
 def _compiled(model: Any, region: Region) -> Any:
@@ -277,9 +231,18 @@ def _compiled(model: Any, region: Region) -> Any:
     if isinstance(model, staticmethod | classmethod):
         return type(model)(_compiled(model.__func__, region))
     if isinstance(model, type) or not callable(model):
-        cause = f"compile() takes a function, a module or a callable object, not {model!r}"
-        raise ConfigError(cause, code="not-compilable")
+        raise _not_compilable(model)
     return _compiled_object(model, region)
+
+
+def _not_compilable(model: object) -> ConfigError:
+    if isinstance(model, type):
+        cause = f"compile() takes no class, and {model.__qualname__} is one"
+        fix = "compile an instance of it, or decorate its methods (`forward` of a module)"
+    else:
+        cause = f"compile() takes what can be called, and {reprlib.repr(model)} cannot"
+        fix = "give it a function, a torch.nn.Module or an object with `__call__`"
+    return ConfigError(cause, code="not-compilable", fix=fix)
 
 
 def _compiled_object(model: Callable[..., Any], region: Region) -> Callable[..., Any]:
@@ -352,7 +315,7 @@ def explain(
     """``explain(model)(*args)``: compile anew for these arguments and say what came out."""
 
     def explaining(*args: Any, **kwargs: Any) -> Explanation:
-        options = _options(None, None, False, None)
+        options, _ = options_of(None, None)
         region = ExplainedRegion(_backend(backend), options=options)
         with stages.collect() as log, Operators(region):
             _compiled(model, region)(*args, **kwargs)

@@ -9,7 +9,7 @@ from types import FrameType
 
 from minitorch2.errors import MinitorchWarning
 
-_INSIDE = ("minitorch2", "torch")
+_INSIDE = ("minitorch2", "torch", "importlib")
 
 
 def caution(logger: logging.Logger, message: str) -> None:
@@ -24,12 +24,13 @@ def caution(logger: logging.Logger, message: str) -> None:
 def _stacklevel_of_user() -> int:
     """How many frames above `caution` the nearest line is that is not ours or PyTorch's.
 
-    Frames of dispatching functions do not count: `warnings` leaves them out itself.
+    Frames of the import system do not count: `warnings` leaves them out itself.
     """
     level, frame = 1, sys._getframe(1)
     while _is_inside(frame) and frame.f_back is not None:
         frame = frame.f_back
-        level += "importlib" not in frame.f_code.co_filename
+        file = frame.f_code.co_filename
+        level += not ("importlib" in file and "_bootstrap" in file)
     return level
 
 

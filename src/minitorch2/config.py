@@ -1,12 +1,14 @@
 """Options: one typed record, patched per call, per block or by the environment.
 
-Every option is one line of `Config` with its type, its meaning and its default; the table in the
-documentation is printed from there. Read an option where it matters, as late as possible:
+Every option is one line of `Config` with its type, its meaning, its range if it is a number, and
+its default; the table in the documentation is printed from there. Read an option where it matters,
+as late as possible:
 
     config.current().recompile_limit
 
 Change it for a block or a function (only on this thread), for one compiled function through
-`compile(..., options={...})`, or for a process with `MINITORCH2_RECOMPILE_LIMIT=16`.
+`compile(..., options={...})`, or for a process with `MINITORCH2_RECOMPILE_LIMIT=16`. Options are no
+attributes of this module: to assign to one is an error.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Annotated, get_args, get_origin, get_type_hints
 
+from minitorch2.cautions import caution
 from minitorch2.errors import ConfigError
 from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
 from minitorch2.logs import OUT_VARIABLE, get_logger
@@ -33,6 +38,21 @@ _WORDS = {
 }  # fmt: skip
 
 Value = bool | int | float | str | tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that an option may be: from `least` on, up to `most` if there is a limit."""
+
+    least: float
+    most: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return self.least <= value and (self.most is None or value <= self.most)
+
+    def __str__(self) -> str:
+        end = "or more" if self.most is None else f"to {self.most}"
+        return f"{self.least} {end}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +72,13 @@ class Config:
     backend: Annotated[
         str, "backend where compile() is given none; empty = triton on a GPU, numba elsewhere"
     ] = ""
-    recompile_limit: Annotated[int, "compiled entries per function; then it runs eagerly"] = 8
+    recompile_limit: Annotated[
+        int, "compiled entries per function; then it runs eagerly", Range(1)
+    ] = 8
     accumulated_recompile_limit: Annotated[
-        int, "entries behind the first of their function, of all functions that one compile() met"
+        int,
+        "entries behind the first of their function, of all functions that one compile() met",
+        Range(0),
     ] = 256
     suppress_errors: Annotated[
         bool, "an internal error while capturing is logged and the function runs in Python"
@@ -74,17 +98,19 @@ class Config:
     ] = ()
     # Gradients
     memory_budget: Annotated[
-        float, "what part of the minimum cut's bytes may be kept for backward, from 0 to 1"
+        float, "what part of the minimum cut's bytes may be kept for backward", Range(0, 1)
     ] = 1.0
     fallback_random: Annotated[
         bool, "random operators draw eager's numbers; if not, kernels draw their own, from a seed"
     ] = True
     # Loops
-    max_fusion_size: Annotated[int, "most loop nests that one kernel may hold"] = 64
+    max_fusion_size: Annotated[int, "most loop nests that one kernel may hold", Range(1)] = 64
     realize_reads_threshold: Annotated[
-        int, "a value that reads more buffers than this is stored instead of recomputed"
+        int, "a value that reads more buffers than this is stored instead of recomputed", Range(0)
     ] = 4
-    unroll_reductions_threshold: Annotated[int, "reductions of fewer elements are unrolled"] = 8
+    unroll_reductions_threshold: Annotated[
+        int, "reductions of fewer elements are unrolled", Range(0)
+    ] = 8
     inline_pointwise: Annotated[
         bool, "readers recompute cheap elementwise values instead of loading them"
     ] = True
@@ -99,12 +125,12 @@ class Config:
         bool, "float16 and bfloat16 values are rounded after each operator, as in eager PyTorch"
     ] = False
     # Kernels
-    threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses"] = 0
+    threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses", Range(0)] = 0
     max_autotune: Annotated[bool, "on a GPU, measure which calls templates should do"] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
     jit: Annotated[bool, "compile CPU kernels; False: run them as Python, to debug"] = True
     cache: Annotated[bool, "keep compiled graphs and kernels on disk"] = True
-    cache_megabytes: Annotated[int, "the cache folder is kept below this size"] = 1024
+    cache_megabytes: Annotated[int, "the cache folder is kept below this size", Range(0)] = 1024
     cache_dir: Annotated[str, "folder of the cache, empty = the user's cache folder"] = ""
     # Checking
     verify: Annotated[bool, "check the graph before and after each pass"] = False
@@ -115,12 +141,22 @@ class Config:
     step_residual_code: Annotated[
         bool, "debuggers and tracebacks show residual code, not the user's lines it stands for"
     ] = False
+    # Reporting
+    notice_seconds: Annotated[
+        float, "a compilation that takes longer says so, once; 0 = none does", Range(0)
+    ] = 5.0
+    stages_dir: Annotated[
+        str, "each compilation writes its stages into a folder in this one; empty = none does"
+    ] = ""
 
 
 _TYPES = get_type_hints(Config)
-_MEANINGS = {
-    name: get_args(hint)[1] for name, hint in get_type_hints(Config, include_extras=True).items()
+_NOTES = {
+    name: get_args(hint)[1:] for name, hint in get_type_hints(Config, include_extras=True).items()
 }
+"""Of each option its meaning, and its range if it has one."""
+VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
+"""The option that each environment variable sets."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +168,14 @@ class Option:
     default: Value
     environment: str
     meaning: str
+    range: Range | None = None
 
 
 def list_options() -> list[Option]:
     """Every option in the order of `Config`."""
     return [
-        Option(name, _type_name(name), getattr(Config, name), PREFIX + name.upper(), meaning)
-        for name, meaning in _MEANINGS.items()
+        Option(name, _type_name(name), getattr(Config, name), PREFIX + name.upper(), *notes)
+        for name, notes in _NOTES.items()
     ]
 
 
@@ -151,8 +188,8 @@ def patch(**changes: Value) -> AbstractContextManager[Config]:
     """Change options for a `with` block, or for a function as its decorator.
 
     Raises:
-        ConfigError: a name is unknown (the message names the nearest one) or a value has
-            another type than the option.
+        ConfigError: a name is unknown (the message names the nearest one), or a value has
+            another type than the option or is out of its range.
     """
     changes = {name: _as_tuple(value) for name, value in changes.items()}
     for name, value in changes.items():
@@ -178,20 +215,20 @@ def _patched(changes: Mapping[str, Value]) -> Iterator[Config]:
 
 
 def from_environment(environment: Mapping[str, str]) -> Config:
-    """The options that `MINITORCH2_*` variables ask for; unknown names are logged.
+    """The options that `MINITORCH2_*` variables ask for; unknown names are warned of.
 
     Raises:
         ConfigError: a variable's text is no value of its option.
     """
     changes: dict[str, Value] = {}
     for variable, text in environment.items():
-        name = variable.removeprefix(PREFIX).lower()
         if not variable.startswith(PREFIX) or variable in (LOGS_VARIABLE, OUT_VARIABLE):
             continue
-        if name in _TYPES:
-            changes[name] = _parse(name, text)
+        if variable in VARIABLES:
+            changes[VARIABLES[variable]] = _parse(VARIABLES[variable], text)
         else:
-            _LOGGER.warning("environment variable %s: %s", variable, _unknown(name))
+            near = _nearest(variable, [*VARIABLES, LOGS_VARIABLE, OUT_VARIABLE])
+            caution(_LOGGER, f"the environment variable {variable} sets nothing{near}")
     return dataclasses.replace(Config(), **changes)  # type: ignore[arg-type]
 
 
@@ -213,10 +250,14 @@ def _type_name(name: str) -> str:
 def _check(name: str, value: Value) -> None:
     if name not in _TYPES:
         raise ConfigError(_unknown(name), code="unknown-option")
+    default = f"give it such a value; {getattr(Config, name)!r} is the default"
     if not _suits(value, _kinds(name)):
-        raise ConfigError(
-            f"option {name} takes {_type_name(name)}, not {value!r}", code="option-type"
-        )
+        cause = f"option {name} takes {_type_name(name)}, not {value!r}"
+        raise ConfigError(cause, code="option-type", fix=default)
+    for limits in _NOTES[name][1:]:
+        if value not in limits:
+            cause = f"option {name} takes {_type_name(name)}, {limits}, not {value!r}"
+            raise ConfigError(cause, code="option-range", fix=default)
 
 
 def _suits(value: Value, kinds: tuple[type, ...]) -> bool:
@@ -225,8 +266,12 @@ def _suits(value: Value, kinds: tuple[type, ...]) -> bool:
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.5)
-    return f"there is no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+    return f"there is no option {name!r}{_nearest(name, _TYPES)}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _parse(name: str, text: str) -> Value:
@@ -238,11 +283,33 @@ def _parse(name: str, text: str) -> Value:
     try:
         value: Value = _WORDS[text.lower()] if bool in kinds else kinds[0](text)
         _check(name, value)
-    except (KeyError, ValueError, ConfigError) as error:
+    except (KeyError, ValueError) as error:
         cause = f"{PREFIX}{name.upper()} takes {_type_name(name)}, not {text!r}"
         raise ConfigError(cause, code="option-type") from error
+    except ConfigError as error:
+        cause = f"{PREFIX}{name.upper()}: {error.cause}"
+        raise ConfigError(cause, code=error.code, fix=error.fix) from None
     return value
 
 
 _OF_THIS_PROCESS = from_environment(os.environ)
 _CURRENT: ContextVar[Config] = ContextVar("config", default=_OF_THIS_PROCESS)
+
+
+class _Module(ModuleType):
+    """This module, which is no place to set options at."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _TYPES or not (name in self.__dict__ or name.startswith("_")):
+            cause = f"minitorch2.config.{name} = {value!r} would set nothing: "
+            cause += "options are no attributes" if name in _TYPES else _unknown(name)
+            raise ConfigError(
+                cause,
+                code="option-assigned",
+                fix="set one by `with minitorch2.config.patch(name=value):`, "
+                "`compile(..., options={...})` or an environment variable",
+            )
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Module

@@ -45,6 +45,10 @@ class StageLog:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     counts: Counter[str] = field(default_factory=Counter)
 
+    def add(self, stage: Stage) -> None:
+        """Take in one more stage."""
+        self.stages.append(stage)
+
     def texts(self, name: str) -> list[str]:
         """The texts of all stages called `name`, oldest first."""
         return [stage.text for stage in self.stages if stage.name == name]
@@ -54,12 +58,30 @@ class StageLog:
 
         A stage called `guards.py` becomes `003_guards.py`; one without a suffix gets `.txt`.
         """
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / _file_name(i, stage.name) for i, stage in enumerate(self.stages, 1)]
-        for path, stage in zip(paths, self.stages, strict=True):
-            path.write_text(stage.text.rstrip("\n") + "\n", encoding="utf-8")
-        return paths
+        return [_write(stage, i, Path(directory)) for i, stage in enumerate(self.stages, 1)]
+
+
+@dataclass
+class WrittenLog(StageLog):
+    """A log that writes each stage into a folder as soon as it is recorded, and keeps none.
+
+    A backward graph is compiled long after its forward graph, and belongs into the same folder.
+    """
+
+    directory: Path = Path()
+    _number: int = 0
+
+    def add(self, stage: Stage) -> None:
+        """Write one more file."""
+        self._number += 1
+        _write(stage, self._number, self.directory)
+
+
+def _write(stage: Stage, number: int, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / _file_name(number, stage.name)
+    path.write_text(stage.text.rstrip("\n") + "\n", encoding="utf-8")
+    return path
 
 
 def _file_name(number: int, name: str) -> str:
@@ -79,6 +101,17 @@ def collect(texts: bool = True) -> Iterator[StageLog]:
     log = StageLog(texts)
     with collect_into((*_OPEN_LOGS.get(), log)):
         yield log
+
+
+@contextmanager
+def written(directory: str | Path) -> Iterator[None]:
+    """Write the stages of what is compiled inside the block into a folder; "" writes nothing."""
+    if not directory:
+        yield
+        return
+    log = WrittenLog(directory=Path(directory))
+    with collect_into((*_OPEN_LOGS.get(), log)):
+        yield
 
 
 @contextmanager
@@ -109,7 +142,7 @@ def record(name: str, text: str) -> None:
     """Add one stage to the open logs, and show it if its artifact is wanted."""
     for log in _OPEN_LOGS.get():
         if log.keeps_texts:
-            log.stages.append(Stage(name, text))
+            log.add(Stage(name, text))
     logs.show(name, text)
 
 

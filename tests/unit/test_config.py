@@ -1,11 +1,15 @@
 """Options: typed, patched per thread, readable from the environment."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
+import minitorch2
 from minitorch2 import config
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, MinitorchWarning
 
 
 def test_patch_changes_and_restores():
@@ -95,12 +99,73 @@ def test_environment_with_a_wrong_value_is_an_error(variable, text):
         config.from_environment({variable: text})
 
 
-def test_unknown_variable_is_logged(caplog):
-    config.from_environment({"MINITORCH2_RECOMPILE_LIMITS": "1", "MINITORCH2_LOGS": "all"})
-    assert [record.getMessage() for record in caplog.records] == [
-        "environment variable MINITORCH2_RECOMPILE_LIMITS: "
-        "there is no option 'recompile_limits'; did you mean 'recompile_limit'?"
-    ]
+@pytest.mark.parametrize(
+    ("variable", "nearest"),
+    [("MINITORCH2_RECOMPILE_LIMITS", "MINITORCH2_RECOMPILE_LIMIT"),
+     ("MINITORCH2_CACHEDIR", "MINITORCH2_CACHE_DIR"), ("MINITORCH2_LOG", "MINITORCH2_LOGS")],
+)  # fmt: skip
+def test_a_misspelt_variable_is_warned_of(variable, nearest):
+    with pytest.warns(MinitorchWarning, match=f"did you mean '{nearest}'") as caught:
+        config.from_environment({variable: "1", "MINITORCH2_LOGS": "all", "HOME": "/"})
+    assert len(caught) == 1 and variable in str(caught[0].message)
+
+
+def test_a_misspelt_variable_is_seen_on_standard_error():
+    code = "import minitorch2\nminitorch2.config"
+    environment = os.environ | {"MINITORCH2_RECOMPIL_LIMIT": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "did you mean 'MINITORCH2_RECOMPILE_LIMIT'" in done.stderr
+
+
+RANGES = {option.name: option.range for option in config.list_options() if option.range}
+
+
+def test_every_number_has_a_range_with_its_default():
+    numbers = [o.name for o in config.list_options() if type(o.default) in (int, float)]
+    assert numbers == list(RANGES)
+    assert all(getattr(config.Config(), name) in limits for name, limits in RANGES.items())
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_number_out_of_its_range_is_refused(name):
+    limits = RANGES[name]
+    inside = [limits.least] if limits.most is None else [limits.least, limits.most]
+    outside = [limits.least - 1] if limits.most is None else [limits.least - 1, limits.most + 1]
+    for value in inside:
+        with config.patch(**{name: value}):
+            assert getattr(config.current(), name) == value
+    for value in outside:
+        with pytest.raises(ConfigError, match=f"option {name} takes .*{limits}") as caught:
+            config.patch(**{name: value})
+        assert caught.value.code == "option-range"
+        assert repr(value) in caught.value.cause and "default" in caught.value.fix
+        with pytest.raises(ConfigError, match=f"MINITORCH2_{name.upper()}.*{limits}"):
+            config.from_environment({f"MINITORCH2_{name.upper()}": str(value)})
+
+
+def test_not_a_number_is_out_of_every_range():
+    with pytest.raises(ConfigError, match="nan"):
+        config.patch(memory_budget=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("recompile_limit", "no attributes"), ("recompil_limit", "did you mean 'recompile_limit'"),
+     ("no_such_thing", "there is no option")],
+)  # fmt: skip
+def test_to_assign_an_option_to_the_module_is_an_error(name, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        setattr(minitorch2.config, name, 1)
+    assert caught.value.code == "option-assigned" and "config.patch" in caught.value.fix
+    assert not hasattr(config, name)
+
+
+def test_what_the_module_has_may_be_replaced(monkeypatch):
+    monkeypatch.setattr(config, "PREFIX", "OTHER_")
+    monkeypatch.setattr(config, "_anything", 1, raising=False)
+    assert (config.PREFIX, config._anything) == ("OTHER_", 1)
 
 
 def test_every_option_is_described():

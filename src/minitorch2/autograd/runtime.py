@@ -21,6 +21,8 @@ from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.logs import compile_id, compiling
+from minitorch2.progress import reported
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
 Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
@@ -54,6 +56,7 @@ class LazilyCompiled:
         self.written: tuple[int, ...] = ()
         self._config = config.current()
         self._logs = stages.open_logs()
+        self._id = compile_id()
 
     def compile(self) -> BoxedCall:
         """The compiled graph; other threads wait for it."""
@@ -61,12 +64,12 @@ class LazilyCompiled:
             COMPILING,
             config.use(self._config),
             stages.collect_into(self._logs),
-            stages.phase("other"),
-            garbage_uncollected(),
+            compiling(self._id),
         ):
             if self.call is None:
                 assert self._make is not None
-                call, self.written = self._make()
+                with reported("its backward"), stages.phase("other"), garbage_uncollected():
+                    call, self.written = self._make()
                 self.call, self._make = call, None
         return self.call
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 import torch
 
+from minitorch2 import config
 from minitorch2.autograd import aot_autograd
 from minitorch2.backends.channels_last import aot_channels_last
 from minitorch2.backends.graph_cache import Compilers, compiled_once
+from minitorch2.cautions import caution
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+_FOR_GPUS: Final = ("cudagraphs", "max_autotune")
+"""Options that change nothing here."""
 
 
 def numba(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -19,7 +27,20 @@ def numba(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     Images lie channels-last in inference only: gradients of batch norms read them column by column,
     which costs the CPU more than oneDNN saves.
     """
+    options = config.current()
+    named = [name for name in _FOR_GPUS if getattr(options, name)]
+    if named:
+        _say_once_that_nothing_comes_of(" and ".join(named))
     return compiled_once(gm, example_inputs, "numba", _build)
+
+
+@cache
+def _say_once_that_nothing_comes_of(names: str) -> None:
+    caution(
+        _LOGGER,
+        f"tensors on the CPU: no effect of {names}, as there are no launches to replay and no "
+        "templates to measure; results are the same. Fix: leave the mode or the option out",
+    )
 
 
 def _build(gm: GraphModule, example_inputs: list[Any], compilers: Compilers) -> Callable[..., Any]:

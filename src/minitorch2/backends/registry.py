@@ -54,6 +54,18 @@ BACKENDS: Final[dict[str, Entry]] = {
     "triton": Entry(f"{_HERE}.triton:triton"),
 }
 
+_OURS: Final = "leave out `backend`, or name 'numba' (CPU) or 'triton' (GPU)"
+PEERS: Final = {
+    "inductor": ("torch.compile's own compiler; minitorch2 is in its place", _OURS),
+    "cudagraphs": ("no backend here", "compile with mode='reduce-overhead'"),
+    "aot_ts": ("a backend of TorchScript", _OURS),
+    "ts": ("a backend of TorchScript", _OURS),
+    "minitorch2": ("our name as a backend of torch.compile", _OURS),
+    "eager_debug": ("no backend here", "use 'eager' under config.patch(verify=True)"),
+    "aot_eager_default_partitioner": ("no backend here", "use 'aot_eager'"),
+}
+"""Backends of `torch.compile` that are none here: what they are, and what to use instead."""
+
 
 @overload
 def register_backend(name: Function) -> Function: ...
@@ -91,8 +103,10 @@ def list_backends(exclude_tags: Iterable[str] = ("debug", "experimental")) -> li
 
 
 def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
-    """The backend of this name, or a callable made into one. Raises BackendError for an unknown
-    name.
+    """The backend of this name, or a callable made into one.
+
+    Raises:
+        BackendError: there is no such backend, or it cannot be imported here.
     """
     if not isinstance(backend, str):
         return as_backend(backend)
@@ -100,6 +114,12 @@ def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
         return as_backend(_load(backend, BACKENDS[backend].load))
     if backend in _entry_points():
         return adapt_fx_backend(_load(backend, _entry_points()[backend].load))
+    if backend in PEERS:
+        raise BackendError(
+            f"the backend {backend!r} is {PEERS[backend][0]}",
+            code="unknown-backend",
+            fix=PEERS[backend][1],
+        )
     names = list_backends(())
     near = difflib.get_close_matches(backend, names, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -112,6 +132,10 @@ def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
 
 def as_backend(backend: Callable[..., Any]) -> Backend:
     """A callable as a backend: one that wants a ``torch.fx.GraphModule`` gets it converted."""
+    if not callable(backend):
+        cause = f"a backend is a name or a callable, not {backend!r}"
+        fix = f"choose one of {', '.join(list_backends(()))}"
+        raise BackendError(cause, code="unknown-backend", fix=fix)
     return adapt_fx_backend(backend) if wants_torch_fx(backend) else backend
 
 

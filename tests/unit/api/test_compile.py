@@ -7,7 +7,10 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
+from minitorch2.backends import numba as numba_backend
 from minitorch2.errors import BackendError, ConfigError
+
+FOR_GPUS = ("cudagraphs", "max_autotune")
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
@@ -100,9 +103,21 @@ def test_unknown_backend_names_the_nearest():
         minitorch2.compile(lambda x: x, backend="eagr")
 
 
-def test_classes_and_values_cannot_be_compiled():
-    with pytest.raises(ConfigError, match="takes a function"):
-        minitorch2.compile(Thing)
+@pytest.mark.parametrize(
+    ("value", "words", "fix"),
+    [
+        (Thing, "takes no class, and Thing is one", "compile an instance"),
+        (torch.nn.Linear, "takes no class, and Linear is one", "`forward` of a module"),
+        (5, "takes what can be called, and 5 cannot", "give it a function"),
+        (object(), "takes what can be called", "an object with `__call__`"),
+        (torch.ones(100_000), r"tensor\(\[1.*\]\) cannot", "give it a function"),
+    ],
+)
+def test_classes_and_values_cannot_be_compiled(value, words, fix):
+    for compile_it in (minitorch2.compile, minitorch2.compile(backend="eager")):
+        with pytest.raises(ConfigError, match=words) as caught:
+            compile_it(value)
+        assert fix in caught.value.fix and len(str(caught.value)) < 300
 
 
 def test_backend_failure_is_a_backend_error():
@@ -162,9 +177,15 @@ def test_options_reach_the_backend():
 
 
 @pytest.mark.parametrize("mode", minitorch2.list_mode_options())
-def test_modes_compile_on_the_cpu_without_a_warning(mode, recwarn):
-    compiled = minitorch2.compile(lambda x: (x + 1).sum(), mode=mode)
-    assert torch.equal(compiled(X), (X + 1).sum()) and not list(recwarn)
+def test_a_mode_for_gpus_says_once_that_it_has_no_effect_on_the_cpu(mode, recwarn):
+    numba_backend._say_once_that_nothing_comes_of.cache_clear()
+    for _ in range(2):
+        compiled = minitorch2.compile(lambda x: (x + 1).sum(), mode=mode, fullgraph=True)
+        assert torch.equal(compiled(X), (X + 1).sum())
+    for_gpus = [name for name in minitorch2.list_mode_options(mode) if name in FOR_GPUS]
+    assert len(recwarn) == bool(for_gpus)
+    for warning in recwarn:
+        assert all(name in str(warning.message) for name in ["no effect", *for_gpus])
 
 
 def test_lite_fuses_nothing():

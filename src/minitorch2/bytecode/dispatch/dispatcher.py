@@ -9,6 +9,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from minitorch2 import profiling
 from minitorch2.bytecode.compile_frame import Backend, UserProgramError, graph_break_error
 from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak, canonical
 from minitorch2.bytecode.dispatch import stance, suspended, tracebacks
@@ -129,8 +130,7 @@ class Dispatcher:
     @property
     def name(self) -> str:
         """The function's qualified name, behind the name of its region if it has one."""
-        prefix = f"{self.region.name}: " if self.region.name else ""
-        return prefix + self.function.__qualname__
+        return self.region.name_of(self.function)
 
     def __call__(self, *values: object) -> object:
         """Call with the values of all parameters, positionally; follow tail calls to their end."""
@@ -341,6 +341,8 @@ class Dispatcher:
             "_minitorch2_steps": suspended.steps(self.region.capturing),
             "_minitorch2_hide": tracebacks.hide_frames,
             "_minitorch2_follow": self.follow,
+            "_minitorch2_profiler": profiling.PROFILER,
+            "_minitorch2_profiled": profiling.ranged(f"minitorch2: {self.name}", self),
             _DISPATCHER: self,
             **self.definition.names(),
         }
@@ -378,6 +380,8 @@ def dispatch({header}):
     try:
         if {changed}:
             _minitorch2_follow(globals())
+        if _minitorch2_profiler._is_profiler_enabled:
+            return _minitorch2_profiled({values})
         for _minitorch2_check, _minitorch2_run in _minitorch2_entries:
             if _minitorch2_check({values}):
                 return _minitorch2_run({values})

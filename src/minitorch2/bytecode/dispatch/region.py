@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 
-from minitorch2 import config, stages
+from minitorch2 import config, profiling, stages
 from minitorch2.bytecode.capture import Frame
 from minitorch2.bytecode.compile_frame import (
     Backend,
@@ -42,7 +43,8 @@ from minitorch2.dimensions import ShapesSpec, mark_arguments
 from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
-from minitorch2.logs import compiling, get_logger
+from minitorch2.logs import compile_id, compiling, get_logger
+from minitorch2.progress import reported
 
 _LOGGER = get_logger(__name__)
 
@@ -120,6 +122,10 @@ class Region:
             cache.was_called = False
             cache.sizes.clear()
             cache.misses.clear()
+
+    def name_of(self, function: FunctionType) -> str:
+        """A function's qualified name, behind the name of the region if it has one."""
+        return f"{self.name}: {function.__qualname__}" if self.name else function.__qualname__
 
     def settings(self) -> config.Config:
         """The options in force here for what this region compiles."""
@@ -222,6 +228,8 @@ class Region:
         run = self._dispatcher_of(function).find_or_compile(values)
         if run is None:
             return None
+        if profiling.is_on():
+            run = profiling.ranged(f"minitorch2: {self.name_of(function)}", run)
 
         def answer() -> object:
             try:
@@ -260,7 +268,9 @@ class Region:
         try:
             with (
                 compiling(self.cache_of(code).new_compile_id()),
-                config.patch(**self.options),
+                config.patch(**self.options) as options,
+                stages.written(_stages_folder(options.stages_dir)),
+                reported(self.name_of(function)),
                 stages.phase("other"),
                 garbage_uncollected(),
             ):
@@ -274,7 +284,7 @@ class Region:
         except MinitorchError:
             raise
         except Exception as error:
-            if not config.current().suppress_errors:
+            if not self.settings().suppress_errors:
                 raise
             _LOGGER.exception(
                 "internal error while capturing %s; it runs in Python", code.co_qualname
@@ -291,6 +301,11 @@ class Region:
         _LOGGER.info("%s runs in Python: %s", code.co_qualname, reason)
         self.cache_of(code).as_is = GraphBreak.of(reason, where)
         stages.count("frames_as_is")
+
+
+def _stages_folder(parent: str) -> str:
+    """Where the present compilation writes its stages: process, frame and entry name it."""
+    return parent and os.path.join(parent, f"{os.getpid()}_{compile_id().replace('/', '_')}")
 
 
 @functools.cache
