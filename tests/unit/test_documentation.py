@@ -76,7 +76,7 @@ def test_options_table_has_every_option():
 
     rows = list(OptionsTable.markdown(None))
     assert len(rows) == 2 + len(config.list_options())
-    assert any("`recompile_limit` | int | `8` | `MINITORCH2_RECOMPILE_LIMIT`" in r for r in rows)
+    assert any("`recompile_limit` | int, 1 or more | `8` | `MINITORCH2_REC" in r for r in rows)
 
 
 def test_guards_table_has_every_kind_with_what_helps():
