@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import sympy
 import torch
@@ -32,8 +32,9 @@ from minitorch2.autograd.schemas import (
     is_composite,
 )
 from minitorch2.autograd.windows import window_steps
+from minitorch2.autograd.written_calls import record_written_call
 from minitorch2.errors import LoweringError, UnsupportedError
-from minitorch2.graph.dispatch_mode import DispatchMode
+from minitorch2.graph.dispatch_mode import DispatchMode, Launch
 from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.known_scalars import known_value
@@ -49,6 +50,8 @@ Operator = torch._ops.OpOverload
 Decompositions = Mapping[Operator, Callable[..., Any]]
 
 _RENAMES = frozenset({aten.alias.default, aten.detach.default, aten.lift_fresh.default})
+_WITH_FUNCTIONAL_FORMS: Final = ("aten", "prims", "minitorch2")
+"""Namespaces whose operators that write have a form that gives a fresh result."""
 _COPIES = frozenset({aten.clone.default, aten._to_copy.default})
 _RESHAPES = frozenset({aten.view.default, aten.expand.default, aten.permute.default,
 aten.slice.Tensor,
@@ -261,13 +264,32 @@ class Tracer(DispatchMode):
         """Compute functionally, let what is written hold the result, return as the schema says."""
         bound = bind_arguments(func, args, kwargs)
         targets = [bound[name] for name in written if bound.get(name) is not None]
+        if func.namespace not in _WITH_FUNCTIONAL_FORMS:
+            return self._write_by_call(func, args, kwargs, targets)
         results, values = self._written_values(func, targets, bound)
         for target, value in zip(_flat(targets), _flat(values), strict=True):
-            self._assign(target, value)
+            self.assign(target, value)
         if not func._schema.returns:
             return None
         returned = results or targets
         return returned[0] if len(func._schema.returns) == 1 else tuple(returned)
+
+    def on_launch(self, launch: Launch, values: Sequence[Any]) -> None:
+        """Record the launch of a kernel. Autograd does not see it, as it does not in eager mode."""
+        written = [values[index] for index in launch.written()]
+        record_written_call(self, launch, values, {}, written, ())
+
+    def _write_by_call(
+        self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], targets: list[Any]
+    ) -> Any:
+        """Record an operator of the user's, which writes to its arguments, as a call on copies."""
+        found = run_fake(func, args, kwargs)
+        results = [] if found is None else _flat([found])
+        made = record_written_call(self, func, args, kwargs, _flat(targets), results)
+        returns = func._schema.returns
+        if [r for r in returns if r.alias_info is not None]:
+            return targets[0] if len(returns) == 1 else tuple(targets)
+        return None if found is None else made[0] if len(returns) == 1 else tuple(made)
 
     def _written_values(
         self, func: Operator, targets: list[Any], bound: dict[str, Any]
@@ -284,7 +306,8 @@ class Tracer(DispatchMode):
         results = list(result)
         return results[: -len(targets)], results[-len(targets) :]
 
-    def _assign(self, target: torch.Tensor, value: FakeTensor) -> None:
+    def assign(self, target: torch.Tensor, value: FakeTensor) -> None:
+        """Let a tensor hold another value from here on."""
         if not isinstance(target, FakeTensor):
             raise UnsupportedError("the program writes to a tensor that is a constant of the graph")
         target.known = None

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.dispatch_mode import DispatchMode
+from minitorch2.graph.dispatch_mode import DispatchMode, Launch
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake, same_storage
 
 ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
@@ -46,6 +46,12 @@ class _Watch(DispatchMode):
             _refuse_partial_overlap(func, args)
         self.hides_parameter |= any(_is_real_parameter(value) for value in args)
         return run_fake(func, args, kwargs or {})
+
+    def on_launch(self, launch: Launch, values: Sequence[Any]) -> None:
+        """Note the writes of a kernel. It may write to a tensor all of whose elements are known."""
+        self.writes_tensors = True
+        for index in launch.written():
+            values[index].known = None
 
 
 def _refuse_partial_overlap(func: torch._ops.OpOverload, args: Sequence[Any]) -> None:

@@ -1,13 +1,14 @@
 """Which code is captured, by file: user code and model libraries, not the tools they are made of.
 
-Frames of the standard library, numpy, PyTorch and this package are never analysed when the frame
-hook meets them (PyTorch 2 paper, section 3.2). Inlining is a little more generous: forward methods
-of `torch.nn` modules, NumPy's own Python, and small, pure parts of the standard library are
-evaluated as user code is.
+Frames of the standard library, numpy, PyTorch, Triton and this package are never analysed when the
+frame hook meets them (PyTorch 2 paper, section 3.2). Inlining is a little more generous: forward
+methods of `torch.nn` modules, the Python of NumPy and of Triton, and small, pure parts of the
+standard library are evaluated as user code is.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sysconfig
 from functools import cache, lru_cache
 from pathlib import Path
@@ -19,6 +20,10 @@ import torch
 PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 TORCH = str(Path(torch.__file__).resolve().parent) + "/"
 NUMPY = str(Path(numpy.__file__).resolve().parent) + "/"
+_TRITON = importlib.util.find_spec("triton")
+TRITON = (
+    tuple(f"{folder}/" for folder in _TRITON.submodule_search_locations or ()) if _TRITON else ()
+)
 STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
 SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
 
@@ -66,7 +71,7 @@ INLINED_STANDARD = (
 @lru_cache(maxsize=10_000)
 def is_skipped_file(file: str) -> bool:
     """Whether frames of this file run as they are, without analysis."""
-    if file.startswith((PACKAGE, TORCH, NUMPY, "<frozen", "<minitorch2")):
+    if file.startswith((PACKAGE, TORCH, NUMPY, *TRITON, "<frozen", "<minitorch2")):
         captured = file.startswith(TORCH + "nn/modules/")
         return not captured or file == TORCH + "nn/modules/module.py"  # it only calls forward
     return file.startswith(STANDARD_LIBRARY) and not file.startswith(SITE_PACKAGES)
@@ -79,7 +84,7 @@ def is_stand_in(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    inlined_whole = (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS, ENVIRONMENT)
+    inlined_whole = (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS, ENVIRONMENT, *TRITON)
     if not is_skipped_file(file) or file.startswith(inlined_whole):
         return None
     for folder, inlined in (

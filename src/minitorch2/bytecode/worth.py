@@ -27,6 +27,8 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
         return False  # somebody looks at each operator: there must be the operators to look at
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
+    if function.__globals__.get("__name__", "").startswith("triton."):
+        return False  # a kernel that Triton interprets
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
 
 
@@ -51,8 +53,8 @@ def has_tensor(value: object, depth: int) -> bool:
     """Whether something that has tensors is the value or, to a depth, one of its parts."""
     if isinstance(value, _HOLDERS):
         return True
-    if depth == 0:
-        return False
+    if depth == 0 or type(value).__module__.startswith("triton."):
+        return False  # Triton's interpreter wraps arrays: there is nothing of the user's in them
     return any(has_tensor(part, depth - 1) for part in _parts(value))
 
 

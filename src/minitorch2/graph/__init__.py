@@ -5,6 +5,7 @@ verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this 
 
     node, graph, names, printer, tabular, graph_module, verify, interpreter    the language
     higher_order                                               operators whose arguments are graphs
+    kernel_launch, written_pointers, functional_call           the user's own kernels and operators
     symbols/, dispatch_mode, fake_tensor, fake_kernels, fake_pointwise,
     fake_reductions, known_scalars                                             values without data
     data_dependent, symbol_nodes, runtime_checks, unbacked_views               what data will tell

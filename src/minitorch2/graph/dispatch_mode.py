@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
 from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Launch(Protocol):
+    """The launch of a user's kernel, which is no operator of PyTorch's (`kernel_launch.py`)."""
+
+    def __call__(self, *values: Any) -> None:
+        """Launch the kernel."""
+        ...
+
+    def written(self) -> Iterator[int]:
+        """The positions of the tensors that the kernel writes to, among the values passed."""
+        ...
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -15,3 +30,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+    def on_launch(self, launch: Launch, values: Sequence[Any]) -> None:
+        """See a kernel that is launched with tensors without data."""

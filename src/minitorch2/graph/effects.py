@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.graph.higher_order import HigherOrder
+from minitorch2.graph.kernel_launch import KernelLaunch
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node, nodes_in
 
@@ -125,6 +126,8 @@ def is_mutating(node: Node) -> bool:
         return False
     if isinstance(node.target, torch._ops.OpOverload):
         return bool(node.target._schema.is_mutable)
+    if isinstance(node.target, KernelLaunch):
+        return True
     name = _bare_name(node)
     if getattr(node.target, "__module__", "") == "_operator":
         return name not in _PURE_OPERATOR_NAMES
@@ -134,6 +137,9 @@ def is_mutating(node: Node) -> bool:
 def written_by(node: Node) -> Iterator[Node]:
     """What a mutating node may write to."""
     if not is_mutating(node):
+        return
+    if isinstance(node.target, KernelLaunch):
+        yield from nodes_in([node.args[index] for index in node.target.written()])
         return
     first = None if _updates_statistics(node) else 1
     yield from nodes_in((node.args[:first], node.kwargs.get("out")))

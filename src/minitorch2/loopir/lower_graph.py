@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 
 from minitorch2 import config, stages
 from minitorch2.errors import LoweringError
+from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.node import Argument, Node, map_nodes
@@ -32,6 +33,7 @@ from minitorch2.loopir.buffers import (
     Buffer,
     BufferTable,
     BufferView,
+    ComputedBuffer,
     ConstantBuffer,
     ExternKernel,
     HostCall,
@@ -59,6 +61,13 @@ from minitorch2.loopir.verify import verify_lowered
 __all__ = ["LoweredGraph", "check_tensors", "layout_of", "lower_graph", "positional", "to_exprs"]
 
 LoweredValue: TypeAlias = Any  # TensorBox, Expr, number, None, or nested tuples of them
+
+_EMPTY = torch.ops.aten.empty_strided.default
+_UNINITIALIZED = frozenset(
+    {_EMPTY, torch.ops.aten.empty.memory_format, torch.ops.aten.empty_like.default}
+    | {torch.ops.aten.new_empty.default, torch.ops.aten.new_empty_strided.default}
+)
+"""Operators whose results hold anything."""
 
 MAX_OPERATIONS = 64
 """A body of more operations gets memory, so that closures cannot grow without bound."""
@@ -145,6 +154,8 @@ class _GraphLowering:
             return self._call_on_host(node, args)
         if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
             return expr_of(value)
+        if isinstance(node.target, FunctionalCall):
+            return self._call_functionally(node, node.target, args)
         if isinstance(node.target, HigherOrder):
             pairs = zip(args, node.args, strict=True)
             windows = (self._laid_out(v, n.meta["val"], "a graph reads it") for v, n in pairs)
@@ -156,6 +167,41 @@ class _GraphLowering:
         self._settle(node, result)
         self._bind_symbols(self.table.buffers[first:])
         return result
+
+    def _call_functionally(
+        self, node: Node, target: FunctionalCall, args: tuple[Any, ...]
+    ) -> LoweredValue:
+        """Call the user's function on windows that are laid out as in eager mode."""
+        given = [
+            self._for_call(node, value, argument)
+            for value, argument in zip(args, node.args, strict=True)
+        ]
+        owned = frozenset(i for i in target.written if self._is_owned(node, node.args[i], given[i]))
+        call = replace(target, owned=owned)
+        return extern_call(call, tuple(given), {}, node.meta["val"])
+
+    def _for_call(self, reader: Node, value: LoweredValue, argument: Argument) -> Any:
+        """An argument in memory. What nobody else reads, and nobody filled, stays so."""
+        if not isinstance(value, TensorBox) or not isinstance(argument, Node):
+            return to_exprs(value)
+        fake = argument.meta["val"]
+        if argument.target in _UNINITIALIZED and set(argument.users) == {reader}:
+            layout = layout_of(fake)
+            options = {"dtype": layout.dtype, "device": layout.device}
+            value = extern_call(_EMPTY, (layout.size, layout.stride), options, fake)
+        return self._laid_out(value, fake, "a call reads it")
+
+    def _is_owned(self, reader: Node, argument: Argument, view: Any) -> bool:
+        """Tell that the memory of an argument is the graph's own, and only `reader` uses it."""
+        if not isinstance(argument, Node) or set(argument.users) != {reader}:
+            return False
+        sharing = [
+            value
+            for value in self.values.values()
+            if isinstance(value, TensorBox) and value.storage.data is view.buffer
+        ]
+        own = isinstance(view.buffer, ComputedBuffer) or type(view.buffer) is ExternKernel
+        return own and len(sharing) <= 1
 
     def _call_on_host(self, node: Node, args: tuple[Any, ...]) -> LoweredValue:
         """Read a number, or check a condition, where it stands in the graph."""

@@ -32,6 +32,8 @@ from minitorch2.bytecode.building.callables import (
     wrap_partial,
     wrap_python_module,
     wrap_torch_function,
+    wrap_triton_kernel,
+    wrap_triton_object,
 )
 from minitorch2.bytecode.building.containers import (
     tuple_builder,
@@ -98,9 +100,11 @@ from minitorch2.bytecode.trackers.torch_values import (
     optimizer_rules,
     outside_context,
     tensor_constructors,
+    triton_kernel,
 )
 from minitorch2.bytecode.trackers.torch_values.outside_context import OUTSIDE_CONTEXTS
 from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_function
+from minitorch2.graph.kernel_launch import is_triton_kernel
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -119,6 +123,7 @@ RULES: Final = (
     optimizer_rules,
     outside_context,
     tensor_constructors,
+    triton_kernel,
     weak_reference,
 )
 
@@ -159,6 +164,10 @@ def _by_class(value: object) -> Builder:
         return wrap_autocast
     if isinstance(value, threading.local):
         return wrap_thread_local
+    if is_triton_kernel(value):
+        return wrap_triton_kernel
+    if type(value).__module__ == "triton.language.core":
+        return wrap_triton_object
     if type(value) in OUTSIDE_CONTEXTS:
         return wrap_outside_context
     return wrap_object

@@ -45,6 +45,15 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
 )
+from minitorch2.bytecode.trackers.torch_values.triton_kernel import (
+    TritonKernelVariable,
+    TritonObjectVariable,
+)
+from minitorch2.bytecode.trackers.torch_values.triton_operator import (
+    TritonOperatorVariable,
+    is_triton_operator,
+    triton_operator_of,
+)
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -119,14 +128,36 @@ def _polyfill(capture: Capture, value: Any) -> VariableTracker:
 
 def wrap_torch_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """A function of PyTorch that becomes a node of the graph."""
+    definition = triton_operator_of(value)
+    if definition is not None:
+        return wrap_custom_operator(capture, definition, source)
     return TorchVariable(value, source=source, guards=identity_guards(capture, value, source))
 
 
 def wrap_custom_operator(capture: Capture, value: CustomOpDef, source: Source) -> VariableTracker:
-    """An operator of the user's (`torch.library.custom_op`): calling it calls its overload."""
+    """An operator of the user's (`torch.library.custom_op`): calling it calls its overload.
+
+    What `torch.library.triton_op` made is evaluated as the Python that it is.
+    """
     identity_guards(capture, value, source)
+    if is_triton_operator(value):
+        return TritonOperatorVariable(value, source=source)
     overload = value._opoverload  # the public way to it is by its name, through torch.ops
     return capture.wrap(overload, capture.reference(overload))
+
+
+def wrap_triton_kernel(capture: Capture, value: object, source: Source) -> VariableTracker:
+    """A kernel of Triton: launching it is a node of the graph."""
+    return TritonKernelVariable(
+        value, source=source, guards=identity_guards(capture, value, source)
+    )
+
+
+def wrap_triton_object(capture: Capture, value: object, source: Source) -> VariableTracker:
+    """An object of Triton's language, such as a data type."""
+    return TritonObjectVariable(
+        value, source=source, guards=identity_guards(capture, value, source)
+    )
 
 
 def wrap_builtin(

@@ -14,12 +14,15 @@ from torch._ops import OpOverload
 from minitorch2 import stages
 from minitorch2.errors import LoweringError
 from minitorch2.graph.effects import is_random
+from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.symbols import expr_of
 from minitorch2.logs import get_logger
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import ExternKernel, MultiOutput, current_table
 from minitorch2.loopir.layout import FixedLayout, Layout, contiguous_strides
+
+Target = OpOverload | HigherOrder | FunctionalCall
 
 _LOGGER = get_logger(__name__)
 
@@ -41,7 +44,7 @@ def lower_by_fallback(
 
 
 def extern_call(
-    target: OpOverload | HigherOrder,
+    target: Target,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     fake: Any,
@@ -72,26 +75,28 @@ def extern_call(
     return _outputs(kernel, fake, ())
 
 
-def _draws(target: OpOverload | HigherOrder) -> bool:
-    """Whether a call draws random numbers."""
+def _draws(target: Target) -> bool:
+    """Whether a call draws random numbers, or might do anything else, and must stay."""
     if isinstance(target, HigherOrder):
         return any(map(is_random, target.nodes()))
+    if isinstance(target, FunctionalCall):
+        return True
     return torch.Tag.nondeterministic_seeded in target.tags
 
 
-def _may_alias(target: OpOverload | HigherOrder) -> bool:
+def _may_alias(target: Target) -> bool:
     """Whether the result may share memory with an argument."""
-    if isinstance(target, HigherOrder):
+    if not isinstance(target, OpOverload):
         return False
     return any(result.alias_info is not None for result in target._schema.returns)
 
 
-def out_variant_of(target: OpOverload | HigherOrder) -> OpOverload | None:
+def out_variant_of(target: Target) -> OpOverload | None:
     """The overload that writes into given memory, if PyTorch has a real one (not a wrapper).
 
     An operator whose result would alias its input has none: its result is copied anyway.
     """
-    if isinstance(target, HigherOrder):
+    if not isinstance(target, OpOverload):
         return None
     packet = target._overloadpacket
     for name in packet.overloads():  # type: ignore[no-untyped-call]

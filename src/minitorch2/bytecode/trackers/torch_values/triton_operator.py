@@ -1,0 +1,85 @@
+"""Operators made by `torch.library.triton_op`: they are the Python that launches their kernels.
+
+Such an operator is evaluated as a function of the user's, so that its kernels are nodes of the
+graph. Where it has a gradient (`register_autograd`), it is evaluated as the
+`torch.autograd.Function` that its two functions make.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import torch
+from torch._library.custom_ops import OPDEFS, CustomOpDef
+
+from minitorch2.bytecode.polyfills.custom_operators import save_nothing
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import HANDLERS
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+def is_triton_operator(definition: CustomOpDef) -> bool:
+    """Tell what `triton_op` has made from what `custom_op` has: its function is a wrapper."""
+    return definition._init_fn.__qualname__.startswith("triton_op.")
+
+
+def triton_operator_of(value: object) -> CustomOpDef | None:
+    """The definition of an operator reached through `torch.ops`, if `triton_op` has made it."""
+    if not isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return None
+    definition = OPDEFS.get(str(value).replace(".", "::", 1).removesuffix(".default"))
+    return definition if definition is not None and is_triton_operator(definition) else None
+
+
+class TritonOperatorVariable(KnownObjectVariable):
+    """One such operator; ``value`` is its definition."""
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        return self if name == "default" else super().get_attribute(evaluator, name)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        body = self.value._abstract_fn
+        if self.value._backward_fn is None:
+            function = evaluator.capture.wrap(body, evaluator.capture.reference(body))
+            return function.call(evaluator, args, kwargs)
+        names = [*inspect.signature(body).parameters]
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if [*given] != names[: len(given)]:
+            unsupported("autograd-function", f"{body.__name__} is not given its first arguments")
+        apply = HANDLERS[torch.autograd.Function.apply.__func__]  # type: ignore[attr-defined]
+        return apply(evaluator, ClassVariable(_function_of(self.value)), *given.values())
+
+
+_FUNCTIONS: Final[WeakKeyDictionary[Any, type[torch.autograd.Function]]] = WeakKeyDictionary()
+"""The class of each operator, which lives as long as the operator: guards know it by its id."""
+
+
+def _function_of(definition: Any) -> type[torch.autograd.Function]:
+    """The `torch.autograd.Function` of an operator and its gradient."""
+    if definition not in _FUNCTIONS:
+        _FUNCTIONS[definition] = _make_function(definition)
+    return _FUNCTIONS[definition]
+
+
+def _make_function(definition: Any) -> type[torch.autograd.Function]:
+    setup = definition._setup_context_fn or save_nothing
+    if [*inspect.signature(setup).parameters] != ["ctx", "inputs", "output"]:
+        unsupported("autograd-function", "setup_context has other arguments, or another order")
+    parts = {
+        "forward": staticmethod(definition._abstract_fn),
+        "setup_context": staticmethod(setup),
+        "backward": staticmethod(definition._backward_fn),
+    }
+    return type(definition._name, (torch.autograd.Function,), parts)

@@ -1,0 +1,61 @@
+"""Calls that write to their arguments, told as functions.
+
+    before: result = target(x, out)                                   out is written
+    after:  result, out_after = FunctionalCall(target, ...)(x, out)
+
+An operator of the user's, or a kernel of theirs, has no form that gives a fresh result. So its
+written arguments are copied first, and the copies are results. An argument whose memory nobody
+else reads needs no copy: lowering says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import TreeSpec, tree_unflatten
+
+
+@dataclass(eq=False)
+class FunctionalCall:
+    """Call a function that writes to its arguments, on copies of these.
+
+    Attributes:
+        target: the function.
+        spec: the structure of its positional and named arguments.
+        places: for each leaf of that structure, the position of its value among those that the node
+            passes. A tensor that is passed twice is one value.
+        written: the positions of the values that the function writes to.
+        owned: the positions of those that need no copy.
+    """
+
+    target: Callable[..., Any]
+    spec: TreeSpec
+    places: tuple[int, ...]
+    written: tuple[int, ...]
+    owned: frozenset[int] = frozenset()
+
+    @property
+    def __name__(self) -> str:
+        return f"functional_{getattr(self.target, '__name__', 'call')}".replace(".", "_")
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """The function's results, then the written values."""
+        own = list(values)
+        for index in self.written:
+            if index not in self.owned:
+                own[index] = _copy(values[index])
+        args, kwargs = tree_unflatten([own[i] for i in self.places], self.spec)
+        result = self.target(*args, **kwargs)
+        results = result if isinstance(result, tuple) else () if result is None else (result,)
+        return (*results, *(own[index] for index in self.written))
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides, which the function may have been told."""
+    copy = torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    )
+    return copy.copy_(tensor)
