@@ -10,7 +10,8 @@ then `capture`, `sizes` and `evaluator` (what one attempt at a frame knows, and 
 instructions), `handlers/` (what each instruction does), `left_to_python` (those without one),
 `operations` and `polyfills/` (operators, and library functions as Python), `side_effects` and
 `residual` (what is left to do in Python), `breaks`, `perform` and `continuations` (how to go on
-behind an instruction that is not supported), `rerun` (what happens if a graph raises),
-`compile_frame` (all of it in order) and `dispatch/` (which compiled code serves a call). `explain`
-and `observe/` tell what happened, in the words of `reasons`.
+behind an instruction that is not supported), `suspensions` and `steps` (generators and coroutines),
+`rerun` (what happens if a graph raises), `compile_frame` (all of it in order) and `dispatch/`
+(which compiled code serves a call). `explain` and `observe/` tell what happened, in the words of
+`reasons`.
 """

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from minitorch2.bytecode.continuations import Continuation, Continuations, argument_value
-from minitorch2.bytecode.frame_evaluator import FrameEvaluator
+from minitorch2.bytecode.evaluator import Evaluator
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
 from minitorch2.bytecode.perform import PERFORMERS, do
 from minitorch2.bytecode.residual import Residual
@@ -39,8 +39,8 @@ FRAME_READERS = (
 So do all that are called `set_trace`, which are methods and functions of debuggers.
 """
 
-Bind = Callable[[Continuation], str]
-"""Makes a continuation callable from residual code; its private name."""
+Bind = Callable[[Continuation, dict[str, object]], str]
+"""Makes a continuation callable from residual code, in some globals; its private name."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class FrameEnd:
         continuations: makes them.
     """
 
-    evaluator: FrameEvaluator
+    evaluator: Evaluator
     residual: Residual
     bind: Bind
     continuations: Continuations
@@ -152,8 +152,15 @@ class FrameEnd:
         """``return __resume_at_38_2(stack..., live variables...)``"""
         self.residual.emit(f"return {self.continuation_call(position, as_is=as_is)}")
 
-    def continuation_call(self, position: int, *, as_is: bool = False) -> str:
-        """The call of a continuation at an instruction, with the state that it needs."""
+    def continuation_call(
+        self, position: int, *, as_is: bool = False, at_once: bool = False
+    ) -> str:
+        """The call of a continuation at an instruction, with the state that it needs.
+
+        Args:
+            as_is: it runs in Python.
+            at_once: whoever makes the call does not look for tail calls.
+        """
         evaluator, residual = self.evaluator, self.residual
         continuation = self.continuations.at(evaluator, position, as_is=as_is)
         for name in continuation.arguments:
@@ -161,11 +168,11 @@ class FrameEnd:
         arguments = [
             residual.name_for(argument_value(evaluator, name)) for name in continuation.arguments
         ]
-        callee = self.bind(continuation)
+        callee = self.bind(continuation, evaluator.namespace)
         if free := continuation.code.co_freevars:  # the user's function is a closure itself
             cells = [residual.name_for(evaluator.cells[name]) for name in free]
             callee = f"{callee}.closing_over({', '.join(cells)})"
-        if self.continuations.made(evaluator.code):
+        if self.continuations.made(evaluator.code) and not at_once:
             callee += ".tail"  # a loop that breaks at each iteration must not nest calls
         return f"{callee}({', '.join(arguments)})"
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from types import CodeType
 from typing import Any, Protocol
 
 import sympy
@@ -29,11 +30,14 @@ from minitorch2.bytecode.frame_report import report_capture, report_compiled, re
 from minitorch2.bytecode.guards import global_state_guards
 from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
-from minitorch2.bytecode.perform import CAPTURING
+from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.rerun import undoing, writes_late
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
+from minitorch2.bytecode.steps import is_suspendable
+from minitorch2.bytecode.suspensions import suspend, suspended
 from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.effects import may_raise
 from minitorch2.graph.graph_module import GraphModule
@@ -88,9 +92,12 @@ class FrameCompiler(Protocol):
         """All continuations of the region."""
 
     def continuation(
-        self, continuation: Continuation, frame: Frame, graph_break: GraphBreak
+        self,
+        continuation: Continuation,
+        namespace: dict[str, object],
+        graph_break: GraphBreak | None,
     ) -> object:
-        """Make a continuation callable from residual code, behind this break."""
+        """Make a continuation callable from residual code, behind a break or a suspension."""
 
     @property
     def capturing(self) -> object:
@@ -142,6 +149,7 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     _LOGGER.debug("step 6 of 8: %d continuation functions", attempt.continuations)
     _LOGGER.debug("step 7 of 8: residual code of %s", name)
     code = residual.compile()
+    _run_as_it_is(code)
     compiled = CompiledFrame(
         compiled_guards,
         code,
@@ -159,6 +167,14 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     return compiled
 
 
+def _run_as_it_is(code: CodeType) -> None:
+    """Residual code is not captured once more, where it is called by what is being captured."""
+    if frame_hook.why_unavailable() is None:
+        for each in (code, *code.co_consts):
+            if isinstance(each, CodeType):
+                frame_hook.skip(each)
+
+
 def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     """Evaluate a frame symbolically, again if need be, until it ends where residual code can go on.
 
@@ -174,7 +190,8 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         reason.user_line = reason.user_line or attempt.evaluator.source_line()
         starts = attempt.capture.side_effects.starting_steps()
         left = attempt.capture.side_effects.left_generator()
-    if compiler.fullgraph or attempt.capture.errors_on_break[-1]:
+    is_wanted = compiler.fullgraph or attempt.capture.errors_on_break[-1]
+    if is_wanted and not ends_segment(reason, frame):
         asked = "with fullgraph=True" if compiler.fullgraph else "under error_on_graph_break(True)"
         if reason.code in USER_ERRORS:
             raise UserProgramError(reason)
@@ -200,6 +217,11 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     raise reason
 
 
+def ends_segment(reason: UnsupportedError, frame: Frame) -> bool:
+    """Whether a generator or coroutine is left by an exception: `close` ends it so, for one."""
+    return reason.code == "exception" and is_suspendable(frame.code)
+
+
 class Attempt:
     """One evaluation of a frame and the residual code written for it.
 
@@ -216,6 +238,7 @@ class Attempt:
         self.capture = Capture(frame)
         self.evaluator = FrameEvaluator(self.capture, break_points)
         self.graph_break: GraphBreak | None = None
+        self._broken: GraphBreak | None = None
         self.continuations = 0
 
     def run(self) -> None:
@@ -232,11 +255,12 @@ class Attempt:
             grad_enabled = torch.is_grad_enabled()
         self.number = self.compiler.new_number()
         self.residual = self._new_residual()
-        if reason is None:
-            assert self.evaluator.result is not None
+        if reason is not None:
+            self._write_break(reason)
+        elif self.evaluator.result is not None:
             self.residual.emit(f"return {self.residual.name_for(self.evaluator.result)}")
         else:
-            self._write_break(reason)
+            suspend(self._end())
         self.capture.guard_identities()
         with self.residual.writing(self.residual.effects):
             self.capture.side_effects.emit(self.residual)
@@ -256,6 +280,8 @@ class Attempt:
             self.frame.code, parameters, self.frame.globals, self.capture.references, changed
         )
         residual.line = self.evaluator.line
+        residual.suspended = lambda frame: suspended(self._end(), frame)
+        self.capture.references.bind(CAPTURING, self.compiler.capturing)
         for draw in self.capture.draws:
             residual.draw(*draw)
         return residual
@@ -264,15 +290,16 @@ class Attempt:
         self.residual.line = self.evaluator.next_instruction.line or self.evaluator.line
         line = reason.user_line
         assert isinstance(line, SourceLine)
-        self.graph_break = GraphBreak.of(reason, line)
-        self.capture.references.bind(CAPTURING, self.compiler.capturing)
-        end = FrameEnd(self.evaluator, self.residual, self._bind, self.compiler.continuations)
-        end.write(self.evaluator.next_instruction)
+        self._broken = GraphBreak.of(reason, line)
+        self.graph_break = None if ends_segment(reason, self.frame) else self._broken
+        self._end().write(self.evaluator.next_instruction)
 
-    def _bind(self, continuation: Continuation) -> str:
+    def _end(self) -> FrameEnd:
+        return FrameEnd(self.evaluator, self.residual, self._bind, self.compiler.continuations)
+
+    def _bind(self, continuation: Continuation, namespace: dict[str, object]) -> str:
         self.continuations += 1
-        assert self.graph_break is not None
-        value = self.compiler.continuation(continuation, self.frame, self.graph_break)
+        value = self.compiler.continuation(continuation, namespace, self._broken)
         return self.capture.references.bind(continuation.name, value)
 
     # The graph -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
-from minitorch2.bytecode.frame_evaluator import FrameEvaluator
+from minitorch2.bytecode.evaluator import Evaluator
 from minitorch2.bytecode.machine.continuation import CELL, make_continuation
 from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets
 from minitorch2.bytecode.machine.per_code import once_per_code
@@ -81,7 +81,7 @@ class Continuations:
     _made: dict[object, Continuation] = field(default_factory=dict)
     _origins: dict[int, CodeType] = field(default_factory=dict)
 
-    def at(self, evaluator: FrameEvaluator, position: int, *, as_is: bool = False) -> Continuation:
+    def at(self, evaluator: Evaluator, position: int, *, as_is: bool = False) -> Continuation:
         """The continuation of the evaluator's frame at an instruction, with its present stack.
 
         Args:
@@ -139,7 +139,7 @@ def _live_sets(code: CodeType) -> Sequence[frozenset[str]]:
     return live_sets(program_of(code).instructions, code)
 
 
-def _handled_slots(evaluator: FrameEvaluator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _handled_slots(evaluator: Evaluator) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Stack items that are handled exceptions, and those below such as are not on the stack."""
     stack = [*evaluator.stack, None]
     previous = evaluator.handled_at
@@ -151,7 +151,7 @@ def _handled_slots(evaluator: FrameEvaluator) -> tuple[tuple[int, ...], tuple[in
     return exceptions, tuple(slot for slot in previous if slot + 1 not in exceptions)
 
 
-def argument_value(evaluator: FrameEvaluator, name: str) -> VariableTracker:
+def argument_value(evaluator: Evaluator, name: str) -> VariableTracker:
     """What residual code passes for a parameter of a continuation."""
     if name.startswith(".stack"):
         return evaluator.stack[int(name.removeprefix(".stack"))]

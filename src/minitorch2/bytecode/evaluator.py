@@ -16,7 +16,7 @@ import linecache
 from collections.abc import Callable, Mapping, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minitorch2.bytecode.arguments import bind_arguments
 from minitorch2.bytecode.callee import Callee
@@ -28,6 +28,10 @@ from minitorch2.bytecode.skip_files import is_stand_in, refuses_inlining
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.null import NullVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
+from minitorch2.bytecode.trackers.python_values.coroutine import (
+    AsyncGeneratorVariable,
+    CoroutineVariable,
+)
 from minitorch2.bytecode.trackers.python_values.exceptions import exception_of
 from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariable
 from minitorch2.errors import UnsupportedError
@@ -41,7 +45,12 @@ Handler = Callable[["Evaluator", Instruction], None]
 DEEPEST = 200
 """Calls deeper than this are not inlined: recursion is left to Python."""
 
-ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
+SUSPENDED: Final[dict[int, Callable[[Evaluator], VariableTracker]]] = {
+    CO_GENERATOR: GeneratorVariable,
+    CO_COROUTINE: CoroutineVariable,
+    CO_ASYNC_GENERATOR: AsyncGeneratorVariable,
+}
+"""What a call makes that does not run the function yet, by the flag of its code."""
 
 HANDLERS: dict[str, Handler] = {}
 """What each canonical instruction does, by its name."""
@@ -68,6 +77,11 @@ class Evaluator:
         locals: trackers of the parameters.
         cells: the free variables.
         parent: the frame that called this one, if it is inlined.
+
+    Attributes:
+        yielded: what a suspended frame yields.
+        is_waiting: whether it waits for an iterator that the captured code does not run.
+        is_pending: whether what it yields, or waits for, still has to be delivered.
     """
 
     def __init__(
@@ -95,6 +109,8 @@ class Evaluator:
         capture.entered[id(code)] = code
         self.result: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
+        self.is_waiting = False
+        self.is_pending = False
 
     # Running -------------------------------------------------------------------------------------
 
@@ -193,13 +209,12 @@ class Evaluator:
             unsupported("not-inlined", reason)
         if self.depth >= DEEPEST:
             unsupported("recursion", f"{code.co_name} is called more than {DEEPEST} deep")
-        if code.co_flags & ASYNCHRONOUS:
-            unsupported("async", f"{code.co_name} is asynchronous")
         bound = bind_arguments(callee, args, kwargs or {})
         cells = dict(zip(code.co_freevars, callee.cells, strict=True))
         frame = Evaluator(self.capture, code, callee.namespace, bound, cells, parent=self)
-        if code.co_flags & CO_GENERATOR:
-            return GeneratorVariable(frame)
+        suspended = next((kind for flag, kind in SUSPENDED.items() if code.co_flags & flag), None)
+        if suspended is not None:
+            return suspended(frame)
         try:
             return frame.run()
         except RecursionError:

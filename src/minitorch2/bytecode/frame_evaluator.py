@@ -53,8 +53,9 @@ class FrameEvaluator(Evaluator):
         return self.program.instructions[self.position]
 
     def run_to_break(self) -> UnsupportedError | None:
-        """Evaluate until the frame returns (None) or a break point is next (its reason)."""
-        while self.result is None:
+        """Evaluate until the frame returns or is suspended (None), or a break point is next (its
+        reason)."""
+        while self.result is None and self.yielded is None and not self.is_waiting:
             if self.steps in self.break_points:
                 return self.break_points[self.steps]
             try:

@@ -11,11 +11,6 @@ from typing import Final
 LEFT_TO_PYTHON: Final[dict[str, str]] = {
     **dict.fromkeys(("CHECK_EG_MATCH", "PREP_RERAISE_STAR"), "an `except*` clause"),
     **dict.fromkeys(
-        ("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH"),
-        "asynchronous code",
-    ),
-    "ASYNC_GEN_WRAP": "asynchronous code",
-    **dict.fromkeys(
         ("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "LOAD_LOCALS"),
         "the body of a class or a module",
     ),

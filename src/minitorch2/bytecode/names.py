@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Final
+
+CAPTURING: Final = "__capturing"
+"""Private name of the context in which calls made by residual code are captured."""
 
 
 def identifier(name: str) -> str:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Final
 
 from minitorch2.bytecode.evaluator import Evaluator
 from minitorch2.bytecode.handlers.calls import take_call
 from minitorch2.bytecode.handlers.imports import imported_name
 from minitorch2.bytecode.handlers.operators import UNARY
 from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.trackers.null import NULL
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
@@ -26,9 +26,6 @@ Performer = Callable[[Evaluator, Residual, Instruction], None]
 
 PERFORMERS: dict[str, Performer] = {}
 """How residual code performs an instruction, by the instruction's name."""
-
-CAPTURING: Final = "__capturing"
-"""Private name of the context in which calls made by residual code are captured."""
 
 
 def performs(*opnames: str) -> Callable[[Performer], Performer]:

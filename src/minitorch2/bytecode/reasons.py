@@ -238,12 +238,16 @@ _REASONS = (
     ),
     Reason("recursion", "calls, or values in themselves, nest too deep", "write a loop"),
     Reason("too-long", "the function runs too long while it is captured", "compile its parts"),
-    Reason("async", "an asynchronous function is called", "compile what it awaits"),
+    Reason(
+        "async",
+        "a step of a coroutine is made that waits for what runs outside of the function",
+        "let an event loop make the steps, and `await` inside of the function",
+    ),
     Reason("cached-function", "a cached function is given more than constants", "call it before"),
     Reason("signature", "the signature of a function that capture does not know", _OUTSIDE),
     Reason(
         "generator",
-        "a generator that is half way lives on, or is dropped inside a try or with",
+        "a generator that is half way is dropped inside a try or with, or is running",
         "consume it, or close it, where it was started",
     ),
     Reason("logging", "a message that is logged", "raise the level, or log outside"),

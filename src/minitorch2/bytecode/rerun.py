@@ -22,7 +22,7 @@ from torch.profiler import record_function
 
 from minitorch2 import config
 from minitorch2.bytecode.machine import frame_hook
-from minitorch2.bytecode.signature import taking_all_positionally
+from minitorch2.bytecode.steps import calling_all_positionally
 from minitorch2.cautions import caution
 from minitorch2.graph.node import Node
 from minitorch2.graph.runtime_checks import SuppositionError
@@ -105,7 +105,7 @@ class Rerun:
                 errors are not suppressed: then the backend is at fault.
         """
         with frame_hook.disabled():
-            result = taking_all_positionally(self.function)(*values)
+            result = calling_all_positionally(self.function)(*values)
         if isinstance(error, SuppositionError):
             self._tell_of(error)
         elif not self.handles_errors:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
@@ -42,6 +42,7 @@ from minitorch2.bytecode.sources import GlobalSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 
 if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.sources import Source
     from minitorch2.graph.node import Node
 
@@ -71,6 +72,9 @@ class Residual:
         references: objects with private names; shared with the guards of the same capture.
         volatile: globals and free variables that side effects change.
 
+    Attributes:
+        suspended: writes the step with which a frame is suspended (`suspensions.suspended`).
+
     Statements go to four sections, printed in this order: `draws` of random numbers, `loads` of
     values, side `effects`, and the `tail`, which returns or goes on. A value that is named late is
     still loaded early.
@@ -96,6 +100,7 @@ class Residual:
     _indent: int = 1
     _graph_call: int = 0
     _generators: dict[Source, None] = field(default_factory=dict)
+    suspended: Callable[[Evaluator], str] | None = None
 
     def __post_init__(self) -> None:
         self._section = self.tail

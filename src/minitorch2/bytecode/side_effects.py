@@ -328,9 +328,10 @@ class SideEffects:
         """One that the frame itself may drop half way, inside a ``try`` or ``with``."""
         return next((each for each in self._own_generators if each.may_clean_up()), None)
 
-    def _check_cleanup(self) -> None:
+    def _check_cleanup(self, residual: Residual) -> None:
+        """No generator is dropped that does something when it is."""
         for generator, _ in self._generators:
-            if generator.needs_cleanup():
+            if not residual.is_named(generator) and generator.needs_cleanup():
                 name = generator.frame.code.co_name
                 unsupported("generator", f"the generator {name} is left inside a try or with")
 
@@ -345,7 +346,6 @@ class SideEffects:
         Raises:
             UnsupportedError: something lives on that cannot be rebuilt.
         """
-        self._check_cleanup()
         visible: set[int] = set()
         while batch := [e for e in self._visible(residual) if id(e) not in visible]:
             for effect in batch:
@@ -353,6 +353,7 @@ class SideEffects:
                 effect.prepare(residual)
         for effect in self._visible(residual):
             effect.emit(residual)
+        self._check_cleanup(residual)
 
     def _visible(self, residual: Residual) -> Iterator[Effect]:
         for effect in list(self._effects.values()):

@@ -219,15 +219,6 @@ def test_a_number_that_varies_is_not_a_constant_for_ever():
     assert log.counts["frames_as_is"] == 0
 
 
-def test_generator_function_runs_in_python():
-    def f(x):
-        yield x + 1
-        yield x + 2
-
-    compiled = capture(f)
-    assert [t.tolist() for t in compiled(X)] == [t.tolist() for t in f(X)]
-
-
 def test_internal_errors_are_logged_and_counted(monkeypatch, caplog):
     from minitorch2.bytecode.evaluator import HANDLERS
 

@@ -21,12 +21,9 @@ from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.rerun import Rerun
-from minitorch2.bytecode.signature import (
-    generate_function,
-    signature_of,
-    taking_all_positionally,
-)
+from minitorch2.bytecode.signature import generate_function, signature_of
 from minitorch2.bytecode.sources import LocalSource, PeekSource
+from minitorch2.bytecode.steps import calling_all_positionally, is_suspendable
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.cautions import caution
@@ -161,8 +158,10 @@ class Dispatcher:
         return run
 
     def _failing(self, reason: UnsupportedError) -> Run:
-        def call(*values: object) -> None:
-            self.call_original(*values)  # raises the user's own exception
+        def call(*values: object) -> object:
+            result = self.call_original(*values)  # raises the user's own exception
+            if is_suspendable(self.function.__code__):
+                return result  # it will, in one of its steps
             raise graph_break_error(reason)
 
         return call
@@ -294,11 +293,13 @@ class Dispatcher:
     @cached_property
     def call_original(self) -> Run:
         """The user's function, taking the values of all its parameters positionally."""
-        return taking_all_positionally(self.function)
+        return calling_all_positionally(self.function)
 
     @cached_property
     def call_captured(self) -> Run:
         """The user's function as it is; what it calls is captured."""
+        if is_suspendable(self.function.__code__):
+            return self.call_original  # each of its steps is made in the context
         return self._generated(_CALL_CAPTURED)
 
     def call_uncaptured(self, *values: object) -> object:
@@ -336,9 +337,10 @@ class Dispatcher:
         scope = {
             "_minitorch2_entries": self.entries,
             "_minitorch2_resolve": self.resolve,
+            "_minitorch2_begin": self,
             "_minitorch2_function": self.function,
             "_minitorch2_capturing": self.region.capturing,
-            "_minitorch2_steps": suspended.steps(self.region.capturing),
+            **suspended.names(self.region.capturing),
             "_minitorch2_hide": tracebacks.hide_frames,
             "_minitorch2_follow": self.follow,
             "_minitorch2_profiler": profiling.PROFILER,

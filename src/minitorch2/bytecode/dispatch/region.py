@@ -180,19 +180,23 @@ class Region:
             raise BackendError(cause, code="backend-failed") from error
 
     def continuation(
-        self, continuation: Continuation, frame: Frame, graph_break: GraphBreak
+        self,
+        continuation: Continuation,
+        namespace: dict[str, Any],
+        graph_break: GraphBreak | None,
     ) -> object:
-        """Make a continuation callable from residual code, behind this break.
+        """Make a continuation callable from residual code, behind a break or a suspension.
 
         One that runs as it is starts with an instruction that residual code cannot do.
         """
         code = continuation.code
         if continuation.as_is:
+            assert graph_break is not None, "a suspended frame goes on with what can be captured"
             cause = f"{graph_break.cause}; the rest of the function runs in Python"
             self.cache_of(code).as_is = replace(graph_break, cause=cause)
         if code.co_freevars:
-            return ClosingContinuation(self, continuation, frame.globals)
-        return self._dispatcher_of(FunctionType(code, frame.globals, code.co_name))
+            return ClosingContinuation(self, continuation, namespace)
+        return self._dispatcher_of(FunctionType(code, namespace, code.co_name))
 
     def capturing(self) -> AbstractContextManager[object]:
         """The context in which functions called by residual code are captured on their own."""

@@ -1,53 +1,24 @@
 """Compiled generators, coroutines and asynchronous generators.
 
-The body of a function that can be suspended runs in Python, one step after another; what each step
-calls is captured. So its compiled form is a function of the same kind that passes on each step
-(PEP 342, 492, 525), with the frame hook enabled during the step and no longer: between two steps
-other tasks run on the same thread.
+Their compiled form is a function of the same kind. It makes one step after another: what lies
+between two steps is captured as a function (`minitorch2.bytecode.steps`).
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
+from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType, FunctionType
-from typing import Any
 
-Capturing = Callable[[], AbstractContextManager[object]]
-
-
-class Steps(Generator[Any, Any, Any]):
-    """A generator or an awaitable's iterator, each step of which is made in a context."""
-
-    def __init__(self, inner: Any, capturing: Capturing) -> None:
-        self._inner = inner
-        self._capturing = capturing
-
-    def send(self, value: Any) -> Any:
-        """The next step."""
-        with self._capturing():
-            return self._inner.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        """The next step begins with an exception."""
-        with self._capturing():
-            return self._inner.throw(*error)
-
-    def close(self) -> None:
-        """The last step."""
-        with self._capturing():
-            self._inner.close()
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self
-
+from minitorch2.bytecode.steps import Capturing, awaited, drive, until_yield
 
 _GENERATOR = """\
 def dispatch({header}):
     try:
-        return (yield from _minitorch2_steps(_minitorch2_function({call})))
+        if {changed}:
+            _minitorch2_follow(globals())
+        return (yield from _minitorch2_drive(_minitorch2_begin({values})))
     except BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
@@ -56,7 +27,9 @@ def dispatch({header}):
 _COROUTINE = """\
 async def dispatch({header}):
     try:
-        return await _minitorch2_steps(_minitorch2_function({call}))
+        if {changed}:
+            _minitorch2_follow(globals())
+        return await _minitorch2_awaited(_minitorch2_begin({values}))
     except BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
@@ -64,23 +37,25 @@ async def dispatch({header}):
 
 _ASYNC_GENERATOR = """\
 async def dispatch({header}):
-    _minitorch2_made = _minitorch2_function({call})
     try:
-        _minitorch2_step = _minitorch2_made.__anext__()
+        if {changed}:
+            _minitorch2_follow(globals())
+        _minitorch2_step = _minitorch2_begin({values})
         while True:
-            try:
-                _minitorch2_value = await _minitorch2_steps(_minitorch2_step)
-            except StopAsyncIteration:
+            _minitorch2_step = await _minitorch2_until_yield(_minitorch2_step)
+            if _minitorch2_step is None:
                 return
+            _minitorch2_thrown = None
             try:
-                _minitorch2_sent = yield _minitorch2_value
-            except GeneratorExit:
-                await _minitorch2_steps(_minitorch2_made.aclose())
-                raise
-            except BaseException as _minitorch2_thrown:
-                _minitorch2_step = _minitorch2_made.athrow(_minitorch2_thrown)
+                _minitorch2_sent = yield _minitorch2_step.value
+            except BaseException as _minitorch2_caught:
+                if _minitorch2_step.throw is None:
+                    raise
+                _minitorch2_thrown = _minitorch2_caught
+            if _minitorch2_thrown is None:
+                _minitorch2_step = _minitorch2_step.resume(_minitorch2_sent)
             else:
-                _minitorch2_step = _minitorch2_made.asend(_minitorch2_sent)
+                _minitorch2_step = _minitorch2_step.throw(_minitorch2_thrown)
     except BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
@@ -98,9 +73,15 @@ def dispatching_text(code: CodeType) -> str | None:
     return next((text for flag, text in _TEXTS.items() if code.co_flags & flag), None)
 
 
-def steps(capturing: Capturing) -> Callable[[Any], Steps]:
-    """What the definitions call `_minitorch2_steps`."""
-    return lambda inner: Steps(inner, capturing)
+def names(capturing: Capturing) -> dict[str, object]:
+    """What the definitions read.
+
+    Args:
+        capturing: makes the context of steps that are not captured themselves.
+    """
+    drivers = {"drive": drive, "awaited": awaited, "until_yield": until_yield}
+    made = {name: partial(driver, capturing=capturing) for name, driver in drivers.items()}
+    return {f"_minitorch2_{name}": driver for name, driver in made.items()}
 
 
 def of_the_same_kind(made: FunctionType, code: CodeType) -> FunctionType:

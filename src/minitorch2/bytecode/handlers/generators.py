@@ -1,4 +1,4 @@
-"""Instructions of generators that are consumed inside the captured region."""
+"""Instructions of generators and of all that is delegated to iterators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
-from minitorch2.bytecode.trackers.python_values.generator import finish_delegation
+from minitorch2.bytecode.trackers.python_values.coroutine import AsyncStep, comes_from_outside
+from minitorch2.bytecode.trackers.python_values.generator import (
+    GeneratorVariable,
+    OutsideWait,
+    finish_delegation,
+)
 
 
 @handles("RETURN_GENERATOR")
@@ -33,7 +38,11 @@ def get_yield_from_iter(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("SEND")
 def send(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``iterator value -> iterator item``, or ``iterator result`` and jump at its end."""
+    """``iterator value -> iterator item``, or ``iterator result`` and jump at its end.
+
+    The captured frame is suspended if the iterator comes from outside: its steps are made in
+    Python, behind this segment. So is each frame that waits for one that waits for such a thing.
+    """
     value = evaluator.pop()
     iterator = evaluator.stack[-1]
     try:
@@ -42,12 +51,21 @@ def send(evaluator: Evaluator, instruction: Instruction) -> None:
         if error.kind is not StopIteration:
             raise
         finish_delegation(evaluator, error, instruction)
+    except OutsideWait:
+        if evaluator.parent is not None:
+            raise
+        evaluator.is_waiting = True
 
 
 def _send(
     evaluator: Evaluator, iterator: VariableTracker, value: VariableTracker
 ) -> VariableTracker:
     nothing = value.is_constant() and value.as_constant() is None
+    if isinstance(iterator, GeneratorVariable | AsyncStep):
+        return iterator.py_send(evaluator, value)
+    if nothing and comes_from_outside(iterator):
+        cause = f"{evaluator.code.co_name} waits for what runs outside of the function"
+        raise OutsideWait(cause, code="async", user_line=evaluator.source_line())
     method, args = ("__next__", []) if nothing else ("send", [value])
     return iterator.call_method(evaluator, method, args, {})
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED
+from inspect import CO_OPTIMIZED
 from types import CodeType
 
 from minitorch2.bytecode.machine.assemble import assemble
@@ -26,6 +26,7 @@ from minitorch2.bytecode.machine.errors import ContinuationError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import reachable
 from minitorch2.bytecode.machine.program import Program, program_of
+from minitorch2.bytecode.machine.suspendable import SUSPENDABLE
 
 CELL = ".cell_"
 """What the parameter that brings a cell begins with; like CPython's `.0`, no name of a program."""
@@ -55,6 +56,7 @@ def make_continuation(
     live are made anew. Free variables stay free variables.
 
     A region of the exception table that covers the instruction covers it in the continuation, too.
+    The continuation of a generator or coroutine is one again: it goes on when it is first resumed.
 
     Args:
         code: the original function's code.
@@ -70,9 +72,9 @@ def make_continuation(
         number: makes the name `__resume_at_<offset>_<number>` unique.
 
     Raises:
-        ContinuationError: generators and coroutines, class bodies and modules, an instruction in
-            the prologue, a `super()` without arguments that could no longer find its object, or
-            the middle of an inlined comprehension with a variable named like a cell.
+        ContinuationError: class bodies and modules, an instruction in the prologue, a `super()`
+            without arguments that could no longer find its object, or the middle of an inlined
+            comprehension with a variable named like a cell.
     """
     instructions = program_of(code).instructions
     _check(code, instructions, index)
@@ -100,8 +102,6 @@ def make_continuation(
 
 def _check(code: CodeType, instructions: Sequence[Instruction], index: int) -> None:
     """Refuses what has no continuation."""
-    if code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR):
-        raise ContinuationError("a generator or coroutine keeps its own state")
     if not code.co_flags & CO_OPTIMIZED:
         raise ContinuationError("only functions keep their variables in slots")
     if all(instruction.opname != "RESUME" for instruction in instructions[:index]):
@@ -161,6 +161,9 @@ def _prefix(
         yield make("COPY_FREE_VARS", len(code.co_freevars))
     for name in code.co_cellvars:
         yield make("MAKE_CELL", name)
+    if code.co_flags & SUSPENDABLE:
+        yield make("RETURN_GENERATOR")
+        yield make("POP_TOP")
     yield make("RESUME", 0)
     for name in cells:
         yield make("LOAD_FAST", CELL + name)

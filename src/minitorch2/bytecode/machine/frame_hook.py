@@ -27,15 +27,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from inspect import (
-    CO_ASYNC_GENERATOR,
-    CO_COROUTINE,
-    CO_GENERATOR,
-    CO_ITERABLE_COROUTINE,
-    CO_OPTIMIZED,
-    CO_VARARGS,
-    CO_VARKEYWORDS,
-)
+from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
@@ -56,6 +48,7 @@ from minitorch2.bytecode.machine.interpreter_api import (
     keep_forever,
 )
 from minitorch2.bytecode.machine.slots import Slots
+from minitorch2.bytecode.machine.suspendable import SUSPENDABLE
 from minitorch2.bytecode.machine.tables import print_line_table
 from minitorch2.compile_lock import new_lock
 
@@ -67,7 +60,6 @@ MOST_THREADS = 256
 """How many threads can have a hook enabled at the same time."""
 SKIP = 1
 """What the extra slot of a skipped code object holds."""
-SUSPENDABLE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
 
 HOOK_IR = """
 define ptr @hook(ptr %thread, ptr %frame, i32 %throw) {{

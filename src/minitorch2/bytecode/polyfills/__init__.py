@@ -2,7 +2,8 @@
 
 The evaluator inlines these like user code, so each is as short and as faithful as its documentation
 in the standard library. A new one is a function in the file of its kind (`iterators`, `values`,
-`torch_functions`, `scan`, `higher_order`, `numpy_bodies/`) and a line in `POLYFILLS`.
+`asynchronous`, `torch_functions`, `scan`, `higher_order`, `numpy_bodies/`) and a line in
+`POLYFILLS`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 from torch import _higher_order_ops as higher_order_operators
 
 from minitorch2.bytecode.polyfills import (
+    asynchronous,
     higher_order,
     iterators,
     scan,
@@ -56,6 +58,11 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     itertools.tee: iterators.tee,
     typing.cast: values.cast,
     _COLLECTIONS._count_elements: values.count_elements,
+    aiter: asynchronous.aiter_of,
+    anext: asynchronous.anext_of,
+    BaseException.__str__: values.exception_str,
+    BaseException.__repr__: values.exception_repr,
+    KeyError.__str__: values.key_error_str,
     _NAMESPACE.__init__: values.namespace_init,
     _NAMESPACE.__eq__: values.namespace_eq,
     _NAMESPACE.__ne__: values.namespace_ne,

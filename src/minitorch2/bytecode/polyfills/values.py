@@ -91,3 +91,25 @@ def namespace_repr(self: types.SimpleNamespace) -> str:
     cls = type(self)
     name = "namespace" if cls is types.SimpleNamespace else cls.__name__
     return f"{name}({', '.join([f'{key}={value!r}' for key, value in self.__dict__.items()])})"
+
+
+# Exceptions --------------------------------------------------------------------------------------
+
+
+def exception_str(self: BaseException) -> str:
+    """``BaseException.__str__``"""
+    if len(self.args) == 1:
+        return str(self.args[0])
+    return str(self.args) if self.args else ""
+
+
+def key_error_str(self: KeyError) -> str:
+    """``KeyError.__str__``: a key shows what it is."""
+    return repr(self.args[0]) if len(self.args) == 1 else exception_str(self)
+
+
+def exception_repr(self: BaseException) -> str:
+    """``BaseException.__repr__``"""
+    if len(self.args) == 1:
+        return f"{type(self).__name__}({self.args[0]!r})"
+    return f"{type(self).__name__}{self.args!r}"

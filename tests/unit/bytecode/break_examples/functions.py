@@ -1,5 +1,6 @@
 """Reasons that have to do with calls and control flow."""
 
+import asyncio
 import functools
 import inspect
 import json
@@ -43,12 +44,15 @@ def depth(x, n):
 
 
 async def later(x):
+    await asyncio.sleep(0)
     return x + 1
 
 
 @breaks("async", X)
 def asynchronous(x):
-    later(x).close()
+    coroutine = later(x)
+    coroutine.send(None)
+    coroutine.close()
     return x + 1
 
 

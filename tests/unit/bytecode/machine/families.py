@@ -189,7 +189,11 @@ FAMILIES: dict[str, tuple[str, list[tuple[object, ...]]]] = {
     "coroutines": (
         "import asyncio\ndef f(n):\n    async def g(k):\n        await asyncio.sleep(0)\n        return k\n"
         "    async def ag():\n        for i in range(n):\n            yield await g(i)\n"
-        "    async def h():\n        return [x async for x in ag()], await g(n)\n"
+        "    class C:\n        async def __aenter__(self):\n            return n\n"
+        "        async def __aexit__(self, *error):\n            print(error)\n"
+        "    async def h():\n        async with C() as m:\n            print(m)\n"
+        "        async for y in ag():\n            print(y)\n"
+        "        return [x async for x in ag()], await g(n)\n"
         "    return asyncio.run(h())",
         [(3,)],
     ),

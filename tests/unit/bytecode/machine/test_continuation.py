@@ -16,7 +16,6 @@ from tests.unit.bytecode.machine.families import FAMILIES
 from tests.unit.bytecode.machine.observation import function_of, observe
 from tests.unit.bytecode.machine.splitting import in_two_steps, split_points
 
-REFUSED = {"generators", "coroutines"}
 LONG = {"many variables"}
 SPLITTABLE = sorted(FAMILIES.keys() - LONG)
 
@@ -275,12 +274,81 @@ def test_super_without_its_object_is_refused():
         make_continuation(Child.object_in_cell.__code__, index, live)
 
 
-def test_generators_are_refused():
-    def generator(n):
-        yield n
+def behind_yield(function, number):
+    """Where a generator goes on behind one of its yields, and what it needs there."""
+    code = function.__code__
+    instructions = disassemble(code)
+    yields = [i for i, one in enumerate(instructions) if one.opname == "YIELD_VALUE"]
+    index = yields[number] + 1
+    return index, live_names(instructions, index, code)
 
-    with pytest.raises(ContinuationError, match="generator"):
-        make_continuation(generator.__code__, 5, ("n",))
+
+def rest_behind_yield(function, number):
+    """The rest of a generator: takes the value that is sent, then its live variables."""
+    index, live = behind_yield(function, number)
+    code = make_continuation(function.__code__, index, live, stack=1)
+    return FunctionType(code, {"print": print})
+
+
+def test_the_rest_of_a_generator_is_a_generator():
+    def generator(n):
+        got = yield n
+        try:
+            got = yield got + n
+        finally:
+            n = 0
+        return got
+
+    rest = rest_behind_yield(generator, 0)(5, 2)
+    assert next(rest) == 7
+    with pytest.raises(StopIteration) as ended:
+        rest.send("sent")
+    assert ended.value.value == "sent"
+
+
+def test_the_rest_of_a_generator_cleans_up():
+    log = []
+
+    def generator(log):
+        try:
+            yield 1
+            yield 2
+        except KeyError:
+            log.append("caught")
+            yield 3
+        finally:
+            log.append("closed")
+
+    rest = rest_behind_yield(generator, 0)(None, log)
+    assert next(rest) == 2
+    assert rest.throw(KeyError()) == 3
+    rest.close()
+    assert log == ["caught", "closed"]
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        next(FunctionType(make_continuation(raising.__code__, *behind_yield(raising, 0), 1), {})(0))
+
+
+def raising():
+    yield 1
+    raise StopIteration
+
+
+def test_the_rest_of_a_coroutine_is_a_coroutine():
+    async def coroutine(n):
+        await ready()
+        return n + await ready()
+
+    async def ready():
+        return 3
+
+    instructions = disassemble(coroutine.__code__)
+    index = next(i for i, one in enumerate(instructions) if one.opname == "POP_TOP" and i > 4)
+    live = live_names(instructions, index, coroutine.__code__)
+    code = make_continuation(coroutine.__code__, index, live, stack=1)
+    cells = (CellType(ready),)
+    with pytest.raises(StopIteration) as ended:
+        FunctionType(code, {}, None, None, cells)(None, 4).send(None)
+    assert ended.value.value == 7
 
 
 def test_the_prologue_is_refused():

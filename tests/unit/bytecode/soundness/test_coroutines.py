@@ -65,11 +65,12 @@ def test_kinds_are_kept():
     assert inspect.isawaitable(capture(types.coroutine(generator))(X))
 
 
-def test_what_a_coroutine_calls_is_captured_in_every_step():
+def test_a_coroutine_is_captured_in_every_segment():
     graphs, backend = counting()
-    compiled = minitorch2.compile(coroutine, backend=backend)
-    assert torch.equal(asyncio.run(compiled(X)), asyncio.run(coroutine(X)))
-    assert len(graphs) == 1  # `step` has one graph, behind the `await` too
+    compiled = minitorch2.compile(coroutine, backend=backend, fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(asyncio.run(compiled(X)), asyncio.run(coroutine(X)))
+    assert len(graphs) == 2  # in front of the `await` and behind it
 
 
 def test_tasks_that_take_turns():

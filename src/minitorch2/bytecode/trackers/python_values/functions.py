@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Sequence
+from inspect import CO_COROUTINE
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.callee import Callee, Default, callee_of
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.skip_files import refuses_inlining
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, inherits
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
+from minitorch2.bytecode.trackers.python_values.coroutine import OutsideCoroutine
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 
@@ -71,6 +74,17 @@ class UserFunctionVariable(FunctionVariable):
 
     def callee(self, evaluator: Evaluator) -> Callee:
         return callee_of(evaluator.capture, self.value, self.source)
+
+    def call(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        code = self.value.__code__
+        if code.co_flags & CO_COROUTINE and refuses_inlining(code) is not None:
+            return OutsideCoroutine(self, args, kwargs)
+        return super().call(evaluator, args, kwargs)
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         pending = evaluator.capture.side_effects.load_attribute(self, name)

@@ -1,28 +1,30 @@
 """Generators whose code is evaluated while capturing, one ``yield`` at a time.
 
 A generator is a suspended frame. One that nobody has started yet can be made again in residual
-code, by a call of its function. One that waits in the middle of its code cannot: then the graph
-breaks in front of the place where it was started, and Python runs it. The same is done for a
-generator that is dropped inside a ``try`` or ``with``: when its clean-up code runs is decided by
-CPython's reference counts. Residual code would keep the generator too long, so a frame that may
-leave one half way runs in Python.
+code, by a call of its function; one that waits in the middle of its code by a continuation there
+(`minitorch2.bytecode.suspensions`). If a generator is dropped inside a ``try`` or ``with``, then
+CPython's reference counts decide when its clean-up code runs. Residual code would keep the
+generator too long, so a frame that may leave one half way runs in Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
+from inspect import CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.polyfills.iterators import call_until
+from minitorch2.bytecode.steps import drive, half_way
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
+from minitorch2.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -35,6 +37,23 @@ MADE_BY: Final[dict[int, Any]] = {
 }
 """What really makes the iterators that some generators stand for, by the identity of their code:
 hashing a code object hashes all of its constants."""
+
+
+class OutsideWait(UnsupportedError):
+    """A frame waits for an iterator that the captured code does not run itself."""
+
+
+def last_instruction(frame: Evaluator) -> Instruction:
+    """The instruction at which a suspended frame waits."""
+    return frame.program.instructions[frame.position - 1]
+
+
+def waits_for_iterator(frame: Evaluator) -> bool:
+    """Whether a suspended frame waits in a ``yield from`` or ``await``."""
+    if last_instruction(frame).opname == "SEND":
+        return True
+    resumed = frame.program.instructions[frame.position]
+    return resumed.opname == "RESUME" and int(resumed.argval) & 3 in (2, 3)
 
 
 def finished_generator(name: str) -> Generator[object, None, None]:
@@ -52,6 +71,8 @@ def _empty() -> Generator[object, None, None]:
 class GeneratorVariable(IteratorVariable):
     """A generator: a suspended frame."""
 
+    KIND = "generator"
+
     def __init__(self, frame: Evaluator) -> None:
         super().__init__()
         self.frame = frame
@@ -61,6 +82,11 @@ class GeneratorVariable(IteratorVariable):
     def python_type(self) -> type:
         made_by = MADE_BY.get(id(self.frame.code))
         return made_by if isinstance(made_by, type) else GeneratorType
+
+    @property
+    def is_awaitable(self) -> bool:
+        """Whether ``await`` takes it (`types.coroutine`)."""
+        return bool(self.frame.code.co_flags & CO_ITERABLE_COROUTINE)
 
     @property
     def finished(self) -> bool:
@@ -80,7 +106,7 @@ class GeneratorVariable(IteratorVariable):
         if self.started:
             self.frame.push(value)
         elif not (value.is_constant() and value.as_constant() is None):
-            raise_observed(TypeError, "can't send non-None value to a just-started generator")
+            raise_observed(TypeError, f"can't send non-None value to a just-started {self.KIND}")
         else:
             self._start(evaluator)
         return self._resume(None)
@@ -136,13 +162,13 @@ class GeneratorVariable(IteratorVariable):
             if issubclass(error.kind, GeneratorExit | StopIteration):
                 return
             raise
-        raise_observed(RuntimeError, "generator ignored GeneratorExit")
+        raise_observed(RuntimeError, f"{self.KIND} ignored GeneratorExit")
 
     # The frame ----------------------------------------------------------------------------------
 
     def _check_idle(self) -> None:
         if self.running:
-            raise_observed(ValueError, "generator already executing")
+            raise_observed(ValueError, f"{self.KIND} already executing")
 
     def _start(self, evaluator: Evaluator) -> None:
         self.started = True
@@ -164,7 +190,7 @@ class GeneratorVariable(IteratorVariable):
         except ObservedError as raised:
             frame.result = NONE
             if raised.kind is StopIteration:
-                raise_observed(RuntimeError, "generator raised StopIteration")
+                raise_observed(RuntimeError, f"{self.KIND} raised StopIteration")
             raise
         finally:
             self.running = False
@@ -176,9 +202,7 @@ class GeneratorVariable(IteratorVariable):
 
     def _delegate(self) -> VariableTracker | None:
         """The iterator of the ``yield from`` in which the frame waits."""
-        resumed = self.frame.program.instructions[self.frame.position]
-        in_delegation = resumed.opname == "RESUME" and int(resumed.argval) & 3 == 2
-        return self.frame.stack[-1] if in_delegation else None
+        return self.frame.stack[-1] if waits_for_iterator(self.frame) else None
 
     def _end_delegation(self, evaluator: Evaluator, error: ObservedError) -> None:
         """Go on behind the ``yield from``, whose value the end of its iterator carries."""
@@ -222,8 +246,19 @@ class GeneratorVariable(IteratorVariable):
                 return f"({residual.reference(iter)}(()))"
             return f"{residual.reference(finished_generator)}({self.frame.code.co_name!r})"
         if self.started:
-            unsupported("generator", f"the generator {self.frame.code.co_name} is half way")
+            return self._half_way(residual)
         return f"{self._function(residual)}({', '.join(self._arguments(residual))})"
+
+    def _half_way(self, residual: Residual) -> str:
+        """A generator that goes on where this one waits."""
+        code = self.frame.code
+        if self.running or residual.suspended is None:
+            unsupported("generator", f"the generator {code.co_name} is running")
+        step = residual.suspended(self.frame)
+        if self.frame.is_pending:
+            return f"{residual.reference(drive)}({step}, {CAPTURING})"
+        made_by = residual.reference(half_way)
+        return f"{made_by}({step}, {CAPTURING}, {code.co_name!r}, {code.co_qualname!r})"
 
     def _function(self, residual: Residual) -> str:
         code = self.frame.code

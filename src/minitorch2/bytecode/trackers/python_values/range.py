@@ -51,10 +51,10 @@ class RangeVariable(SequenceVariable):
         return super().get_attribute(evaluator, name)
 
     def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return FixedIterator(self.elements)
+        return RangeIterator(self.range, self.elements)
 
     def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
-        return FixedIterator(self.elements[::-1])
+        return RangeIterator(self.range[::-1], self.elements[::-1])
 
     def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         return literal(self.range[self.index_of(evaluator, key)])
@@ -68,6 +68,18 @@ class RangeVariable(SequenceVariable):
 
     def reconstruct(self, residual: Residual) -> str:
         return repr(self.range)
+
+
+class RangeIterator(FixedIterator):
+    """Over a range; what is left of it is one again."""
+
+    def __init__(self, value: range, elements: Sequence[VariableTracker]) -> None:
+        super().__init__(elements, type(iter(value)))
+        self.range = value
+
+    def reconstruct(self, residual: Residual) -> str:
+        rest = self.range[self.position :] if self.elements else range(0)
+        return f"iter({rest!r})"
 
 
 register_literal(range, RangeVariable)
