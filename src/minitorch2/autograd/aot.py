@@ -20,7 +20,6 @@ from minitorch2.autograd.decompositions.randomness import RANDOM_DECOMPOSITIONS
 from minitorch2.autograd.drawing import draw_cut
 from minitorch2.autograd.frozen import FrozenProgram
 from minitorch2.autograd.joint import TracedProgram, trace_program
-from minitorch2.autograd.layouts import memory_order
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partitioner, min_cut_partition
 from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tensor_positions
@@ -28,6 +27,7 @@ from minitorch2.autograd.runtime import Compiler, LazilyCompiled, compile_backwa
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
 
@@ -112,6 +112,7 @@ def _plan(program: TracedProgram, examples: Sequence[Any], *, detached: bool) ->
         repeats([examples[i] for i in tensors]),
         None if is_flat else spec,
         detached,
+        tuple(program.spent.items()),
     )
 
 

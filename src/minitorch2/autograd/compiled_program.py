@@ -18,10 +18,12 @@ from minitorch2.autograd.runtime import (
     inference_runner,
     picker,
     training_runner,
+    with_epilogue,
     without_autocast,
     without_grad,
 )
 from minitorch2.autograd.second_derivatives import EagerGradients
+from minitorch2.autograd.spent_history import spend
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 
@@ -60,6 +62,7 @@ class CompiledProgram:
     def _inferred(self) -> Run:
         call = without_autocast(self.forward)
         call = without_grad(call) if self.plan.detached else call
+        call = spend(call, self.plan.spent)
         return inference_runner(call, self.plan.epilogue, self.plan.outputs)
 
     def _trained(self, module: GraphModule) -> Run:
@@ -69,7 +72,8 @@ class CompiledProgram:
         # As captured: what was fused may be an operator without a second derivative.
         again = EagerGradients(lift_attributes(module)[0], plan.repetition)
         forward = without_autocast(self.forward)
-        return training_runner(plan.function, forward, self.backward, again, plan.epilogue)
+        apply = training_runner(plan.function, forward, self.backward, again)
+        return with_epilogue(spend(apply, plan.spent), plan.epilogue, plan.outputs)
 
 
 def repeats(tensors: Sequence[Any]) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
 from minitorch2.autograd.higher_order import Gradients, run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import alias_facts
+from minitorch2.autograd.spent_history import why_spent
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import (
@@ -74,8 +75,9 @@ class TracedProgram:
 
     ``module`` takes ``inputs`` values and then one tangent for each of ``tangent_outputs``; it
     returns ``forward_outputs`` values, then one gradient for each input (None where there is none).
-    ``differentiable[i]`` says whether forward output ``i`` carries gradients; ``places`` where
-    the captured graph has those outputs.
+    ``differentiable[i]`` says whether forward output ``i`` carries gradients; ``spent`` which do
+    not since their history is used up, with the error; ``places`` where the captured graph has
+    those outputs.
     """
 
     module: GraphModule
@@ -83,6 +85,7 @@ class TracedProgram:
     forward_outputs: int
     tangent_outputs: tuple[int, ...]
     differentiable: tuple[bool, ...]
+    spent: Mapping[int, str]
     places: Mapping[int, Place]
     epilogue: Epilogue
     output_spec: TreeSpec
@@ -129,6 +132,7 @@ class _ProgramTracer:
     ) -> None:
         self.module = module
         self.examples = list(example_inputs)
+        self.runs_engine = any(node.target is torch.autograd.grad for node in module.graph.nodes)
         self.tracer = Tracer(decompositions)
         self.leaves: list[Any] = []
         self.values: list[Any] = []
@@ -143,7 +147,11 @@ class _ProgramTracer:
             output = _SourceInterpreter(self.module, self.tracer, self.env).run(*self.values)
         results, output_spec = tree_flatten(output)
         epilogue = self._plan(results)
-        differentiable = tuple(isinstance(h, torch.Tensor) and h.requires_grad for h in self.heads)
+        spent = self._spent_heads() if self.runs_engine else {}
+        differentiable = tuple(
+            isinstance(h, torch.Tensor) and h.requires_grad and i not in spent
+            for i, h in enumerate(self.heads)
+        )
         forward = self._forward_nodes()
         tangents = (
             tuple(i for i, flag in enumerate(differentiable) if flag) if differentiate else ()
@@ -159,6 +167,7 @@ class _ProgramTracer:
             forward_outputs=len(forward),
             tangent_outputs=tangents,
             differentiable=differentiable,
+            spent=spent,
             places=self.places,
             epilogue=epilogue,
             output_spec=output_spec,
@@ -224,7 +233,7 @@ class _ProgramTracer:
                 self.tracer.graph.placeholder(node.name).meta["val"] = fake_like(self.values[first])
                 leaf, value = None, self.values[first]
             elif isinstance(leaf, FakeTensor):
-                leaf.requires_grad_(example.requires_grad and differentiate)
+                leaf.requires_grad_(example.requires_grad and (differentiate or self.runs_engine))
                 if leaf.requires_grad and not example.is_leaf:
                     value = _AsNonLeaf.apply(leaf)  # type: ignore[no-untyped-call]
                 self.tracer.add_input(value, node.name, index)
@@ -381,9 +390,9 @@ class _ProgramTracer:
     def _gradients(self, tangent_outputs: tuple[int, ...]) -> list[Any]:
         heads = [self.heads[index] for index in tangent_outputs]
         tangents = [self._tangent(index, self.heads[index]) for index in tangent_outputs]
-        wanted = [x for x in self.leaves if isinstance(x, torch.Tensor) and x.requires_grad]
+        wanted = self._leaves_with_gradient()
         with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
-            self.tracer.follows_autograd = True
+            self.tracer.differentiates = True
             with self.tracer, self._new_symbols():
                 found = iter(torch.autograd.grad(heads, wanted, tangents, allow_unused=True))
         gradients = [
@@ -391,6 +400,20 @@ class _ProgramTracer:
             for x in self.leaves
         ]
         return [None if g is None else self.tracer.read(g) for g in gradients]
+
+    def _spent_heads(self) -> dict[int, str]:
+        """The forward outputs of which the program has used up the history, with the error."""
+        leaves = self._leaves_with_gradient()
+        with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
+            found = {
+                index: why_spent(head, leaves, _dense_like(head))
+                for index, head in enumerate(self.heads)
+                if isinstance(head, torch.Tensor) and head.requires_grad
+            }
+        return {index: error for index, error in found.items() if error is not None}
+
+    def _leaves_with_gradient(self) -> list[torch.Tensor]:
+        return [x for x in self.leaves if isinstance(x, torch.Tensor) and x.requires_grad]
 
     def _tangent(self, index: int, head: FakeTensor) -> FakeTensor:
         fake = _dense_like(head)
@@ -511,7 +534,14 @@ class _SourceInterpreter(Interpreter):
             return run_higher_order(self.tracer, self._trace_graph, target, args)
         if isinstance(target, Gradients):
             return target.run(self._run_graph, *args)
+        if target is torch.autograd.grad:
+            return self._run_engine(*args, **kwargs)
         return super().call_function(target, args, kwargs)
+
+    def _run_engine(self, *args: Any, **kwargs: Any) -> Any:
+        """Record the gradients that the program itself computes."""
+        with torch.autograd.set_multithreading_enabled(False):
+            return torch.autograd.grad(*args, **kwargs)
 
     def _trace_graph(self, module: GraphModule, examples: Sequence[torch.Tensor]) -> GraphModule:
         """The functional form of a graph that a node of this graph calls."""

@@ -13,7 +13,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from minitorch2.autograd.schemas import alias_facts
-from minitorch2.graph.fake_tensor import FakeTensor, env_of, run_fake
+from minitorch2.graph.fake_tensor import FakeTensor, run_fake
+from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
 from minitorch2.graph.symbols.unbacked import is_dense
 
@@ -67,23 +68,3 @@ def laid_out_like(value: FakeTensor, like: torch.Tensor) -> FakeTensor:
     )
     inverse = sorted(range(like.dim()), key=order.__getitem__)
     return aten.permute.default(dense, inverse)  # type: ignore[no-any-return]
-
-
-def memory_order(tensor: torch.Tensor) -> list[int] | None:
-    """The dimensions from the longest step to the shortest; None if memory has gaps or overlaps.
-
-    Symbolic strides have an order only where they are contiguous.
-    """
-    order = list(range(tensor.dim()))
-    if is_dense(tensor):
-        return order
-    if env_of(tensor.stride()) is not None:
-        return None
-    steps = [int(step) for step in tensor.stride()]
-    order.sort(key=lambda d: -steps[d])
-    expected = 1
-    for dimension in reversed(order):
-        if tensor.shape[dimension] != 1 and steps[dimension] != expected:
-            return None
-        expected *= int(tensor.shape[dimension])
-    return order

@@ -20,11 +20,11 @@ import torch
 
 from minitorch2 import config
 from minitorch2.autograd.joint import TracedProgram, memory_root
-from minitorch2.autograd.layouts import memory_order
 from minitorch2.autograd.min_cut import Roles, saved_within
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.node import Node, append_with_inputs, map_nodes, nodes_in
 from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols

@@ -140,7 +140,8 @@ class ProgramPlan:
     tensors among the inputs, ``repeats`` which of them are one tensor: for each, where it comes
     first. ``structure`` is that of the results; None if they are a flat sequence. ``function`` and
     ``repetition`` are there if results are differentiable; ``detached`` says that inputs require
-    gradients, and no result has any.
+    gradients, and no result has any. ``spent`` are the outputs whose history is used up, with the
+    error that their derivative raises.
     """
 
     outputs: int
@@ -149,6 +150,7 @@ class ProgramPlan:
     repeats: tuple[int, ...]
     structure: TreeSpec | None
     detached: bool
+    spent: tuple[tuple[int, str], ...] = ()
     function: FunctionPlan | None = None
     repetition: Repetition | None = None
 

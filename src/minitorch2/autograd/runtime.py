@@ -103,12 +103,17 @@ def training_runner(
     forward: BoxedCall,
     backward: LazilyCompiled,
     again: EagerGradients,
-    epilogue: Epilogue,
 ) -> Callable[..., Sequence[Any]]:
-    """The program's results, differentiable through the compiled backward graph; ``again`` gives
+    """The graph's outputs, differentiable through the compiled backward graph; ``again`` gives
     gradients that can be differentiated."""
-    apply = _applier(make_function(plan, forward, backward, again))
-    if epilogue.is_trivial(plan.outputs):
+    return _applier(make_function(plan, forward, backward, again))
+
+
+def with_epilogue(
+    apply: Callable[..., Sequence[Any]], epilogue: Epilogue, outputs: int
+) -> Callable[..., Sequence[Any]]:
+    """The program's results, of a function that gives the graph's outputs."""
+    if epilogue.is_trivial(outputs):
         return apply
 
     def run(*inputs: Any) -> Sequence[Any]:

@@ -77,7 +77,7 @@ class Tracer(DispatchMode):
         self.decompositions = decompositions
         self.constants = Constants()
         self.source: SourceLine | None = None
-        self.follows_autograd = False
+        self.differentiates = False
         self.checkpoint: str | None = None
         self.env: ShapeEnv | None = None
         self.unbacked: set[sympy.Symbol] = set()
@@ -349,9 +349,9 @@ class Tracer(DispatchMode):
         node.meta["val"] = _plain_value(value)
         if self.checkpoint is not None:
             node.meta["checkpoint"] = self.checkpoint
-        if self.follows_autograd:
+        if self.differentiates:
             node.meta["derivative"] = True
-            self._follow_autograd()
+        self._follow_autograd()
         if self.source is not None:
             node.meta["source"] = self.source
         if self.env is not None:
@@ -386,7 +386,7 @@ class Tracer(DispatchMode):
         return {s for node in self.graph.placeholders for s in unbacked_in(node.meta["val"])}
 
     def _follow_autograd(self) -> None:
-        """In backward, the line is that of the forward operator whose derivative is running.
+        """In a derivative, the line is that of the operator whose derivative is running.
 
         Only the last autograd node of an operator carries the line; the ones behind it run next.
         """

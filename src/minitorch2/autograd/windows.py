@@ -24,8 +24,8 @@ from minitorch2.autograd.functionalize import (
     TensorState,
     ViewStep,
 )
-from minitorch2.autograd.layouts import memory_order
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.memory_order import memory_order
 
 aten = torch.ops.aten
 

@@ -17,6 +17,7 @@ import torch
 import torch.fx
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.generated_code import execute, new_file
 from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
@@ -132,7 +133,8 @@ def with_sizes(compiled: Callable[..., Any], module: GraphModule) -> Callable[..
     names = "".join(f"{node.name}, " for node in placeholders)
     numbers = "".join(f"{texts[symbol]}, " for symbol in wanted)
     namespace: dict[str, Any] = {"_compiled": compiled}
-    exec(f"def call({names}):\n    return _compiled({numbers}{names})", namespace)
+    text = f"def call({names}):\n    return _compiled({numbers}{names})"
+    execute(text, new_file("sizes", "call"), namespace)
     return namespace["call"]  # type: ignore[no-any-return]
 
 

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from minitorch2 import config
 from minitorch2.bytecode.compiled_source import compile_function
-from minitorch2.bytecode.generated import keep_source, new_file
+from minitorch2.generated_code import keep_source, new_file
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.shared_paths import share_paths
 from minitorch2.bytecode.sources import GlobalSource

@@ -1,9 +1,10 @@
 """Which code is captured, by file: user code and model libraries, not the tools they are made of.
 
 Frames of the standard library, numpy, PyTorch, Triton and this package are never analysed when the
-frame hook meets them (PyTorch 2 paper, section 3.2). Inlining is a little more generous: forward
-methods of `torch.nn` modules, the Python of NumPy and of Triton, and small, pure parts of the
-standard library are evaluated as user code is.
+frame hook meets them (PyTorch 2 paper, section 3.2), nor is code that this package has written.
+While compiled graphs run or are made, not even what they call is looked at. Inlining is a little
+more generous: forward methods of `torch.nn` modules, the Python of NumPy and of Triton, and small,
+pure parts of the standard library are evaluated as user code is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from types import CodeType
 
 import numpy
 import torch
+
+from minitorch2.generated_code import is_generated
 
 PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
 TORCH = str(Path(torch.__file__).resolve().parent) + "/"
@@ -31,6 +34,7 @@ ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
 ENVIRONMENT = "<frozen os>"
 POLYFILLS = PACKAGE + "bytecode/polyfills/"
 CONTROLS = PACKAGE + "controls.py"
+COMPILER = (PACKAGE + "autograd/", PACKAGE + "backends/", PACKAGE + "codegen/")
 INLINED_TORCH = (
     "amp/autocast_mode.py",
     "autograd/grad_mode.py",
@@ -71,10 +75,17 @@ INLINED_STANDARD = (
 @lru_cache(maxsize=10_000)
 def is_skipped_file(file: str) -> bool:
     """Whether frames of this file run as they are, without analysis."""
-    if file.startswith((PACKAGE, TORCH, NUMPY, *TRITON, "<frozen", "<minitorch2")):
+    if is_generated(file):
+        return True
+    if file.startswith((PACKAGE, TORCH, NUMPY, *TRITON, "<frozen")):
         captured = file.startswith(TORCH + "nn/modules/")
         return not captured or file == TORCH + "nn/modules/module.py"  # it only calls forward
     return file.startswith(STANDARD_LIBRARY) and not file.startswith(SITE_PACKAGES)
+
+
+def runs_apart(file: str) -> bool:
+    """Whether code of this file is a part of compiled code, which calls nothing to be captured."""
+    return is_generated(file) or file.startswith(COMPILER)
 
 
 def is_stand_in(file: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from minitorch2 import config
 from minitorch2.codegen import cache
+from minitorch2.generated_code import execute
 from minitorch2.profiling import OFF, PROFILER, ranged
 from minitorch2.source_lines import keep_lines
 
@@ -24,7 +25,7 @@ def load_program(text: str, names: Mapping[str, Any] | None = None) -> BoxedCall
     if config.current().cache:
         cache.keep_file(path, text.encode())
     namespace = {"__name__": "minitorch2.generated", "_profiler": PROFILER, **(names or {})}
-    exec(compile(text.replace(*_ASKING, 1), str(path), "exec"), namespace)
+    execute(text.replace(*_ASKING, 1), str(path), namespace)
     call: FunctionType = namespace["call"]
     namespace["_profiled"] = _with_ranges(call)
     keep_lines(str(path), text, call)

@@ -95,6 +95,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.torch_values import (
     autograd_rules,
     context,
+    engine_rules,
     higher_order_rules,
     numpy_rules,
     optimizer_rules,
@@ -117,6 +118,7 @@ RULES: Final = (
     context,
     control_rules,
     copies,
+    engine_rules,
     higher_order_rules,
     library_rules,
     numpy_rules,

@@ -33,7 +33,7 @@ from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.machine.interpreter_api import check_threads
 from minitorch2.bytecode.observe.recompiles import Recompile
-from minitorch2.bytecode.skip_files import is_skipped_file
+from minitorch2.bytecode.skip_files import is_skipped_file, runs_apart
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.cautions import caution
@@ -222,6 +222,9 @@ class Region:
         code = function.__code__
         if is_held():
             return None  # a backward graph that is compiled where the program calls backward()
+        if runs_apart(code.co_filename):
+            frame_hook.run_apart(code)
+            return None
         mark = mark_of(function)
         if isinstance(mark, Disabled):
             return self._left_to_python(function, values) if mark.recursive else None

@@ -8,7 +8,8 @@ without parameters, whose result becomes the frame's result. The hook is
   from there are asked about too (an answer's own frame as well, unless its code is skipped);
 - per thread: other threads run as if there were no hook;
 - silent about generators, coroutines, class bodies and modules, about code marked with `skip`, and
-  while a trace or monitoring callback runs.
+  while a trace or monitoring callback runs;
+- off while code runs that is marked with `run_apart`, so silent about all that it calls, too.
 
 How a frame is answered: CPython has already built it, so it must also take it down. The hook puts
 the result on the frame's empty stack, swaps the frame's code for a stub that has the same local
@@ -60,6 +61,8 @@ MOST_THREADS = 256
 """How many threads can have a hook enabled at the same time."""
 SKIP = 1
 """What the extra slot of a skipped code object holds."""
+APART = 2
+"""What the extra slot holds of code during which the hook is off."""
 
 HOOK_IR = """
 define ptr @hook(ptr %thread, ptr %frame, i32 %throw) {{
@@ -89,14 +92,26 @@ enabled:                                ; not in trace and monitoring callbacks
   %tracing = load i32, ptr %tracing_p
   %untraced = icmp eq i32 %tracing, 0
   br i1 %untraced, label %check, label %run
-check:                                  ; is this code marked as skipped?
+check:                                  ; how is this code marked? asking may mark it
+  %is_asked = phi i1 [ false, %enabled ], [ true, %answered ]
   %code_p = getelementptr ptr, ptr %frame, i64 {code}
   %code = load ptr, ptr %code_p
   %get_extra = inttoptr i64 {get_extra} to ptr
   %status = call i32 %get_extra(ptr %code, i64 {extra_index}, ptr %extra_p)
   %extra = load ptr, ptr %extra_p
   %skipped = icmp eq ptr %extra, inttoptr (i64 {skip} to ptr)
-  br i1 %skipped, label %run, label %ask
+  br i1 %skipped, label %run, label %unskipped
+unskipped:
+  %is_apart = icmp eq ptr %extra, inttoptr (i64 {apart} to ptr)
+  br i1 %is_apart, label %apart, label %unmarked
+apart:                                  ; off, run, on
+  store ptr null, ptr %owner_p
+  %evaluate_apart = inttoptr i64 {evaluate} to ptr
+  %value_apart = call ptr %evaluate_apart(ptr %thread, ptr %frame, i32 0)
+  store ptr %thread, ptr %owner_p
+  ret ptr %value_apart
+unmarked:
+  br i1 %is_asked, label %run, label %ask
 ask:                                    ; off, ask, on
   store ptr null, ptr %owner_p
   %callback_i = add i64 %row, 2
@@ -117,7 +132,7 @@ ask:                                    ; off, ask, on
   br i1 %failed, label %fail, label %answered
 answered:                               ; None, or a tuple (stub, result, number of local slots)
   %none = icmp eq ptr %answer, inttoptr (i64 {none} to ptr)
-  br i1 %none, label %run, label %replace
+  br i1 %none, label %check, label %replace
 replace:
   %item = inttoptr i64 {item} to ptr
   %incref = inttoptr i64 {incref} to ptr
@@ -193,6 +208,7 @@ class _Machinery:
             first_instruction=layout.first_instruction,
             extra_index=self._extra_index,
             skip=SKIP,
+            apart=APART,
             none=id(None),
             evaluate=EVALUATE_FRAME,
             get_extra=address("PyUnstable_Code_GetExtra", "_PyCode_GetExtra"),
@@ -309,6 +325,11 @@ def disabled() -> AbstractContextManager[None]:
 def skip(code: CodeType) -> None:
     """Frames of this code run as they are from now on, whatever hook is enabled."""
     machinery().mark(code, SKIP)
+
+
+def run_apart(code: CodeType) -> None:
+    """While frames of this code run, the hook of their thread is off from now on."""
+    machinery().mark(code, APART)
 
 
 def unskip(code: CodeType) -> None:
@@ -442,6 +463,7 @@ _OWN_CODE = (
     why_unavailable.__wrapped__,
     disabled,
     skip,
+    run_apart,
     unskip,
 )
 """Functions that run while a hook is enabled."""

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from minitorch2.codegen.numba import names
+from minitorch2.generated_code import execute
 from minitorch2.source_lines import keep_lines
 
 _C_TYPES: dict[str, Any] = {
@@ -58,7 +59,7 @@ def step_kernel(
     Raises, when called, IndexError for an index that the kernel finds out of range.
     """
     namespace = dict(NAMES)
-    exec(compile(text, filename, "exec"), namespace)
+    execute(text, filename, namespace)
     kernel = namespace[name]
     keep_lines(filename, text, kernel)
 

@@ -33,6 +33,7 @@ from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.codegen.triton.driver import ALIGNMENT, Binary, LaunchState
 from minitorch2.codegen.triton.kernel import KernelSource
 from minitorch2.codegen.triton.values import TRITON_POINTERS
+from minitorch2.generated_code import execute
 
 JitFunction = Any  # triton.JITFunction or InterpretedFunction, which have no types
 Word = int | torch.Tensor
@@ -278,7 +279,7 @@ def kernel_of(name: str, text: str) -> Launcher:
 def _load(name: str, text: str) -> Launcher:
     path = _write(name, text)
     namespace: dict[str, Any] = {"__name__": f"minitorch2_kernels.{name}", "__file__": str(path)}
-    exec(compile(text, str(path), "exec"), namespace)
+    execute(text, str(path), namespace)
     launcher = namespace[name]
     assert isinstance(launcher, Launcher)
     return launcher

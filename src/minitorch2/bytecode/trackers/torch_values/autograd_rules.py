@@ -1,8 +1,7 @@
-"""`torch.autograd.Function`, `torch.utils.checkpoint`, and the engine of autograd itself.
+"""`torch.autograd.Function` and `torch.utils.checkpoint`.
 
 A user's function is evaluated twice: its forward pass, then its backward pass on what that saved.
-The two graphs become one operator. What runs the engine (`backward`, `grad`) breaks the graph: the
-gradients of what was captured so far are there when the rest runs.
+The two graphs become one operator.
 """
 
 from __future__ import annotations
@@ -246,14 +245,6 @@ def checkpoint(
         return body.result.make(values)
     return values[0]
 
-
-# The engine ---------------------------------------------------------------------------------------
-
-
-@handles(torch.autograd.backward, torch.autograd.grad)
-def run_engine(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
-    """Gradients of what was computed so far: the graph ends, and its gradients are asked for."""
-    return unsupported("autograd-engine", "gradients are computed inside the function")
 
 
 _FUNCTORCH = (

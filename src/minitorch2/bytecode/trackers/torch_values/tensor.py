@@ -229,13 +229,11 @@ class TensorVariable(VariableTracker):
             return evaluator.capture.wrap(function, None).call(evaluator, [self, *args], kwargs)
         if name in LAZY_BITS:
             return self._ask_for_bit(evaluator, name)
-        if name == "backward":
-            unsupported("autograd-engine", "gradients are computed inside the function")
-        if name in IMPURE_METHODS:
-            unsupported("tensor-method", f"Tensor.{name} has effects that a graph does not express")
         special = SPECIAL_METHODS.get(name)
         if special is not None:
             return special(self, evaluator, *args, **kwargs)  # type: ignore[no-any-return]
+        if name in IMPURE_METHODS:
+            unsupported("tensor-method", f"Tensor.{name} has effects that a graph does not express")
         if name.startswith("__"):
             return self._operator(evaluator, name, args)
         if not hasattr(torch.Tensor, name):

@@ -1,27 +1,35 @@
-"""Files that exist in memory only: a debugger, a traceback and `inspect.getsource` can read them.
+"""Python text that this package writes, as code: debuggers can read it, and capture leaves it out.
 
-Generated code names such a file, and its text lies in `linecache` for as long as the code lives.
+Most of it has a file in memory only. A debugger, a traceback and `inspect.getsource` find its text
+in `linecache` for as long as the code lives. Wrappers and Triton's kernels have real files.
 """
 
 from __future__ import annotations
 
 import itertools
 from types import CodeType
+from typing import Any
 
 from minitorch2.source_lines import keep_lines
 
 PREFIX = "<minitorch2 "
-"""How the names of all such files begin."""
+"""How the names of all files in memory begin."""
 
 GUARDS = PREFIX + "guards "
 """How those of guard functions begin."""
 
 _NUMBERS = itertools.count()
+_WRITTEN: set[str] = set()
 
 
 def is_guard_code(code: CodeType) -> bool:
     """Whether code is that of a guard function."""
     return code.co_filename.startswith(GUARDS)
+
+
+def is_generated(file: str) -> bool:
+    """Whether code of this file was written by this package."""
+    return file.startswith(PREFIX) or file in _WRITTEN
 
 
 def new_file(kind: str, name: str) -> str:
@@ -37,3 +45,9 @@ def new_file(kind: str, name: str) -> str:
 def keep_source(code: CodeType, text: str) -> None:
     """Let `linecache` have the text of generated code's file until the code dies."""
     keep_lines(code.co_filename, text, code)
+
+
+def execute(text: str, file: str, names: dict[str, Any]) -> None:
+    """Execute a module's text in a namespace, as the content of a real file."""
+    _WRITTEN.add(file)
+    exec(compile(text, file, "exec"), names)

@@ -1,0 +1,72 @@
+"""Results whose history the program itself has used up.
+
+    loss.backward()          # inside the program: frees what the derivatives would read
+    return loss              # requires grad, but a second backward is an error
+
+PyTorch's own autograd decides: while a program is traced, fake tensors have a history like any
+others, so asking for the gradients of such a result fails there as it would in eager PyTorch. The
+compiled result requires grad, too, and its backward raises that error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from minitorch2.errors import UnsupportedError
+
+_SPENT = ("a second time", "modified by an inplace operation")
+"""What PyTorch's errors say that mean it."""
+
+
+def why_spent(
+    head: torch.Tensor, leaves: Sequence[torch.Tensor], tangent: torch.Tensor
+) -> str | None:
+    """PyTorch's error if no gradient can be had of a fake tensor any more; None if one can."""
+    try:
+        torch.autograd.grad(head, leaves, tangent, retain_graph=True, allow_unused=True)
+    except UnsupportedError:
+        return None  # a derivative that can only be recorded: it has not been yet
+    except RuntimeError as error:
+        if any(text in str(error) for text in _SPENT):
+            return str(error)
+        raise
+    return None
+
+
+class _Spent(torch.autograd.Function):
+    """The identity; its derivative is an error."""
+
+    @staticmethod
+    def forward(ctx: Any, message: str, tensor: torch.Tensor, leaf: torch.Tensor) -> torch.Tensor:
+        ctx.message = message
+        ctx.mark_dirty(tensor)
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        raise RuntimeError(ctx.message)
+
+
+def spend(
+    run: Callable[..., Any], spent: Sequence[tuple[int, str]]
+) -> Callable[..., Any]:
+    """Give some of a function's results a history that is used up.
+
+    Args:
+        spent: the position of each such result, and its error.
+    """
+    if not spent:
+        return run
+    leaf = torch.empty(0, requires_grad=True)
+
+    def spending(*arguments: Any) -> Sequence[Any]:
+        results = list(run(*arguments))
+        with torch.enable_grad():
+            for index, message in spent:
+                results[index] = _Spent.apply(message, results[index], leaf)  # type: ignore[no-untyped-call]
+        return results
+
+    return spending

@@ -1,0 +1,268 @@
+"""The engine of autograd inside captured code: ``backward`` and `torch.autograd.grad`.
+
+Capture runs operators on fake tensors under PyTorch's own autograd, so the history of a fake tensor
+says to which leaves a gradient flows. The engine's call becomes one node. What ``backward`` does
+besides is what PyTorch's own accumulation does::
+
+    loss.backward()    -->    gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
+                              leaf.grad = gradient | leaf.grad.add_(gradient)      for each leaf
+
+A gradient that flows on to a graph outside of the captured code ends the graph: Python runs the
+engine there, through the compiled backward graphs of what was captured before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minitorch2.bytecode.operations import iterate
+from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
+from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.memory_order import memory_order
+from minitorch2.graph.symbols import same_sizes
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.graph.fake_tensor import FakeTensor
+
+HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+@handles(torch.autograd.backward)
+def backward(
+    evaluator: Evaluator,
+    tensors: VariableTracker,
+    grad_tensors: VariableTracker = NONE,
+    retain_graph: VariableTracker = NONE,
+    create_graph: VariableTracker = NONE,
+    grad_variables: VariableTracker = NONE,
+    inputs: VariableTracker = NONE,
+) -> VariableTracker:
+    """``torch.autograd.backward(tensors, ...)``"""
+    if not _is_none(grad_variables):
+        unsupported("autograd-engine", "grad_variables, which is deprecated")
+    outputs = _tensors(evaluator, tensors)
+    leaves = _tensors(evaluator, inputs) or _reached(evaluator, outputs)
+    for leaf in leaves:
+        _check_leaf(evaluator, leaf)
+    if not leaves:
+        unsupported("operator-error", "backward of a tensor that does not require grad")
+    keeps = create_graph.truth(evaluator)
+    options = {
+        "retain_graph": retain_graph,
+        "create_graph": ConstantVariable(keeps),
+        "allow_unused": ConstantVariable(True),
+    }
+    gradients = _run_engine(evaluator, outputs, leaves, grad_tensors, options)
+    given = _several(evaluator, grad_tensors)
+    held = [each.fake for each in given if isinstance(each, TensorVariable)]
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        if isinstance(gradient, TensorVariable):
+            _accumulate(evaluator, leaf, gradient, keeps, held)
+            held.append(gradient.fake)
+    return NONE
+
+
+def _backward_of(
+    tensor: TensorVariable,
+    evaluator: Evaluator,
+    gradient: VariableTracker = NONE,
+    retain_graph: VariableTracker = NONE,
+    create_graph: VariableTracker = NONE,
+    inputs: VariableTracker = NONE,
+) -> VariableTracker:
+    """``tensor.backward(gradient, ...)``"""
+    return backward(evaluator, tensor, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+SPECIAL_METHODS["backward"] = _backward_of
+
+
+@handles(torch.autograd.grad)
+def grad(
+    evaluator: Evaluator,
+    outputs: VariableTracker,
+    inputs: VariableTracker,
+    grad_outputs: VariableTracker = NONE,
+    retain_graph: VariableTracker = NONE,
+    create_graph: VariableTracker = NONE,
+    only_inputs: VariableTracker = NONE,
+    allow_unused: VariableTracker = NONE,
+    is_grads_batched: VariableTracker = NONE,
+    materialize_grads: VariableTracker = NONE,
+) -> VariableTracker:
+    """``torch.autograd.grad(outputs, inputs, ...)``"""
+    if is_grads_batched.truth(evaluator):
+        unsupported("autograd-engine", "a batch of gradients (is_grads_batched)")
+    wanted, given = _tensors(evaluator, inputs), _tensors(evaluator, outputs)
+    _check_borders(evaluator, given, wanted)
+    options = {
+        "retain_graph": retain_graph,
+        "create_graph": create_graph,
+        "allow_unused": allow_unused,
+        "materialize_grads": materialize_grads,
+    }
+    return TupleVariable(_run_engine(evaluator, given, wanted, grad_outputs, options))
+
+
+def _run_engine(
+    evaluator: Evaluator,
+    outputs: Sequence[TensorVariable],
+    inputs: Sequence[TensorVariable],
+    grad_outputs: VariableTracker,
+    options: dict[str, VariableTracker],
+) -> list[VariableTracker]:
+    """The node, and the gradient of each input: None where it has none."""
+    capture = evaluator.capture
+    if capture.graph is not capture.root:
+        unsupported("autograd-engine", "gradients are computed inside a part that may run again")
+    given = {name: value for name, value in options.items() if not _is_none(value)}
+    weights = [] if _is_none(grad_outputs) else [_several(evaluator, grad_outputs)]
+    args = [*map(ListVariable, (outputs, inputs, *weights))]
+    with torch.autograd.set_multithreading_enabled(False):
+        made = capture.call_in_graph(evaluator, "call_function", torch.autograd.grad, args, given)
+    return made.items(evaluator)
+
+
+# Which leaves -------------------------------------------------------------------------------------
+
+
+def _reached(evaluator: Evaluator, outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
+    """The leaves to which a gradient flows, in the order of the graph's inputs."""
+    reached = {id(fake) for fake in _ends_of_history(outputs)}
+    known = [entry.tracker for entry in evaluator.capture.inputs]
+    found = [t for t in known if isinstance(t, TensorVariable) and id(t.fake) in reached]
+    if len(found) < len(reached):
+        unsupported("autograd-engine", "the gradient flows to a tensor that is no input")
+    return found
+
+
+def _ends_of_history(outputs: Sequence[TensorVariable]) -> Iterator[FakeTensor]:
+    """The leaves of the fake tensors' history, each once."""
+    waiting: list[Any] = [output.fake.grad_fn for output in outputs]
+    seen = {None, *waiting}
+    yield from (o.fake for o in outputs if o.fake.requires_grad and o.fake.grad_fn is None)
+    while waiting:
+        function = waiting.pop()
+        if hasattr(function, "variable"):
+            yield function.variable
+        following = {each for each, _ in getattr(function, "next_functions", ())} - seen
+        seen |= following
+        waiting += following
+
+
+def _check_leaf(evaluator: Evaluator, leaf: TensorVariable) -> None:
+    """A leaf must be one in each call, and nobody may watch its gradient."""
+    if not leaf.get_attribute(evaluator, "is_leaf").truth(evaluator):
+        unsupported("autograd-engine", f"the gradient of {leaf.node} flows on to another graph")
+    real = evaluator.capture.input_value(leaf)
+    if real is None or leaf.source is None:
+        return
+    for name in HOOKS:
+        hooks = evaluator.capture.wrap(getattr(real, name), AttributeSource(leaf.source, name))
+        if hooks.truth(evaluator):
+            unsupported("autograd-engine", f"{leaf.node} has hooks on its gradient")
+
+
+def _check_borders(
+    evaluator: Evaluator, outputs: Sequence[TensorVariable], inputs: Sequence[TensorVariable]
+) -> None:
+    """No gradient that is asked for may flow through a graph outside of the captured code.
+
+    Another input of the captured code may be where such a graph begins; what the captured code has
+    computed cannot.
+    """
+    entered = [each for each in inputs if each.source is not None]
+    for border in _reached(evaluator, outputs):
+        others = [each for each in entered if each is not border]
+        if others and not border.get_attribute(evaluator, "is_leaf").truth(evaluator):
+            unsupported("autograd-engine", f"the gradient flows on through {border.node}")
+
+
+# What happens to a gradient -----------------------------------------------------------------------
+
+
+def _accumulate(
+    evaluator: Evaluator,
+    leaf: TensorVariable,
+    gradient: TensorVariable,
+    keeps: bool,
+    held: Sequence[FakeTensor],
+) -> None:
+    """Store a gradient or add it to the one that is there.
+
+    Args:
+        keeps: whether it can be differentiated again.
+        held: tensors that something else refers to: a gradient is not one of them.
+    """
+    present = leaf.get_attribute(evaluator, "grad")
+    if isinstance(present, TensorVariable) and not keeps:
+        enabled = torch.is_grad_enabled()
+        set_grad_mode(evaluator, False)
+        present.call_method(evaluator, "add_", [gradient], {})
+        set_grad_mode(evaluator, enabled)
+        return
+    if isinstance(present, TensorVariable):
+        gradient = present.call_method(evaluator, "add", [gradient], {})
+    elif not _is_none(present):
+        unsupported("autograd-engine", f"the gradient of {leaf.node} is no plain tensor")
+    elif keeps or any(gradient.fake is other for other in held) or not _fits(gradient, leaf):
+        gradient = _laid_out(evaluator, gradient, leaf)
+    evaluator.capture.side_effects.store_attribute(leaf, "grad", gradient)
+
+
+def _fits(gradient: TensorVariable, leaf: TensorVariable) -> bool:
+    """Whether a gradient lies in memory as PyTorch wants it: as a dense leaf, or contiguous."""
+    if memory_order(leaf.fake) is None:
+        return gradient.fake.is_contiguous()
+    steps = zip(gradient.fake.shape, gradient.fake.stride(), leaf.fake.stride(), strict=True)
+    return all(size == 1 or same_sizes([own], [wanted]) for size, own, wanted in steps)
+
+
+def _laid_out(
+    evaluator: Evaluator, gradient: TensorVariable, leaf: TensorVariable
+) -> TensorVariable:
+    """A copy of a gradient that lies in memory as PyTorch wants it."""
+    order = memory_order(leaf.fake)
+    form = {"memory_format": ConstantVariable(torch.contiguous_format)}
+    if order is None or order == sorted(order):
+        return gradient.call_method(evaluator, "clone", [], form)
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    turned = gradient.call_method(evaluator, "permute", [_constants(order)], {})
+    dense = turned.call_method(evaluator, "clone", [], form)
+    return dense.call_method(evaluator, "permute", [_constants(inverse)], {})
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def _is_none(value: VariableTracker) -> bool:
+    return value.is_constant() and value.as_constant() is None
+
+
+def _constants(numbers: Sequence[int]) -> TupleVariable:
+    return TupleVariable([ConstantVariable(number) for number in numbers])
+
+
+def _several(evaluator: Evaluator, value: VariableTracker) -> list[VariableTracker]:
+    """The elements of an argument that is a tensor, several, or None."""
+    if _is_none(value):
+        return []
+    return [value] if isinstance(value, TensorVariable) else iterate(evaluator, value)
+
+
+def _tensors(evaluator: Evaluator, value: VariableTracker) -> list[TensorVariable]:
+    """The same, where each must be a tensor."""
+    parts = _several(evaluator, value)
+    for part in parts:
+        if not isinstance(part, TensorVariable):
+            unsupported("autograd-engine", f"the engine is asked about {part}")
+    return parts  # type: ignore[return-value]

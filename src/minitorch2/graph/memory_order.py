@@ -1,0 +1,28 @@
+"""In which order a tensor's dimensions lie in memory."""
+
+from __future__ import annotations
+
+import torch
+
+from minitorch2.graph.fake_tensor import env_of
+from minitorch2.graph.symbols.unbacked import is_dense
+
+
+def memory_order(tensor: torch.Tensor) -> list[int] | None:
+    """The dimensions from the longest step to the shortest; None if memory has gaps or overlaps.
+
+    Symbolic strides have an order only where they are contiguous.
+    """
+    order = list(range(tensor.dim()))
+    if is_dense(tensor):
+        return order
+    if env_of(tensor.stride()) is not None:
+        return None
+    steps = [int(step) for step in tensor.stride()]
+    order.sort(key=lambda d: -steps[d])
+    expected = 1
+    for dimension in reversed(order):
+        if tensor.shape[dimension] != 1 and steps[dimension] != expected:
+            return None
+        expected *= int(tensor.shape[dimension])
+    return order
