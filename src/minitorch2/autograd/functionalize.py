@@ -204,6 +204,13 @@ def _put_permute(emitter: Emitter, base: Node, part: Node, dims: list[int]) -> N
     return emitter.emit(aten.permute.default, part, inverse)
 
 
+@inverse_of(aten.t.default, aten.transpose.int)
+def _put_transpose(emitter: Emitter, base: Node, part: Node, *dims: int) -> Node:
+    if len(_size(part)) < 2:
+        return part
+    return emitter.emit(aten.transpose.int, part, *(dims or (0, 1)))
+
+
 @inverse_of(aten.select.int)
 def _put_select(emitter: Emitter, base: Node, part: Node, dim: int, index: Any) -> Node:
     return emitter.emit(aten.select_scatter.default, base, part, dim, index)

@@ -408,7 +408,7 @@ class _ProgramTracer:
             found = {
                 index: why_spent(head, leaves, _dense_like(head))
                 for index, head in enumerate(self.heads)
-                if isinstance(head, torch.Tensor) and head.requires_grad
+                if isinstance(head, FakeTensor) and head.requires_grad
             }
         return {index: error for index, error in found.items() if error is not None}
 

@@ -50,9 +50,7 @@ class _Spent(torch.autograd.Function):
         raise RuntimeError(ctx.message)
 
 
-def spend(
-    run: Callable[..., Any], spent: Sequence[tuple[int, str]]
-) -> Callable[..., Any]:
+def spend(run: Callable[..., Any], spent: Sequence[tuple[int, str]]) -> Callable[..., Any]:
     """Give some of a function's results a history that is used up.
 
     Args:

@@ -55,8 +55,8 @@ _REASONS = (
     # Autograd
     Reason(
         "autograd-engine",
-        "`backward` or `torch.autograd.grad` runs inside the function",
-        "compile the forward pass alone; what comes before and after the break is captured",
+        "a gradient flows on to a graph outside of the function, or hooks see it",
+        "compute what is differentiated in the same function; the rest is captured anyway",
     ),
     Reason(
         "autograd-function",
@@ -66,7 +66,7 @@ _REASONS = (
     Reason(
         "checkpoint",
         "a checkpoint that is not recomputed as part of the graph",
-        "pass `use_reentrant=False` and no other options",
+        "pass `use_reentrant=False`, and no other options",
     ),
     Reason(
         "function-transform",

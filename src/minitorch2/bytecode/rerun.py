@@ -22,8 +22,10 @@ from torch.profiler import record_function
 
 from minitorch2 import config
 from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.skip_files import PACKAGE
 from minitorch2.bytecode.steps import calling_all_positionally
 from minitorch2.cautions import caution
+from minitorch2.generated_code import is_generated
 from minitorch2.graph.node import Node
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.logs import get_logger
@@ -80,6 +82,21 @@ def undoing(compiled: Callable[..., Any], inputs: Sequence[Node]) -> Undoing | N
     return Undoing(compiled, [place for place, value in tensors if value._version])
 
 
+def _raised_by_hook(error: Exception) -> bool:
+    """Whether a hook on saved tensors has raised: it must not see them a second time.
+
+    A checkpoint's hook ends the recomputation so. What operators raise comes from C++, called by
+    generated code.
+    """
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
+        return False
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    file = "" if place is None else place.tb_frame.f_code.co_filename
+    return not (is_generated(file) or file.startswith(PACKAGE))
+
+
 @dataclass(eq=False)
 class Rerun:
     """Runs the frames of a function whose graph has raised.
@@ -102,8 +119,11 @@ class Rerun:
 
         Raises:
             Exception: the program's own; or `error`, if Python has none to raise and internal
-                errors are not suppressed: then the backend is at fault.
+                errors are not suppressed: then the backend is at fault. What a hook on saved
+                tensors has raised is raised at once.
         """
+        if _raised_by_hook(error):
+            raise error
         with frame_hook.disabled():
             result = calling_all_positionally(self.function)(*values)
         if isinstance(error, SuppositionError):

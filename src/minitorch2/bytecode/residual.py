@@ -35,11 +35,11 @@ from typing import TYPE_CHECKING
 
 from minitorch2 import config
 from minitorch2.bytecode.compiled_source import compile_function
-from minitorch2.generated_code import keep_source, new_file
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.shared_paths import share_paths
 from minitorch2.bytecode.sources import GlobalSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.generated_code import keep_source, new_file
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator

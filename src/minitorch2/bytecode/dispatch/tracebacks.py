@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from types import CodeType, TracebackType
 
 from minitorch2 import config
-from minitorch2.generated_code import PREFIX
 from minitorch2.bytecode.skip_files import PACKAGE
 from minitorch2.errors import MinitorchError
+from minitorch2.generated_code import PREFIX
 
 _COMPILING: set[CodeType] = set()
 _CONTINUING: set[CodeType] = set()

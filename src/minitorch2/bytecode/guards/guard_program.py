@@ -17,7 +17,6 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType, GetSetDescriptorType
 from typing import Any, cast
 
-from minitorch2.generated_code import GUARDS
 from minitorch2.bytecode.guards.guard import Address, Guard, Test
 from minitorch2.bytecode.guards.number_program import NumberWriter
 from minitorch2.bytecode.guards.relations import DistinctStorages
@@ -38,6 +37,7 @@ from minitorch2.bytecode.sources import (
     StepSource,
     TypeSource,
 )
+from minitorch2.generated_code import GUARDS
 
 
 @dataclass(frozen=True)

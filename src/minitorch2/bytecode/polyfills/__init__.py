@@ -2,8 +2,8 @@
 
 The evaluator inlines these like user code, so each is as short and as faithful as its documentation
 in the standard library. A new one is a function in the file of its kind (`iterators`, `values`,
-`asynchronous`, `torch_functions`, `scan`, `higher_order`, `numpy_bodies/`) and a line in
-`POLYFILLS`.
+`asynchronous`, `torch_functions`, `optimizers`, `scan`, `higher_order`, `numpy_bodies/`) and a line
+in `POLYFILLS`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from typing import Any, Final
 import numpy
 import torch
 from torch import _higher_order_ops as higher_order_operators
+from torch.optim.optimizer import _get_value
 
 from minitorch2.bytecode.polyfills import (
     asynchronous,
     higher_order,
     iterators,
+    optimizers,
     scan,
     torch_functions,
     values,
@@ -76,7 +78,12 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     higher_order_operators.map: higher_order.map_slices,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
-    torch._C._group_tensors_by_device_and_dtype: torch_functions.group_tensors,
+    torch._C._group_tensors_by_device_and_dtype: optimizers.group_tensors,
+    _get_value: optimizers.get_value,
+    torch._fused_adam_: optimizers.fused_adam_,
+    torch._fused_adamw_: optimizers.fused_adamw_,
+    torch._fused_sgd_: optimizers.fused_sgd_,
+    torch._fused_adagrad_: optimizers.fused_adagrad_,
     **twins(),
 }
 """What is inlined in place of each function, class or method."""

@@ -137,7 +137,13 @@ def gradient_of_a_new_leaf(x):
     return y.grad
 
 
-@breaks("autograd-engine", X.clone().requires_grad_())
+@breaks("autograd-engine", X.clone().requires_grad_() * 2)
+def gradients_of_earlier_code(h):
+    h.sin().sum().backward()
+    return h.detach() + 1
+
+
+@whole("autograd-engine", X.clone().requires_grad_())
 def gradients_inside(x):
     return torch.autograd.grad(x.sin().sum(), x)
 
@@ -148,8 +154,10 @@ def transform(x):
 
 
 @breaks("checkpoint", X.clone().requires_grad_())
-def reentrant(x):
-    return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True)
+def other_random_numbers(x):
+    return torch.utils.checkpoint.checkpoint(
+        torch.dropout, x, 0.5, True, use_reentrant=False, preserve_rng_state=False
+    )
 
 
 @whole("checkpoint", X.clone().requires_grad_())

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from minitorch2.bytecode.machine.frame_hook import FrameHook, disabled, skip, unskip
+from minitorch2.bytecode.machine.frame_hook import FrameHook, disabled, run_apart, skip, unskip
 
 
 def answering(table, seen=None):
@@ -570,3 +570,42 @@ def test_unknown_interpreters_are_refused_before_any_native_code():
 
 def test_no_torch_is_imported():
     assert run_script(script("print('torch' in sys.modules)")) == "False\n"
+
+
+def test_what_runs_apart_is_silent_with_all_that_it_calls():
+    seen = []
+
+    def callback(function, arguments):
+        seen.append(function.__name__)
+        if function is caller:
+            run_apart(function.__code__)
+
+    try:
+        with FrameHook(callback).enabled():
+            assert caller(5) == (6, 7)  # the frame that was asked about runs apart at once
+            assert add(1, 2) == 3
+            assert caller(6) == (7, 8)
+            assert [*map(twice, [1])] == [2]
+        assert seen == ["caller", "add", "twice"]
+    finally:
+        unskip(caller.__code__)
+
+
+def test_an_exception_out_of_what_runs_apart_leaves_the_hook_on():
+    seen = []
+
+    def fails():
+        raise ValueError("as expected")
+
+    def callback(function, arguments):
+        seen.append(function.__name__)
+        if function is fails:
+            run_apart(function.__code__)
+
+    with FrameHook(callback).enabled():
+        for _ in range(2):
+            try:
+                fails()
+            except ValueError:
+                add(1, 2)
+    assert seen == ["fails", "add", "add"]

@@ -24,6 +24,7 @@ from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.effects import is_random
 from minitorch2.graph.node import Node
 
 if TYPE_CHECKING:
@@ -82,10 +83,7 @@ def _is_false(args: Sequence[VariableTracker]) -> bool:
 def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) -> VariableTracker:
     """``Function.apply(...)``"""
     assert isinstance(cls, ClassVariable)
-    needs = [
-        torch.is_grad_enabled() and isinstance(a, TensorVariable) and a.fake.requires_grad
-        for a in args
-    ]
+    needs = [torch.is_grad_enabled() and _needs_gradient(a) for a in args]
     context = FunctionContext(needs)
     if not any(needs):
         return _without_gradient(evaluator, cls.value, context, args)
@@ -103,6 +101,10 @@ def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) ->
     made = iter(result.items(evaluator))
     values = [next(made) if isinstance(o, TensorVariable) else o for o in outputs]
     return TupleVariable(values) if isinstance(forward.result, TupleVariable) else values[0]
+
+
+def _needs_gradient(value: VariableTracker) -> bool:
+    return isinstance(value, TensorVariable) and value.requires_grad
 
 
 def _forward(
@@ -225,17 +227,21 @@ def checkpoint(
     **kwargs: VariableTracker,
 ) -> VariableTracker:
     """``checkpoint(function, *args, use_reentrant=False)``: what it computes is one node."""
-    if not use_reentrant.is_constant() or use_reentrant.as_constant() is not False:
-        unsupported("checkpoint", "a checkpoint with use_reentrant other than False")
+    reentrant = use_reentrant.as_constant() if use_reentrant.is_constant() else None
+    if reentrant is None:
+        unsupported("checkpoint", "a checkpoint that does not say use_reentrant")
+    if reentrant and (kwargs or not any(map(_needs_gradient, args))):
+        unsupported("checkpoint", "a reentrant checkpoint whose arguments do not require grad")
     if kwargs.keys() & {"context_fn", "determinism_check", "debug", "early_stop"}:
         unsupported("checkpoint", "a checkpoint with more options than use_reentrant")
     body = record(evaluator, lambda: function.call(evaluator, list(args), kwargs))
+    keeps_state = preserve_rng_state is None or preserve_rng_state.truth(evaluator)
+    if not keeps_state and any(map(is_random, body.graph.nodes)):
+        unsupported("checkpoint", "a checkpoint that draws other random numbers the second time")
     outputs = _results(body.result)
     nodes = [node for output in outputs if (node := _node(output)) is not None]
     module, inputs = body.close(nodes)
-    options = {"use_reentrant": False}
-    if preserve_rng_state is not None:
-        options["preserve_rng_state"] = preserve_rng_state.truth(evaluator)
+    options = {"use_reentrant": reentrant, "preserve_rng_state": keeps_state}
     given = [_tracker_of(node) for node in inputs]
     target = Checkpoint(module, options)
     made = evaluator.capture.call_in_graph(evaluator, "call_function", target, given)
@@ -244,7 +250,6 @@ def checkpoint(
     if isinstance(body.result, TupleVariable | ListVariable):
         return body.result.make(values)
     return values[0]
-
 
 
 _FUNCTORCH = (

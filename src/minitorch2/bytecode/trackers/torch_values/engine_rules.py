@@ -210,13 +210,14 @@ def _accumulate(
         present.call_method(evaluator, "add_", [gradient], {})
         set_grad_mode(evaluator, enabled)
         return
+    stored: VariableTracker = gradient
     if isinstance(present, TensorVariable):
-        gradient = present.call_method(evaluator, "add", [gradient], {})
+        stored = present.call_method(evaluator, "add", [gradient], {})
     elif not _is_none(present):
         unsupported("autograd-engine", f"the gradient of {leaf.node} is no plain tensor")
     elif keeps or any(gradient.fake is other for other in held) or not _fits(gradient, leaf):
-        gradient = _laid_out(evaluator, gradient, leaf)
-    evaluator.capture.side_effects.store_attribute(leaf, "grad", gradient)
+        stored = _laid_out(evaluator, gradient, leaf)
+    evaluator.capture.side_effects.store_attribute(leaf, "grad", stored)
 
 
 def _fits(gradient: TensorVariable, leaf: TensorVariable) -> bool:
@@ -229,15 +230,15 @@ def _fits(gradient: TensorVariable, leaf: TensorVariable) -> bool:
 
 def _laid_out(
     evaluator: Evaluator, gradient: TensorVariable, leaf: TensorVariable
-) -> TensorVariable:
+) -> VariableTracker:
     """A copy of a gradient that lies in memory as PyTorch wants it."""
     order = memory_order(leaf.fake)
-    form = {"memory_format": ConstantVariable(torch.contiguous_format)}
+    form = ConstantVariable(torch.contiguous_format)
     if order is None or order == sorted(order):
-        return gradient.call_method(evaluator, "clone", [], form)
+        return gradient.call_method(evaluator, "clone", [], {"memory_format": form})
     inverse = sorted(range(len(order)), key=order.__getitem__)
     turned = gradient.call_method(evaluator, "permute", [_constants(order)], {})
-    dense = turned.call_method(evaluator, "clone", [], form)
+    dense = turned.call_method(evaluator, "clone", [], {"memory_format": form})
     return dense.call_method(evaluator, "permute", [_constants(inverse)], {})
 
 

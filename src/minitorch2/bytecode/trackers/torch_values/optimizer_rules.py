@@ -1,7 +1,7 @@
 """What `torch.optim` asks of tensors when it is compiled: steps and factors that are tensors.
 
 An optimizer that is captured keeps its step count in a tensor, so that it is no constant; so the
-factors that are computed from it are tensors, too, which two operators take as numbers only.
+factors that are computed from it are tensors, too, which some operators take as numbers only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minitorch2.bytecode.polyfills import torch_functions
+from minitorch2.bytecode.polyfills import optimizers
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
@@ -19,18 +19,26 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
 
 
-def _addcdiv_(
-    tensor: TensorVariable, evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    """``tensor.addcdiv_(numerator, denominator, value=value)``"""
-    if isinstance(kwargs.get("value"), TensorVariable):
-        body = evaluator.capture.wrap(torch_functions.addcdiv_, None)
-        return body.call(evaluator, [tensor, *args], kwargs)
-    call = evaluator.capture.call_in_graph
-    return call(evaluator, "call_method", "addcdiv_", [tensor, *args], kwargs)
+def _takes_factor(name: str, factor: str) -> None:
+    """Let a method take a tensor for its factor."""
+    polyfill = getattr(optimizers, name)
+
+    def call(
+        tensor: TensorVariable,
+        evaluator: Evaluator,
+        *args: VariableTracker,
+        **kwargs: VariableTracker,
+    ) -> VariableTracker:
+        if isinstance(kwargs.get(factor), TensorVariable):
+            return evaluator.capture.wrap(polyfill, None).call(evaluator, [tensor, *args], kwargs)
+        given = [tensor, *args]
+        return evaluator.capture.call_in_graph(evaluator, "call_method", name, given, kwargs)
+
+    SPECIAL_METHODS[name] = call
 
 
-SPECIAL_METHODS["addcdiv_"] = _addcdiv_
+_takes_factor("add_", "alpha")
+_takes_factor("addcdiv_", "value")
 
 
 @handles(torch._foreach_addcdiv_)
@@ -39,7 +47,7 @@ def foreach_addcdiv_(
 ) -> VariableTracker:
     """``torch._foreach_addcdiv_(tensors, numerators, denominators, factors)``"""
     if len(args) == 4 and isinstance(args[3], TensorVariable):
-        body = evaluator.capture.wrap(torch_functions.foreach_addcdiv_, None)
+        body = evaluator.capture.wrap(optimizers.foreach_addcdiv_, None)
         return body.call(evaluator, args, kwargs)
     call = evaluator.capture.call_in_graph
     return call(evaluator, "call_function", torch._foreach_addcdiv_, args, kwargs)

@@ -1,0 +1,338 @@
+"""A training step as one function: gradients, what they are stored in, and what stays of them."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import minitorch2
+from minitorch2 import stages
+from minitorch2.bytecode import compile_frame
+from minitorch2.bytecode.dispatch import region
+from minitorch2.generated_code import is_generated
+
+
+def small_model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+
+
+def batch(size=5):
+    generator = torch.Generator().manual_seed(size)
+    return torch.randn(size, 4, generator=generator)
+
+
+def compiled(function, **options):
+    return minitorch2.compile(function, **{"backend": "aot_eager", "fullgraph": True, **options})
+
+
+def grads(model):
+    return [p.grad for p in model.parameters()]
+
+
+# Generated code -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def analysed(monkeypatch):
+    """The code of all frames that are analysed."""
+    codes = []
+    original = compile_frame.compile_frame
+
+    def noting(frame, compiler):
+        codes.append(frame.code)
+        return original(frame, compiler)
+
+    monkeypatch.setattr(region, "compile_frame", noting)
+    return codes
+
+
+def test_the_backward_graph_that_a_break_runs_is_not_captured(analysed):
+    model = small_model()
+
+    def step(x):
+        loss = model(x).square().sum()
+        torch.initial_seed()
+        loss.backward()
+        return loss.detach()
+
+    compiled(step, fullgraph=False, backend="numba")(batch())
+    expected = small_model()
+    expected(batch()).square().sum().backward()
+    torch.testing.assert_close(grads(model), grads(expected))
+    assert {code.co_filename for code in analysed} == {__file__}
+    assert {code.co_name for code in analysed} == {"step"}
+
+
+def test_a_compiled_function_that_uncaptured_code_calls_is_not_captured_again(analysed):
+    inner = compiled(lambda x: x.sin() + 1, backend="numba")
+
+    def key(x):
+        return inner(x).sum().item()
+
+    def outer(x):
+        return sorted([x, x + 1], key=key)
+
+    compiled(outer, fullgraph=False)(batch())
+    compiled(lambda x: [*map(inner, [x])], fullgraph=False)(batch())
+    assert not [code for code in analysed if is_generated(code.co_filename)]
+    assert all(code.co_freevars != ("run",) for code in analysed)
+
+
+# One graph ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
+def test_a_step_is_one_graph(backend):
+    def trained(compile):
+        model = small_model()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+            return loss
+
+        step = compile(step)
+        return [step(batch(size)) for size in (5, 5, 7)], [*model.parameters()], grads(model)
+
+    expected = trained(lambda f: f)
+    with stages.collect() as log:
+        given = trained(lambda f: compiled(f, backend=backend))
+    torch.testing.assert_close(given, expected)
+    assert log.counts["graph_breaks"] == 0
+    assert log.counts["frames"] == log.counts["graphs"] == 3  # no gradients yet, gradients, sizes
+
+
+def test_a_second_backward_is_eagers_error():
+    model = small_model()
+
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    loss = compiled(step)(batch())
+    assert loss.requires_grad and not loss.is_leaf
+    with pytest.raises(RuntimeError, match="a second time"):
+        loss.backward()
+
+
+def test_a_retained_graph_is_differentiated_outside():
+    def run(compile):
+        model = small_model()
+
+        def step(x):
+            loss = model(x).square().mean()
+            loss.backward(retain_graph=True)
+            return loss * 2
+
+        compile(step)(batch()).backward()
+        return grads(model)
+
+    torch.testing.assert_close(run(compiled), run(lambda f: f))
+
+
+def test_what_was_written_in_between_is_eagers_error():
+    model = small_model()
+
+    def step(x):
+        out = model(x)
+        out.square().mean().backward(retain_graph=True)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+        return out
+
+    out = compiled(step)(batch())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_gradients_add_up_in_the_tensor_that_is_there():
+    model = small_model()
+
+    def accumulate(x):
+        model(x).square().mean().backward()
+
+    step = compiled(accumulate)
+    step(batch())
+    first = grads(model)
+    before = [g.clone() for g in first]
+    step(batch())
+    assert all(a is b for a, b in zip(grads(model), first, strict=True))
+    torch.testing.assert_close(first, [g * 2 for g in before])
+
+
+def test_zeroed_gradients_stay_the_same_tensors():
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x):
+        optimizer.zero_grad(set_to_none=False)
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    step = compiled(train)
+    step(batch())
+    first = grads(model)
+    step(batch())
+    assert all(a is b for a, b in zip(grads(model), first, strict=True))
+
+
+@pytest.mark.parametrize("weight", [torch.ones(3, 4), torch.ones(4, 3).t(), torch.ones(6, 4)[::2]])
+def test_gradients_lie_in_memory_as_eagers(weight):
+    def stride(compile):
+        leaf = weight.clone(memory_format=torch.preserve_format).requires_grad_()
+        if weight.stride() == (8, 1):
+            leaf = torch.empty_strided((3, 4), (8, 1)).fill_(1).requires_grad_()
+
+        def step(x):
+            (x.t() * leaf).sum().backward()
+
+        compile(step)(torch.ones(4, 3))
+        return leaf.grad.stride()
+
+    assert stride(compiled) == stride(lambda f: f)
+
+
+def test_one_gradient_for_two_leaves_is_two_tensors():
+    def run(compile):
+        a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        weight = torch.full((3,), 2.0)
+
+        def step(weight):
+            (a + b).backward(weight)
+
+        compile(step)(weight)
+        a.grad.add_(1)
+        return a.grad, b.grad, weight
+
+    torch.testing.assert_close(run(compiled), run(lambda f: f))
+
+
+def test_gradients_of_gradients():
+    def run(compile):
+        model = small_model()
+
+        def residual(x):
+            x = x.detach().clone()
+            weight = next(model.parameters())
+            (slope,) = torch.autograd.grad(model(x).sum(), weight, create_graph=True)
+            (curve,) = torch.autograd.grad(slope.square().sum(), weight, create_graph=True)
+            (slope.mean() + curve.square().mean()).backward()
+            return slope.detach()
+
+        return compile(residual)(batch()), grads(model)
+
+    torch.testing.assert_close(run(compiled), run(lambda f: f))
+
+
+def test_a_gradient_that_flows_on_breaks():
+    def run(compile):
+        model = small_model()
+        hidden = model[0](batch())
+
+        def step(hidden):
+            model[2](hidden).square().mean().backward()
+            return hidden.detach() + 1
+
+        return compile(step)(hidden), grads(model)
+
+    with stages.collect() as log:
+        given = run(lambda f: compiled(f, fullgraph=False))
+    torch.testing.assert_close(given, run(lambda f: f))
+    assert "[autograd-engine]" in log.texts("graph_break")[0]
+
+
+def test_a_gradient_that_flows_through_another_input_breaks():
+    def run(compile):
+        weight = torch.ones(3, requires_grad=True)
+        hidden = weight * 3
+
+        def ask(weight, hidden):
+            return torch.autograd.grad((weight * hidden).sum(), weight)
+
+        return compile(ask)(weight, hidden)
+
+    torch.testing.assert_close(run(lambda f: compiled(f, fullgraph=False)), run(lambda f: f))
+
+
+def test_a_hook_that_is_set_later_is_called():
+    seen = []
+    model = small_model()
+
+    def step(x):
+        model(x).square().mean().backward()
+
+    fast = compiled(step, fullgraph=False)
+    fast(batch())
+    next(model.parameters()).register_post_accumulate_grad_hook(lambda p: seen.append(p.shape))
+    fast(batch())
+    assert seen == [(6, 4)]
+
+
+def test_no_gradient_is_asked_for_where_none_can_be():
+    def step(x):
+        loss = x.sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        compiled(step)(batch())
+
+
+def test_frozen_and_unused_parameters_have_no_gradient():
+    model = small_model()
+    model[0].weight.requires_grad_(False)
+    idle = nn.Parameter(torch.ones(2))
+
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        return idle.grad
+
+    fast = compiled(step)
+    assert fast(batch()) is None and model[0].weight.grad is None
+    model[0].weight.requires_grad_(True)
+    fast(batch())
+    assert model[0].weight.grad is not None
+
+
+def test_a_double_model_is_updated_in_double_precision():
+    def trained(compile):
+        model = small_model().double()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+        def step(x):
+            optimizer.zero_grad()
+            F.mse_loss(model(x), torch.zeros(5, 3, dtype=torch.float64)).backward()
+            optimizer.step()
+
+        step = compile(step)
+        for _ in range(3):
+            step(batch().double())
+        return [*model.parameters()]
+
+    torch.testing.assert_close(trained(compiled), trained(lambda f: f), rtol=1e-12, atol=1e-14)
+
+
+def test_a_checkpoint_around_a_compiled_module():
+    def trained(compile):
+        model = small_model()
+        run = compile(model)
+
+        def block(x):
+            return torch.utils.checkpoint.checkpoint(run, x, use_reentrant=False)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            block(block(batch()) @ torch.ones(3, 4)).square().sum().backward()
+        return grads(model)
+
+    torch.testing.assert_close(trained(compiled), trained(lambda f: f))
