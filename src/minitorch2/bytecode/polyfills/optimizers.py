@@ -8,7 +8,7 @@ import torch
 
 
 def get_value(x: Any) -> Any:
-    """``torch.optim.optimizer._get_value``: a number of eager PyTorch has the precision of double"""
+    """``_get_value`` of `torch.optim`: in eager PyTorch a number, which is as precise as a double"""
     return x.double() if isinstance(x, torch.Tensor) else x
 
 
