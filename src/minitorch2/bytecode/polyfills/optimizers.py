@@ -8,7 +8,7 @@ import torch
 
 
 def get_value(x: Any) -> Any:
-    """``_get_value`` of `torch.optim`: in eager PyTorch a number, which is as precise as a double"""
+    """``_get_value`` of `torch.optim`: in eager PyTorch a number, as precise as a double"""
     return x.double() if isinstance(x, torch.Tensor) else x
 
 
