@@ -22,6 +22,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,6 +37,7 @@ OUT_VARIABLE = "MINITORCH2_LOGS_OUT"
 _LEVEL_OF_PREFIX = {"+": logging.DEBUG, "-": logging.ERROR}
 _FORMAT = "%(levelname).1s %(name)s: %(compile_id)s%(message)s"
 _PACKAGE = Path(__file__).parent
+_LOGGING = re.compile(r"get_logger\(__name__\)|^@graph_pass", re.MULTILINE)
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
@@ -89,9 +91,19 @@ def artifact_logger(name: str) -> logging.Logger:
 
 
 def shows(stage: str) -> bool:
-    """Whether a stage of this name is logged."""
+    """Whether a stage of this name is logged: somebody asked for its artifact, or for all that
+    there is in detail. An application that logs its own details has not asked.
+    """
     artifact = _ARTIFACT_OF_STAGE.get(stage)
-    return artifact is not None and artifact_logger(artifact.name).isEnabledFor(logging.DEBUG)
+    return artifact is not None and _asked_level(artifact_logger(artifact.name)) == logging.DEBUG
+
+
+def _asked_level(logger: logging.Logger) -> int:
+    """The level that somebody gave to a logger of the library, or to one above it; 0 if none."""
+    found: logging.Logger | None = logger
+    while found is not None and not found.level and found.name != ROOT:
+        found = found.parent
+    return found.level if found is not None else 0
 
 
 def show(stage: str, text: str) -> None:
@@ -99,6 +111,19 @@ def show(stage: str, text: str) -> None:
     if shows(stage):
         title = f"{stage}\n" if "\n" in text.strip() else ""
         artifact_logger(_ARTIFACT_OF_STAGE[stage].name).debug("%s%s", title, text.rstrip("\n"))
+
+
+def are_read(package: str) -> bool:
+    """Whether somebody asked for what a package logs, or a part of it: by its name, or for all that
+    there is in detail. The application's root logger does not count.
+    """
+    own = get_logger(package)
+    if _asked_level(own) == logging.DEBUG:
+        return True
+    loggers = logging.Logger.manager.loggerDict.items()
+    parts = [each for name, each in loggers if name == own.name or name.startswith(f"{own.name}.")]
+    levels = [each.level for each in parts if isinstance(each, logging.Logger)]
+    return any(0 < level <= logging.INFO for level in levels)
 
 
 # Which compilation this is ------------------------------------------------------------------------
@@ -182,7 +207,12 @@ def _set_levels(name: str, prefix: str) -> None:
 
 
 def _check(name: str) -> None:
-    if name in ("all", "help") or name in _artifact_names() or _is_component(name):
+    if name in ("all", "help") or name in _artifact_names():
+        return
+    if _is_component(name):
+        if not _logs_something(name):
+            cause = f"{name} logs nothing"
+            raise ConfigError(cause, code="unknown-log", fix=f"{ENVIRONMENT_VARIABLE}=help")
         return
     near = difflib.get_close_matches(name, [*_artifact_names(), *_components()], n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -196,9 +226,9 @@ def _artifact_names() -> list[str]:
 
 
 def _components() -> list[str]:
-    """The packages and modules of the library."""
+    """The packages and modules of the library that log something."""
     names = {path.stem for path in _PACKAGE.iterdir() if path.suffix in ("", ".py")}
-    return sorted(name for name in names if _is_component(name))
+    return sorted(name for name in names if _is_component(name) and _logs_something(name))
 
 
 def _is_component(name: str) -> bool:
@@ -206,6 +236,13 @@ def _is_component(name: str) -> bool:
     path = _PACKAGE.joinpath(*name.split("."))
     is_module = path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
     return is_module and not path.name.startswith("__")
+
+
+def _logs_something(name: str) -> bool:
+    """Whether a package or module holds a logger of its own, or a pass, which has one."""
+    path = _PACKAGE.joinpath(*name.split("."))
+    files = [*path.rglob("*.py")] if path.is_dir() else [path.with_suffix(".py")]
+    return any(_LOGGING.search(file.read_text(encoding="utf-8")) for file in files)
 
 
 def _show_on(out: str | Path | None) -> None:

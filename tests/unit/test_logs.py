@@ -1,5 +1,6 @@
 """Logging: silent unless asked, by package and by artifact, and never through the root logger."""
 
+import gc
 import logging
 import subprocess
 import sys
@@ -8,7 +9,8 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import logs, stages
+from minitorch2 import config, logs, stages
+from minitorch2.backends.graph_cache import bypass, lookup
 from minitorch2.errors import ConfigError
 
 
@@ -18,10 +20,9 @@ def clean_loggers():
     handlers = list(root.handlers)
     yield root
     root.handlers[:] = handlers
-    names = ["", ".loopir", ".codegen", ".graph", ".logs", ".bytecode"]
-    names += [f".artifacts.{artifact.name}" for artifact in logs.ARTIFACTS]
-    for name in names:
-        logging.getLogger(logs.ROOT + name).setLevel(logging.NOTSET)
+    for name in list(logging.Logger.manager.loggerDict):
+        if name.split(".")[0] == logs.ROOT:
+            logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def test_logger_names():
@@ -57,7 +58,14 @@ def test_unknown_names_are_errors_that_name_the_nearest(clean_loggers):
 def test_help_names_every_artifact_and_package():
     text = logs.help_text()
     assert all(artifact.name in text and artifact.meaning in text for artifact in logs.ARTIFACTS)
-    assert {"bytecode", "autograd", "loopir", "codegen", "stages"} <= set(text.split())
+    assert {"bytecode", "autograd", "loopir", "codegen", "progress"} <= set(text.split())
+    assert "stages" not in text.split(), "it logs nothing"
+
+
+def test_a_module_that_logs_nothing_is_an_error_not_silence(clean_loggers):
+    for name in ("stages", "+graph.interpreter", "loopir.expressions"):
+        with pytest.raises(ConfigError, match="logs nothing"):
+            logs.set_logs(name)
 
 
 # Artifacts are stages -----------------------------------------------------------------------------
@@ -116,6 +124,70 @@ def test_artifacts_show_what_was_asked_for(clean_loggers, capsys):
         "artifacts.guards: guards.py",
     ]
     assert "torch.sin" in records[0] or ".sin()" in records[0]
+
+
+def shown_from_the_cache(wanted: str) -> list[list[str]]:
+    """What is logged where a graph is compiled, and again where it is in the cache."""
+
+    def f(x, flag):
+        y = (x * 1).sin() + (x * 1).cos()
+        if flag:
+            minitorch2.graph_break()
+        return y.sum()
+
+    shown = []
+    for _ in range(2):
+        minitorch2.reset()
+        gc.collect()
+        lookup._PROGRAMS.clear()
+        fast = minitorch2.compile(f, backend="numba")
+        x = torch.ones(3, requires_grad=True)
+        calls = [(x, True), (x.detach().double().requires_grad_(), False)]
+        shown.append(shown_by(wanted, lambda *args, fast=fast: fast(*args).backward(), *calls))
+    return shown
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    monkeypatch.setattr(bypass, "EXTENSIONS", list[str]())
+    with config.patch(cache_dir=str(tmp_path), cache=True, verify=False):
+        yield
+
+
+@pytest.mark.parametrize("name", [artifact.name for artifact in logs.ARTIFACTS])
+def test_an_artifact_is_shown_although_the_graph_is_in_the_cache(cached, clean_loggers, name):
+    shown_from_the_cache("-" + name)  # fills it
+    first, second = (
+        [record for record in records if record.startswith("artifacts.")]
+        for records in shown_from_the_cache(name)
+    )
+    assert len(second) == len(first) > 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["+graph", "+graph.passes", "+graph.passes.simplify_algebra", "autograd", "+loopir",
+     "+all"],
+)  # fmt: skip
+def test_a_package_logs_although_the_graph_is_in_the_cache(cached, clean_loggers, name):
+    shown_from_the_cache("-graph")
+    prefix = "" if name == "+all" else name.lstrip("+")
+    for records in shown_from_the_cache(name):
+        ours = [record for record in records if record.startswith(prefix)]
+        assert ours and ("simplify_algebra" not in name or "x * 1 --> x" in str(ours))
+
+
+def test_other_logs_leave_the_cache_in_use(cached, clean_loggers):
+    logging.getLogger().setLevel(logging.DEBUG)  # the application's own
+    try:
+        for wanted in ("output_code", "+bytecode", "all", "+codegen.cache", "+backends"):
+            with stages.collect(texts=False) as log:
+                shown_from_the_cache(wanted)
+            assert log.counts["graphs_loaded"] >= 2, wanted
+            for name in ("bytecode", "codegen.cache", "backends", ""):
+                logging.getLogger(f"minitorch2.{name}".rstrip(".")).setLevel(logging.NOTSET)
+    finally:
+        logging.getLogger().setLevel(logging.WARNING)
 
 
 def test_recompiles_are_one_line_each(clean_loggers):

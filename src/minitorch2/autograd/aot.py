@@ -30,6 +30,9 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
 
 
 def aot_autograd(
@@ -152,6 +155,7 @@ def _training(
     _record("joint graph", program.module)
     with stages.phase("partition"):
         parts = partition(program)
+    _LOGGER.info("%d tensors are kept for backward", parts.saved_tensors)
     run_passes("post_grad", parts.forward)
     run_passes("post_grad", parts.backward)
     _record("forward graph", parts.forward)

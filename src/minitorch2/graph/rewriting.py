@@ -29,7 +29,6 @@ from minitorch2.graph.node import Node
 from minitorch2.graph.verify import verify
 from minitorch2.logs import get_logger
 
-_LOGGER = get_logger(__name__)
 STAGE = "rewrites.txt"
 
 
@@ -51,13 +50,15 @@ Generator: TypeAlias = Callable[..., Iterator[Rewrite]]
 class Pass:
     """A pass over graphs; called with a GraphModule it edits it and says whether it did.
 
-    Each rewrite is logged with its law and the user's line, counted in `stages` as ``rewrites``,
+    Each rewrite is logged, by the logger of the pass's own file, with its law and the user's line,
+    counted in `stages` as ``rewrites``,
     and with the option ``verify`` the graph is checked before and after.
     """
 
     def __init__(self, generator: Generator) -> None:
         self.name = generator.__name__
         self.generator = generator
+        self._logger = get_logger(generator.__module__)
         update_wrapper(self, generator)
         PASSES.setdefault(self.name, self)
 
@@ -97,7 +98,7 @@ class Pass:
     def _report(self, done: list[str]) -> None:
         stages.count("rewrites", len(done))
         for rewrite in done:
-            _LOGGER.debug("%s: %s", self.name, rewrite)
+            self._logger.debug("%s: %s", self.name, rewrite)
         if stages.wanted(STAGE):
             stages.record(STAGE, "\n".join([self.name, *(f"    {rewrite}" for rewrite in done)]))
 

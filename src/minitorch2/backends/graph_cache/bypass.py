@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2 import config, stages
+from minitorch2 import config, logs, stages
 from minitorch2.bytecode.guards.torch_state import STATE_READERS
 from minitorch2.codegen.cache import STATISTICS
 from minitorch2.graph.extensions import EXTENSIONS
@@ -26,7 +26,20 @@ _ROOTS: Final = frozenset(["builtins", "math", "minitorch2", "operator", "torch"
 _LIBRARIES: Final = frozenset(["aten", "minitorch2", "prims"])
 """Whose code does not change while the versions in the key are the same."""
 _PLAIN_TENSORS: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-_STAGES: Final = ("joint graph.py", "forward graph.py", "loopir.py", "schedule.txt", "kernel.py")
+_COMPILING: Final = ("graph", "autograd", "loopir", "codegen.numba", "codegen.triton")
+"""The packages that are at work only where a graph is compiled, for what their logs show."""
+ALWAYS_MADE: Final = frozenset([
+    "source", "bytecode", "graph", "graph_code", "graph_breaks", "guards", "recompiles",
+    "residual_code", "output_code",
+])  # fmt: skip
+"""The artifacts of capture, and the one that a cached graph is."""
+_STAGES: Final = tuple(
+    stage
+    for artifact in logs.ARTIFACTS
+    for stage in artifact.stages
+    if artifact.name not in ALWAYS_MADE
+)
+"""What is made only where a graph is compiled."""
 _NO_MODES: Final = ("function modes", "dispatch modes", "tracing by torch.jit")
 
 
@@ -44,7 +57,8 @@ def note_bypass(reason: str) -> None:
 def is_unwanted() -> bool:
     """Whether everything is to be compiled because somebody watches it, or wants no cache."""
     options = config.current()
-    return not options.cache or options.verify or any(map(stages.wanted, _STAGES))
+    is_watched = any(map(stages.wanted, _STAGES)) or any(map(logs.are_read, _COMPILING))
+    return not options.cache or options.verify or is_watched
 
 
 def check(module: GraphModule, examples: Sequence[Any], target: str) -> None:
