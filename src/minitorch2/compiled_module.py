@@ -4,7 +4,8 @@ A compiled module is the original's *twin*: an instance of a subclass made for i
 is compiled and whose ``__dict__`` *is* the original's. So parameters, buffers, hooks, submodules,
 `state_dict` keys, `train()`, attributes and `isinstance` are those of the original, both ways,
 without a word of delegation. Calling it is `torch.nn.Module.__call__`, which runs hooks around
-`forward`.
+`forward`. The class attribute `TWIN` marks a twin's class and holds what makes it again from the
+original: a function and its argument after the module.
 """
 
 from __future__ import annotations
@@ -16,14 +17,11 @@ from typing import Any, TypeVar
 import torch
 
 from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of
+from minitorch2.bytecode.generated import TWIN
 from minitorch2.controls import Disabled, mark_of
 from minitorch2.errors import ConfigError
 
 M = TypeVar("M", bound=torch.nn.Module)
-
-TWIN = "_minitorch2_twin"
-"""The class attribute that marks a twin's class and holds what makes it again from the original:
-a function and its arguments after the module."""
 
 
 def compile_module(module: M, region: Region) -> M:

@@ -18,6 +18,9 @@ PREFIX = "<minitorch2 "
 GUARDS = PREFIX + "guards "
 """How those of guard functions begin."""
 
+TWIN = "_minitorch2_twin"
+"""The attribute that marks the class made for a compiled module (`minitorch2.compiled_module`)."""
+
 _NUMBERS = itertools.count()
 _WRITTEN: set[str] = set()
 

@@ -6,3 +6,10 @@ count = 0
 def increase(amount):
     global count
     count = count + amount
+
+
+SCALE = 7
+
+
+def shift(x):
+    return x + SCALE

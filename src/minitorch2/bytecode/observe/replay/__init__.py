@@ -1,0 +1,17 @@
+"""A call as a folder: enough to capture it again elsewhere, for a report of a bug.
+
+    folder ::= program.py ...   the text of the functions and classes that the call needs, a file
+                                for each module that they come from
+               tensors.pt       tensors, loadable with `weights_only=True`
+               call.json        the function, its arguments, and what the program's names stand for
+
+Code is kept as text and data as data: nothing is pickled. Replaying runs the text, so read what
+others send before replaying it. ``texts`` finds the text of what is defined in Python, ``writing``
+and ``reading`` are the two directions, ``plain`` says what values are written as.
+"""
+
+from minitorch2.bytecode.observe.replay.plain import ReplayError
+from minitorch2.bytecode.observe.replay.reading import SavedCall, load_call
+from minitorch2.bytecode.observe.replay.writing import save_call
+
+__all__ = ["ReplayError", "SavedCall", "load_call", "save_call"]
