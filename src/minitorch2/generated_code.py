@@ -21,6 +21,9 @@ GUARDS = PREFIX + "guards "
 TWIN = "_minitorch2_twin"
 """The attribute that marks the class made for a compiled module (`minitorch2.compiled_module`)."""
 
+TWIN = "_minitorch2_twin"
+"""The attribute that marks the class made for a compiled module (`minitorch2.compiled_module`)."""
+
 _NUMBERS = itertools.count()
 _WRITTEN: set[str] = set()
 

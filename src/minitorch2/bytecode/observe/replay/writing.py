@@ -38,7 +38,6 @@ import numpy as np
 import torch
 
 from minitorch2.bytecode.dispatch import original_of
-from minitorch2.bytecode.generated import TWIN
 from minitorch2.bytecode.observe.replay import texts
 from minitorch2.bytecode.observe.replay.plain import (
     CONSTANTS,
@@ -49,6 +48,7 @@ from minitorch2.bytecode.observe.replay.plain import (
     ReplayError,
 )
 from minitorch2.bytecode.skip_files import SITE_PACKAGES, is_skipped_file
+from minitorch2.generated_code import TWIN
 from minitorch2.graph.names import qualified_name
 
 _FIX = "call a function of tensors, constants, modules and plain objects that makes it itself"
