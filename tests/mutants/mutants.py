@@ -34,6 +34,7 @@ from tests.property import (
     test_guards,
     test_joint_graphs,
     test_loop_bodies,
+    test_lowering_families,
     test_numba_kernels,
     test_rewriting,
     test_triton_kernels,
@@ -205,6 +206,13 @@ MUTANTS = (
         "what is masked off is 0 instead of the given value",
         Edit(NumbaHandler.masked, "self.constant(other, ", "self.constant(0, "),
         test_numba_kernels.test_kernels_agree_with_the_interpreter,
+    ),
+    Mutant(
+        "codegen numba",
+        "the bits of a 16-bit float are those of a float32, cut",
+        Edit(NumbaHandler._pattern, "known or self.assign(self._element(value, dtype)",
+             'self.assign(f"uint16(bits({value}))"'),
+        test_lowering_families.test_bits_viewed_as_integers_and_back_are_eagers,
     ),
     Mutant(
         "codegen triton",

@@ -87,8 +87,8 @@ def _interpreting(gm: GraphModule, example_inputs: Any) -> Callable[[list[Any]],
     return lambda inputs: interpret(lowered, inputs)
 
 
-BACKENDS: dict[str, Any] = {"interpret": interpreted, "numba": "numba", "eager": "eager",
-                            "aot_eager": "aot_eager"}  # fmt: skip
+BACKENDS: dict[str, Any] = {"interpret": interpreted, "numba": "numba", "triton": "triton",
+                            "eager": "eager", "aot_eager": "aot_eager"}  # fmt: skip
 
 
 def function_of(op: OpInfo) -> Call:

@@ -2,14 +2,19 @@
 
     python -m tests.operators.sweep --dtypes float32,int64 --limit 4
     python -m tests.operators.sweep --backward --backend numba --ops add,softmax,nn.functional.gelu
+    python -m tests.operators.sweep --backend triton --ops view_dtype --dtypes float16 --limit 20
 
-The worker runs in a process of its own: if it dies, its operator is an error and another goes on.
+The default backend runs loop bodies with NumPy; `numba` and `triton` run the kernels that users
+get. Triton's are interpreted where there is no GPU. Operators that the database lacks are in
+`added`. The worker runs in a process of its own: if it dies, its operator is an error and another
+goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +25,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 
+from tests.operators.added import ADDED
 from tests.operators.compare import BACKENDS, Outcome, check_operator
 
 STATUSES = ("pass", "fallback", "strides", "wrong", "error", "skipped")
@@ -32,7 +38,7 @@ def name_of(op: OpInfo) -> str:
 
 OPERATORS: dict[str, OpInfo] = {
     name_of(op): op
-    for op in op_db
+    for op in (*op_db, *ADDED)
     if not op.name.startswith(("_refs.", "sparse.", "masked.")) and "sparse" not in op.name
 }
 
@@ -113,6 +119,8 @@ def main(arguments: list[str]) -> int:
     if options.worker:
         run_worker(options, json.load(sys.stdin))
         return 0
+    if not torch.cuda.is_available():  # Triton reads it when the worker imports it
+        os.environ.setdefault("TRITON_INTERPRET", "1")
     totals: dict[str, Counter[str]] = {}
     for row in sweep(arguments, select(options.ops)):
         totals.setdefault(row.dtype, Counter())[row.outcome.status] += 1

@@ -188,3 +188,17 @@ def test_emulated_rounding_is_eagers_bit_by_bit(inputs):
         results = by_interpreter(function, inputs)
     for ours, theirs in zip(results, function(*inputs), strict=True):
         assert same_bits(ours, theirs)
+
+
+WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@settings(max_examples=20, deadline=None)
+@given(tensors(FLOATS), st.sampled_from([by_interpreter, by_kernels]))
+def test_bits_viewed_as_integers_and_back_are_eagers(inputs, run):
+    def function(x):
+        words = x.view(WORDS[x.itemsize])
+        return words ^ 1, (words ^ 1).view(x.dtype), torch.where(words > 9, x, x.flip(0)) * 0.1
+
+    for ours, theirs in zip(run(function, inputs), function(*inputs), strict=True):
+        assert same_bits(ours, theirs)

@@ -9,7 +9,9 @@ of it while it was being filled comes before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -99,6 +101,17 @@ class Namer:
         """A name that was not given before."""
         self._counts[prefix] = self._counts.get(prefix, -1) + 1
         return f"{prefix}{self._counts[prefix]}"
+
+
+_NAME = re.compile(r"\w+")
+
+
+def drop_unused(lines: Iterable[str], names: Collection[str]) -> list[str]:
+    """Leave out the lines that give one of these variables a value which no other line reads."""
+    kept = list(lines)
+    counts = Counter(_NAME.findall("\n".join(kept))) if names else Counter()
+    unused = {name for name in names if counts[name] == 1}
+    return [line for line in kept if line.partition(" = ")[0].strip() not in unused]
 
 
 class _IndexPrinter(ExprPrinter):

@@ -20,6 +20,8 @@ Typing rules, which every lowering obeys and `handlers.dtypes` checks:
 - **Compute dtypes.** float16 and bfloat16 live in memory only: `load` from such a buffer gives a
   float32 value, `store` rounds to the buffer's dtype, and `to_dtype(x, float16)` rounds to
   float16's precision but goes on as float32. `compute_dtype` says it in one function.
+  A value that is loaded, chosen by `where` or `masked`, and stored or reinterpreted keeps its bits,
+  those of a NaN included.
 - Integer arithmetic wraps at its dtype. Comparisons and predicates give bool.
 
 This is `V.ops` of the PyTorch 2 paper, section 4.3.
@@ -431,9 +433,13 @@ LOOP_DTYPES = frozenset(
 """The dtypes of buffers that loop bodies may read and write; others meet library calls only."""
 
 
+SHORT_FLOATS = (torch.float16, torch.bfloat16)
+"""The dtypes that live in memory only."""
+
+
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype that values of a buffer's `dtype` are computed in: float32 for 16-bit floats."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    return torch.float32 if dtype in SHORT_FLOATS else dtype
 
 
 _HANDLER: ContextVar[OpsHandler[Any]] = ContextVar("ops_handler")

@@ -18,6 +18,7 @@ from minitorch2.codegen.numba.cuts import COMPARISONS, decided
 from minitorch2.graph.symbols.floats import rounded_parts
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbol, simplify
 from minitorch2.loopir.ops import (
+    SHORT_FLOATS,
     Number,
     OpsHandler,
     ReductionKind,
@@ -75,8 +76,9 @@ class NumbaHandler(OpsHandler[TextValue]):
 
     The kernel printer sets `block`, the depth of each loop variable (`depths`), and tells where the
     values of the kernel's own buffers are (`at_hand`). `bfloats` are the values that are numbers of
-    bfloat16 though kept as float32: they are stored without rounding. `places` are the values that
-    are indices, or numbers that these are compared with.
+    bfloat16 though kept as float32: they are stored without rounding. `patterns` are the variables
+    with the 16 bits that values have in memory, where a kernel has them. `places` are the values
+    that are indices, or numbers that these are compared with.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -92,6 +94,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         self.pending: list[tuple[str, Expr, TextValue]] = []
         self.checks_late = False
         self.bfloats: set[str] = set()
+        self.patterns: dict[tuple[str, torch.dtype], TextValue] = {}
         self.places: dict[str, Expr] = {}
 
     # -- names ------------------------------------------------------------------------------------
@@ -137,8 +140,30 @@ class NumbaHandler(OpsHandler[TextValue]):
         text, depth = self.index(index)
         if self.arguments.root(name) in self.arguments.written:  # a store may change it
             depth = self.block.depth
-        place = f"{self.arguments.pointer(name)}[{text}]"
-        return self.assign(operators.load(dtype, place), compute_dtype(dtype), depth)
+        return self.read(dtype, f"{self.arguments.pointer(name)}[{text}]", depth)
+
+    def read(self, dtype: torch.dtype, place: str, depth: int) -> TextValue:
+        """The value of a memory element; the bits of a 16-bit float stay known."""
+        if dtype not in SHORT_FLOATS:
+            return self.assign(operators.load(dtype, place), dtype, depth)
+        return self._from_pattern(self.assign(place, torch.uint16, depth, "half"), dtype)
+
+    def _from_pattern(self, pattern: TextValue, dtype: torch.dtype) -> TextValue:
+        text = operators.load(dtype, pattern.text)
+        value = self.assign(text, compute_dtype(dtype), pattern.depth)
+        self.patterns[value.text, dtype] = pattern
+        return value
+
+    def _pattern(self, value: TextValue, dtype: torch.dtype) -> TextValue:
+        """The bits of a value in memory as a 16-bit float."""
+        known = self.patterns.get((value.text, dtype))
+        return known or self.assign(self._element(value, dtype), torch.uint16, value.depth, "half")
+
+    def _element(self, value: TextValue, dtype: torch.dtype) -> str:
+        """The element of memory that a value becomes."""
+        known = self.patterns.get((value.text, dtype))
+        is_exact = value.text in self.bfloats
+        return known.text if known else operators.store(dtype, value.text, is_exact=is_exact)
 
     def store(self, name: str, index: Expr, value: TextValue, mode: StoreMode = "set") -> None:
         """`out_ptr0[...] = tmp0`, unless the kernel keeps the value to itself."""
@@ -146,11 +171,11 @@ class NumbaHandler(OpsHandler[TextValue]):
             return
         text, _ = self.index(index)
         place, dtype = f"{self.arguments.pointer(name)}[{text}]", self.arguments.dtypes[name]
-        result = value.text
+        element = self._element(value, dtype)
         if mode == "add":
-            terms = [operators.load(dtype, place), result]
+            terms = [operators.load(dtype, place), value.text]
             result = operators.elementwise("add", terms, compute_dtype(dtype))
-        element = operators.store(dtype, result, is_exact=result in self.bfloats)
+            element = operators.store(dtype, result)
         self.block.lines.append(f"{place} = {element}")
 
     def store_reduction(self, name: str, index: Expr, value: TextValue) -> None:
@@ -182,7 +207,11 @@ class NumbaHandler(OpsHandler[TextValue]):
         text = operators.constant(value, compute_dtype(dtype))
         if dtype == torch.int64:
             self.places[text] = int(value)
-        if dtype.is_floating_point and float(torch.tensor(value, dtype=torch.bfloat16)) == value:
+        for short in SHORT_FLOATS if compute_dtype(dtype) == torch.float32 else ():
+            pattern = operators.pattern(value, short)
+            if pattern is not None:
+                self.patterns[text, short] = TextValue(pattern, torch.uint16, 0)
+        if (text, torch.bfloat16) in self.patterns:
             self.bfloats.add(text)
         return TextValue(text, compute_dtype(dtype), 0)
 
@@ -249,18 +278,40 @@ class NumbaHandler(OpsHandler[TextValue]):
         if not any("_ptr" in str(line) or isinstance(line, Block) for line in inside.lines):
             outer.lines += inside.lines  # nothing is read: a choice between two values will do
             outer.names |= inside.names
-            text = f"where({mask}, {value}, {default})"
-            result = self.assign(text, value.dtype, outer.depth)
-            return self._same_bfloats(result, value, default)
-        result = TextValue(self.namer.fresh("tmp"), value.dtype, outer.depth)
+            chosen = self._chosen(mask, value, default)
+            return chosen or self._same_bfloats(self._where(mask, value, default), value, default)
+        kind, value, default = self._patterns_of(value, default) or (None, value, default)
+        result = TextValue(self.namer.fresh("half" if kind else "tmp"), value.dtype, outer.depth)
         inside.lines.append(f"{result} = {value}")
         outer.lines.append(f"{result} = {default}")
         inside.close()
+        if kind is not None:
+            return self._from_pattern(result, kind)
         return self._same_bfloats(result, value, default)
+
+    def _where(self, mask: TextValue, x: TextValue, y: TextValue) -> TextValue:
+        depth = max(mask.depth, x.depth, y.depth)
+        return self.assign(f"where({mask}, {x}, {y})", x.dtype, depth)
+
+    def _patterns_of(
+        self, x: TextValue, y: TextValue
+    ) -> tuple[torch.dtype, TextValue, TextValue] | None:
+        """The bits of two values that both have in memory, and the dtype that memory has."""
+        for dtype in SHORT_FLOATS:
+            first, second = self.patterns.get((x.text, dtype)), self.patterns.get((y.text, dtype))
+            if first is not None and second is not None:
+                return dtype, first, second
+        return None
+
+    def _chosen(self, mask: TextValue, x: TextValue, y: TextValue) -> TextValue | None:
+        """One of two 16-bit floats, chosen by their bits: it is converted once, and a NaN keeps
+        its bits."""
+        found = self._patterns_of(x, y)
+        return found and self._from_pattern(self._where(mask, *found[1:]), found[0])
 
     def to_dtype(self, x: TextValue, dtype: torch.dtype) -> TextValue:
         """A cast."""
-        if x.dtype == dtype:
+        if x.dtype == dtype or (x.text, dtype) in self.patterns:
             return x
         text = operators.convert(x.text, x.dtype, dtype)
         return self.assign(text, compute_dtype(dtype), x.depth)
@@ -268,14 +319,24 @@ class NumbaHandler(OpsHandler[TextValue]):
     def to_dtype_bitcast(
         self, x: TextValue, dtype: torch.dtype, src_dtype: torch.dtype
     ) -> TextValue:
-        """The same bits."""
-        return self.assign(operators.bitcast(x.text, src_dtype, dtype), dtype, x.depth)
+        """The same bits, of a 16-bit float those in memory."""
+        if src_dtype == dtype:
+            return x
+        if src_dtype in SHORT_FLOATS:
+            x, src_dtype = self._pattern(x, src_dtype), torch.uint16
+        if dtype not in SHORT_FLOATS:
+            return self.assign(operators.bitcast(x.text, src_dtype, dtype), dtype, x.depth)
+        text = operators.bitcast(x.text, src_dtype, torch.uint16)
+        return self._from_pattern(self.assign(text, torch.uint16, x.depth, "half"), dtype)
 
     def elementwise(self, name: str, *args: TextValue) -> TextValue:
         """An operator or a call of the vocabulary."""
         settled = self._settled(name, args)
         if settled is not None:
             return settled
+        chosen = self._chosen(*args) if name == "where" else None
+        if chosen is not None:
+            return chosen
         dtypes = [arg.dtype for arg in args]
         operand = dtypes[1] if name == "where" else dtypes[0]
         texts = [arg.text for arg in args]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from minitorch2.codegen.common import Block, TextValue, user_lines
+from minitorch2.codegen.common import Block, TextValue, drop_unused, user_lines
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.handler import WRONG, Arguments, NumbaHandler
 from minitorch2.codegen.numba.names import ELEMENTARY
@@ -91,7 +91,7 @@ class KernelPrinter:
         lines = [f"def {name}(lo, hi, {', '.join(signature)}):"]
         if not self.several_lines:
             lines += [f"    {line}" for line in user_lines(self.node)]
-        lines += list(self.function.render(1))
+        lines += self._lines(1)
         if self.handler.checks_late:
             lines += [f"    if {WRONG}:", "        error[0], error[1] = 1, 1", "        return 1"]
         lines.append("    return 0")
@@ -105,8 +105,12 @@ class KernelPrinter:
         """Write the body of the function; answer with the number of iterations."""
         raise NotImplementedError
 
+    def _lines(self, level: int = 0) -> list[str]:
+        """The body of the function; conversions of elements that are only copied are left out."""
+        return drop_unused(self.function.render(level), {name for name, _ in self.handler.patterns})
+
     def _grain(self) -> int:
-        lines = [line.strip() for line in self.function.render()]
+        lines = self._lines()
         cost = sum(
             10 * len(_FUNCTION_CALL.findall(line)) + (2 if "_ptr" in line else 1) for line in lines
         )

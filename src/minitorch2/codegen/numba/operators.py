@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 
@@ -106,21 +107,23 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
 
 
 def bitcast(text: str, source: torch.dtype, target: torch.dtype) -> str:
-    """The same bits as another dtype of the same width.
-
-    Raises:
-        LoweringError: a 16-bit float, whose values are kept as float32.
-    """
+    """The same bits as another dtype of the same width; 16-bit floats have patterns instead."""
     if source == target:
         return text
-    if source.is_floating_point and target.is_floating_point:
-        raise LoweringError(f"no kernel reinterprets {source} as {target}")
     if source.is_floating_point:
         return f"{NUMBA_TYPE[target]}(bits({text}))"
     if target.is_floating_point:
         signed = {"float32": "int32", "float64": "int64"}[NUMBA_TYPE[target]]
         return f"from_bits({signed}({text}))"
     return f"{NUMBA_TYPE[target]}({text})"
+
+
+@lru_cache(1024)
+def pattern(value: bool | int | float, dtype: torch.dtype) -> str | None:
+    """The memory element of a 16-bit float that is exactly this number; None if none is."""
+    short = torch.tensor(value, dtype=dtype)
+    bits = int(short.view(torch.int16).item()) & 0xFFFF
+    return f"uint16({bits})" if short.item() == value else None
 
 
 def result_dtype(name: str, dtypes: list[torch.dtype]) -> torch.dtype:

@@ -8,12 +8,10 @@ import sympy
 import torch
 
 from minitorch2.codegen.common import Block, TextValue
-from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.cuts import cut
 from minitorch2.codegen.numba.kernel_printer import KernelPrinter
 from minitorch2.loopir.expressions import Expr, floor_div, index_symbol, product
 from minitorch2.loopir.iteration import Access
-from minitorch2.loopir.ops import compute_dtype
 
 POINTWISE_BLOCK = 4096
 FEW_ITERATIONS = 64
@@ -170,7 +168,7 @@ class PointwisePrinter(KernelPrinter):
         stage = self._staged(name, index, stride, dtype)
         row, column = (f"{s} - {start}" for s, start in zip((across, last), self._starts()))
         place = f"{stage}[{self.side} * ({row}) + {column}]"
-        return handler.assign(operators.load(dtype, place), compute_dtype(dtype), inner.depth)
+        return handler.read(dtype, place, inner.depth)
 
     def _staged(self, name: str, index: sympy.Expr, stride: Expr, dtype: torch.dtype) -> str:
         """The array that holds a tile of a buffer, its columns in a row each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -66,6 +67,7 @@ class TritonHandler(OpsHandler[Value]):
         self.removed = removed
         self.inplace = inplace
         self.final_stores: list[str] = []
+        self.widened: set[str] = set()
         self.body = KernelBody()
         self.ranges = domain.ranges()
         steps = {XINDEX: domain.blocks.x} if domain.blocks.r is not None else {}
@@ -115,10 +117,21 @@ class TritonHandler(OpsHandler[Value]):
         if name in self.nodes:
             return self._forward(name, index)
         text, dims = self._read(name, index)
-        dtype = self.dtypes[name]
-        if compute_dtype(dtype) != dtype:
-            text += f".to({triton_dtype(compute_dtype(dtype))})"
-        return self._assign(text, dtype, dims)
+        return self._widened_element(self._loaded(text, self.dtypes[name], dims))
+
+    def _loaded(self, text: str, dtype: torch.dtype, dims: Dimensions) -> Value:
+        """A variable of a dtype in memory."""
+        return replace(self._assign(text, dtype, dims), dtype=dtype)
+
+    def _widened_element(self, element: Value) -> Value:
+        """The value of an element of memory."""
+        dtype = compute_dtype(element.dtype)
+        if element.dtype == dtype:
+            return element
+        text = f"{element.text}.to({triton_dtype(dtype)})"
+        value = self._assign(text, dtype, element.dims)
+        self.widened.add(value.text)
+        return replace(value, element=element)
 
     def _read(self, name: str, index: Expr) -> tuple[str, Dimensions]:
         """Elements as memory holds them."""
@@ -207,7 +220,10 @@ class TritonHandler(OpsHandler[Value]):
         pointer = self.arguments.output(name)
         tail = f", {mask}" if mask else ""
         function = "store" if mode == "set" else "atomic_add"
-        return f"tl.{function}({pointer} + ({address}), {value.text}{tail})"
+        element = value.text
+        if mode == "set" and value.element and value.element.dtype == self.dtypes[name]:
+            element = value.element.text
+        return f"tl.{function}({pointer} + ({address}), {element}{tail})"
 
     # -- reductions -----------------------------------------------------------------------------
 
@@ -409,6 +425,9 @@ class TritonHandler(OpsHandler[Value]):
         value = body()
         self._masks.pop()
         instead = constant(other, value.dtype)
+        chosen = self._chosen(mask, value, instead)
+        if chosen is not None:
+            return chosen
         return self._assign(
             f"tl.where({mask.text}, {value.text}, {instead.operand})",
             value.dtype,
@@ -417,6 +436,8 @@ class TritonHandler(OpsHandler[Value]):
 
     def to_dtype(self, x: Value, dtype: torch.dtype) -> Value:
         """16-bit floats are rounded to, but go on as float32."""
+        if x.element is not None and x.element.dtype == dtype:
+            return x
         target = compute_dtype(dtype)
         if x.number is not None and not (x.dtype.is_floating_point and not dtype.is_floating_point):
             whole = torch.tensor(x.number, dtype=x.dtype).to(dtype).item()
@@ -432,13 +453,23 @@ class TritonHandler(OpsHandler[Value]):
 
     def to_dtype_bitcast(self, x: Value, dtype: torch.dtype, src_dtype: torch.dtype) -> Value:
         """The bits of the dtype in memory."""
-        text = x.text
-        if x.dtype != src_dtype:
-            text += f".to({triton_dtype(src_dtype)})"
-        text += f".to({triton_dtype(dtype)}, bitcast=True)"
-        if compute_dtype(dtype) != dtype:
-            text += f".to({triton_dtype(compute_dtype(dtype))})"
-        return self._assign(text, compute_dtype(dtype), x.dims)
+        text = self._stored(x, src_dtype) + f".to({triton_dtype(dtype)}, bitcast=True)"
+        return self._widened_element(self._loaded(text, dtype, x.dims))
+
+    def _stored(self, value: Value, dtype: torch.dtype) -> str:
+        """The element of memory that a value becomes."""
+        if value.element is not None and value.element.dtype == dtype:
+            return value.element.text
+        return value.text if value.dtype == dtype else f"{value.text}.to({triton_dtype(dtype)})"
+
+    def _chosen(self, mask: Value, x: Value, y: Value) -> Value | None:
+        """One of two 16-bit floats in the dtype that they have in memory; a NaN keeps its bits."""
+        known = x.element or y.element
+        parts = [known and _as_element(value, known.dtype) for value in (x, y)]
+        if known is None or None in parts:
+            return None
+        text = f"tl.where({', '.join([mask.text, *(part.text for part in parts if part)])})"
+        return self._widened_element(self._loaded(text, known.dtype, join(mask, x, y)))
 
     def elementwise(self, name: str, *args: Value) -> Value:
         """One line from the table, unless numbers decide it."""
@@ -447,6 +478,9 @@ class TritonHandler(OpsHandler[Value]):
             return self.constant(DECIDED[name](*numbers), torch.bool)
         if name == "where" and numbers[0] is not None:
             return args[1] if numbers[0] else args[2]
+        chosen = self._chosen(*args) if name == "where" else None
+        if chosen is not None:
+            return chosen
         dtype = torch.bool if name in PREDICATES else args[-1].dtype
         return self._assign(FUNCTIONS[name](*args), dtype, join(*args))
 
@@ -465,6 +499,15 @@ class TritonHandler(OpsHandler[Value]):
         if value.number is None:
             return value
         return self._assign(value.text, value.dtype, EVERYWHERE)
+
+
+def _as_element(value: Value, dtype: torch.dtype) -> Value | None:
+    """A value as the 16-bit float that it is in memory, if it is exactly one."""
+    if value.element is not None:
+        return value.element if value.element.dtype == dtype else None
+    if value.number is None or torch.tensor(value.number, dtype=dtype).item() != value.number:
+        return None
+    return constant(value.number, dtype)
 
 
 class _Reduced(EffectHandler):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sympy
 
 from minitorch2.codegen import cache
-from minitorch2.codegen.common import INDENT, user_lines
+from minitorch2.codegen.common import INDENT, drop_unused, user_lines
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.codegen.triton.domain import KernelDomain, choose_domain
@@ -136,7 +136,8 @@ class KernelPrinter:
         head = self._head()
         pointers = self.arguments.pointers()
         sizes = [*self.arguments.sizes(), *self._extents()]
-        return [*head, *self.handler.body.outer, *self.handler.final_stores], pointers, sizes
+        lines = [*self.handler.body.outer, *self.handler.final_stores]
+        return [*head, *drop_unused(lines, self.handler.widened)], pointers, sizes
 
     def _number(self, size: KernelArgument) -> Expr:
         return self.domain.extents()[size.name] if size.name == size.value else size.value

@@ -47,12 +47,12 @@ def online_sums(nodes: Sequence[SchedulerNode]) -> dict[str, Follower]:
     """For maxima and sums of a kernel, by name, the sum that can follow them."""
     trees = _Trees(nodes)
     found: dict[str, Follower] = {}
-    for node in nodes:
-        if node.is_reduction:
-            leader, count = _subtracted(trees.of(node))
-            for other in nodes if leader else ():
-                if other.is_reduction and trees.of(other) == leader:
-                    found.setdefault(other.name, Follower(node, count))
+    for position, node in enumerate(nodes):
+        leader, count = _subtracted(trees.of(node)) if node.is_reduction else (None, None)
+        equal = (other for other in nodes[:position] if other.is_reduction)
+        first = next((other for other in equal if leader and trees.of(other) == leader), None)
+        if first is not None:  # an equal one behind the sum is too late to lead it
+            found.setdefault(first.name, Follower(node, count))
     return found
 
 

@@ -67,12 +67,16 @@ def triton_dtype(dtype: torch.dtype) -> str:
 
 @dataclass(frozen=True)
 class Value:
-    """A local variable of the kernel, or a constant, of compute dtype `dtype`."""
+    """A local variable of the kernel, or a constant, of compute dtype `dtype`.
+
+    `element` is the variable with the 16-bit float that the value is in memory, if there is one.
+    """
 
     text: str
     dtype: torch.dtype
     dims: Dimensions = EVERYWHERE
     number: Number | None = None
+    element: Value | None = None
 
     @property
     def operand(self) -> str:

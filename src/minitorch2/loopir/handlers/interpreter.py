@@ -20,6 +20,7 @@ from minitorch2.graph.symbols.floats import PYTHON_OPERATIONS
 from minitorch2.loopir.expressions import Expr, FloorDiv, ModularIndexing, index_symbol
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.ops import (
+    SHORT_FLOATS,
     Number,
     OpsHandler,
     ReductionKind,
@@ -39,13 +40,44 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 def round_to(value: Array, dtype: torch.dtype) -> Array:
     """Convert to `dtype`; 16-bit floats are rounded and stay float32."""
-    if dtype == torch.float16:
-        return value.astype(np.float16).astype(np.float32)
-    if dtype == torch.bfloat16:
-        return torch.tensor(value.astype(np.float32)).to(torch.bfloat16).float().numpy()
+    if dtype in SHORT_FLOATS:
+        return widened(narrowed(value, dtype))
     if dtype == torch.bool:
         return np.asarray(value != 0)
     return value.astype(numpy_dtype(dtype))
+
+
+_FRACTION_BITS = {torch.float16: 10, torch.bfloat16: 7, torch.float32: 23}
+_AS_BITS = {torch.complex32: torch.int32} | dict.fromkeys(
+    (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz,
+     torch.float8_e8m0fnu), torch.uint8,
+)  # fmt: skip
+"""What NumPy holds the elements as of dtypes that it lacks; loops do not compute with them."""
+
+
+def narrowed(value: Array, dtype: torch.dtype) -> torch.Tensor:
+    """Numbers rounded to a 16-bit float. NaN that fit keep their bits, as those that memory had."""
+    single = np.array(value, np.float32)
+    short, bits = torch.from_numpy(single).to(dtype), single.view(np.int32)
+    cut = _FRACTION_BITS[torch.float32] - _FRACTION_BITS[dtype]
+    fits = np.isnan(single) & (bits & ((1 << cut) - 1) == 0)
+    pattern = (bits >> 16 & 0x8000) | _exponent(dtype) | (bits & 0x7FFFFF) >> cut
+    chosen = np.where(fits, pattern.astype(np.int16), short.view(torch.int16).numpy())
+    result: torch.Tensor = torch.from_numpy(chosen).view(dtype)
+    return result
+
+
+def widened(short: torch.Tensor) -> Array:
+    """16-bit floats as float32; NaN keep their bits."""
+    single, bits = short.float().numpy(), short.view(torch.int16).numpy().astype(np.int32)
+    cut = _FRACTION_BITS[torch.float32] - _FRACTION_BITS[short.dtype]
+    fraction = bits & ((1 << _FRACTION_BITS[short.dtype]) - 1)
+    pattern = (bits & 0x8000) << 16 | 0x7F800000 | fraction << cut
+    return np.where(np.isnan(single), pattern.view(np.float32), single)
+
+
+def _exponent(dtype: torch.dtype) -> int:
+    return int(torch.tensor(math.inf, dtype=dtype).view(torch.int16).item())
 
 
 @dataclass
@@ -66,11 +98,17 @@ class Memory:
         span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
         count = span if tensor.numel() else 0
         flat = tensor.detach().resolve_conj().as_strided((count,), (1,), tensor.storage_offset())
-        return cls(flat.cpu().to(compute_dtype(tensor.dtype)).clone().numpy(), tensor.dtype)
+        own = flat.cpu().clone()
+        if tensor.dtype in SHORT_FLOATS:
+            return cls(widened(own), tensor.dtype)
+        return cls(own.view(_AS_BITS.get(tensor.dtype, tensor.dtype)).numpy(), tensor.dtype)
 
     def view(self, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> torch.Tensor:
         """A tensor with a copy of the elements that a layout selects, and its strides."""
-        flat = torch.from_numpy(self.array.copy()).to(self.dtype)
+        if self.dtype in SHORT_FLOATS:
+            flat = narrowed(self.array, self.dtype)
+        else:
+            flat = torch.from_numpy(self.array.copy()).view(self.dtype)
         return flat.as_strided(size, stride, offset)
 
 
@@ -272,8 +310,10 @@ class InterpretingHandler(OpsHandler[Array]):
 
     def to_dtype_bitcast(self, x: Array, dtype: torch.dtype, src_dtype: torch.dtype) -> Array:
         """Reinterpret the bits in the memory dtypes."""
-        bits = torch.from_numpy(np.ascontiguousarray(x)).to(src_dtype).view(dtype)
-        return bits.to(compute_dtype(dtype)).numpy().reshape(x.shape)
+        short = src_dtype in SHORT_FLOATS
+        bits = narrowed(x, src_dtype) if short else torch.from_numpy(np.ascontiguousarray(x))
+        result = bits.reshape(x.shape).view(dtype)
+        return widened(result) if dtype in SHORT_FLOATS else result.numpy()
 
     def elementwise(self, name: str, *args: Array) -> Array:
         """Look up the NumPy function; the result keeps the operands' dtype, or is bool."""

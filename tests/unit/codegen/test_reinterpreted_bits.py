@@ -1,0 +1,97 @@
+"""Memory viewed as another dtype: its bits, not the numbers that kernels compute with."""
+
+import numpy as np
+import pytest
+import torch
+
+import minitorch2
+from minitorch2 import config, stages
+from minitorch2.loopir.handlers.interpreter import narrowed, widened
+from tests.operators.compare import interpreted
+
+BACKENDS = {"interpret": interpreted, "numba": "numba", "triton": "triton"}
+SHORT = [torch.float16, torch.bfloat16]
+
+
+def every_short(dtype: torch.dtype) -> torch.Tensor:
+    """All 65536 patterns, NaN with all fractions among them."""
+    return torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
+
+
+def bits_of(results) -> list[torch.Tensor]:
+    tensors = results if isinstance(results, tuple) else (results,)
+    return [t.contiguous().view(torch.int16) for t in tensors]
+
+
+PROGRAMS = {
+    "read": lambda x: x.view(torch.int16) + 1,
+    "written": lambda x: (x.view(torch.int16) ^ 3).view(x.dtype),
+    "other": lambda x: x.view(torch.bfloat16 if x.dtype == torch.float16 else torch.float16),
+    "moved": lambda x: x.flip(0).view(torch.int16),
+    "joined": lambda x: torch.cat([x[5:100], x, x[1:3]]),
+    "padded": lambda x: torch.nn.functional.pad(x, (1, 2), value=0.5),
+    "chosen": lambda x: torch.where(x.view(torch.int16) > 5, x, x.flip(0)),
+    "computed": lambda x: (x.nan_to_num().clamp(-9, 9) * 1.5).view(torch.int16),
+    "two results": lambda x: (x.roll(1), x.view(torch.int16).roll(1).view(x.dtype)),
+}
+
+
+@pytest.mark.parametrize("emulate_eager", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_16_bits_are_those_in_memory(name, dtype, backend, emulate_eager):
+    program, x = PROGRAMS[name], every_short(dtype)
+    with config.patch(emulate_eager=emulate_eager), stages.collect() as log:
+        compiled = minitorch2.compile(program, backend=BACKENDS[backend], fullgraph=True)
+        results = bits_of(compiled(x))
+    wanted = bits_of(program(x))
+    if name == "computed" and backend == "triton":  # its interpreter has no small bfloat16
+        wanted = [torch.where(x.abs() < 1e-30, r, w) for r, w in zip(results, wanted)]
+    assert all(map(torch.equal, results, wanted))
+    assert log.counts["fallbacks"] == 0
+
+
+def test_the_bits_of_float16_are_not_those_of_float32():
+    x = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float16)
+    compiled = minitorch2.compile(lambda x: x.view(torch.int16).to(torch.int32), fullgraph=True)
+    assert compiled(x).tolist() == [15360, -16384, 14336]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+def test_bits_are_written_through_a_view(dtype, backend, dynamic):
+    def program(x):
+        y = x.clone()
+        y.view(torch.int16).add_(1)
+        return y
+
+    x = every_short(dtype)[::97].reshape(-1, 4)
+    compiled = minitorch2.compile(
+        program, backend=BACKENDS[backend], dynamic=dynamic, fullgraph=True
+    )
+    assert torch.equal(compiled(x).view(torch.int16), program(x).view(torch.int16))
+
+
+def test_what_is_only_copied_is_not_converted():
+    with stages.collect() as log:
+        minitorch2.compile(lambda x: x.flip(0))(every_short(torch.float16))
+    (text,) = log.texts("kernel.py")
+    assert "float16" not in text
+
+
+def test_a_view_as_another_dtype_has_no_gradient():
+    x = torch.randn(4, requires_grad=True)
+    compiled = minitorch2.compile(lambda x: (x.view(torch.int32), x.view(torch.float32), x * 2))
+    results = compiled(x)
+    assert [r.requires_grad for r in results] == [False, False, True]
+
+
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+def test_the_interpreter_converts_without_loss(dtype):
+    short = every_short(dtype)
+    wide = widened(short)
+    assert wide.dtype == np.float32
+    assert torch.equal(narrowed(wide, dtype).view(torch.int16), short.view(torch.int16))
+    assert np.array_equal(wide, short.float().numpy(), equal_nan=True)
