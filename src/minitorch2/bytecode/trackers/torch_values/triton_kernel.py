@@ -118,7 +118,7 @@ class _Launch:
             elif isinstance(value, TensorVariable | SymbolicNumberVariable):
                 passed[name] = value
             else:
-                unsupported("triton-argument", f"{value} as the argument {name!r} of a kernel")
+                unsupported("not-a-graph-argument", f"{value} as the argument {name!r} of a kernel")
         return constants, passed
 
     def _is_compile_time(self, name: str) -> bool:
