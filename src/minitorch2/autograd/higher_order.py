@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.autograd.trace import Tracer
+from minitorch2.graph.composite import Composite, RunGraph
 from minitorch2.graph.fake_tensor import FakeMode, FakeTensor, fake_like
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
@@ -23,12 +24,10 @@ from minitorch2.graph.node import Node
 
 TraceGraph: TypeAlias = Callable[[GraphModule, Sequence[torch.Tensor]], GraphModule]
 """From a captured graph and examples of its inputs to the functional graph."""
-RunGraph: TypeAlias = Callable[..., Sequence[Any]]
-"""Runs a captured graph on inputs while they are traced."""
 
 
 @dataclass(eq=False)
-class Gradients:
+class Gradients(Composite):
     """As a node: from the inputs of a captured graph, and tangents of those of its results that
     can have one, to the gradients of the inputs that are `wanted`.
     """
@@ -36,10 +35,6 @@ class Gradients:
     module: GraphModule
     wanted: tuple[bool, ...]
     __name__ = "gradients"
-
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
-        """The gradients, of tensors that nobody traces."""
-        return self.run(GraphModule.__call__, *values)
 
     def run(self, run_graph: RunGraph, *values: Any) -> tuple[Any, ...]:
         """The gradients, as operators that the tracer sees; zeros where nothing depends on it."""

@@ -30,12 +30,13 @@ from minitorch2.autograd.epilogue import (
     Result,
 )
 from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
-from minitorch2.autograd.higher_order import Gradients, run_higher_order
+from minitorch2.autograd.higher_order import run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import alias_facts
 from minitorch2.autograd.spent_history import why_spent
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.composite import Composite
 from minitorch2.graph.fake_tensor import (
     FakeConverter,
     FakeTensor,
@@ -519,9 +520,14 @@ class _SourceInterpreter(Interpreter):
             return self.tracer.record_check(node)
         if is_symbol_node(node) and self.env is not None and node.op == "call_function":
             return node.meta["val"]
-        self.tracer.checkpoint = node.name if getattr(node.target, "is_recomputed", False) else None
-        with self._same_symbols(node):
-            value = super().run_node(node)
+        outer = self.tracer.checkpoint
+        if getattr(node.target, "is_recomputed", False):
+            self.tracer.checkpoint = outer or node.name
+        try:
+            with self._same_symbols(node):
+                value = super().run_node(node)
+        finally:
+            self.tracer.checkpoint = outer
         history: Any = value.grad_fn if isinstance(value, torch.Tensor) else None
         if self.tracer.source is not None and history is not None:
             history.metadata.setdefault("source", self.tracer.source)
@@ -532,7 +538,7 @@ class _SourceInterpreter(Interpreter):
     ) -> Any:
         if isinstance(target, HigherOrder):
             return run_higher_order(self.tracer, self._trace_graph, target, args)
-        if isinstance(target, Gradients):
+        if isinstance(target, Composite):
             return target.run(self._run_graph, *args)
         if target is torch.autograd.grad:
             return self._run_engine(*args, **kwargs)

@@ -35,6 +35,7 @@ from minitorch2.autograd.windows import window_steps
 from minitorch2.autograd.written_calls import record_written_call
 from minitorch2.errors import LoweringError, UnsupportedError
 from minitorch2.graph.dispatch_mode import DispatchMode, Launch
+from minitorch2.graph.fake_kernels import METADATA_OPERATORS
 from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.known_scalars import known_value
@@ -138,6 +139,8 @@ class Tracer(DispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         keywords = dict(kwargs or {})
+        if func in METADATA_OPERATORS:
+            return run_fake(func, args, keywords)
         decomposed = self._decompose(func, args, keywords)
         if decomposed is not NotImplemented:
             return decomposed
@@ -205,6 +208,9 @@ class Tracer(DispatchMode):
 
     def _compute(self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = run_fake(func, args, kwargs)
+        if func in _COPIES and not isinstance(args[0], torch.Tensor):
+            with self:  # a batch rule converts a number of Python's to a type
+                return aten.scalar_tensor(args[0], dtype=result.dtype, device=result.device)
         if func in _COPIES and _same_layout(args[0], result):
             return self._fresh(result, self.read(args[0]))
         node_args, node_kwargs = self._as_nodes(args), self._as_nodes(kwargs)

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from minitorch2.graph.composite import Composite, RunGraph
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph_module import GraphModule
 
 
 @dataclass(eq=False)
-class DifferentiableFunction:
+class DifferentiableFunction(Composite):
     """An operator with a gradient of its own: what a `torch.autograd.Function` does.
 
     Attributes:
@@ -37,18 +38,20 @@ class DifferentiableFunction:
     def __name__(self) -> str:
         return self.name
 
-    def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return _Apply.apply(self, *inputs)  # type: ignore[no-any-return, no-untyped-call]
+    def run(self, run_graph: RunGraph, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return _Apply.apply(run_graph, self, *inputs)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Apply(torch.autograd.Function):
     """Runs the two graphs of a `DifferentiableFunction`."""
 
     @staticmethod
-    def forward(ctx: Any, function: DifferentiableFunction, *inputs: torch.Tensor) -> Any:
-        results = function.forward(*inputs)
+    def forward(
+        ctx: Any, run_graph: RunGraph, function: DifferentiableFunction, *inputs: torch.Tensor
+    ) -> Any:
+        results = run_graph(function.forward, *inputs)
         outputs, saved = results[: function.outputs], results[function.outputs :]
-        ctx.function = function
+        ctx.function, ctx.run_graph = function, run_graph
         ctx.save_for_backward(*saved)
         ctx.mark_non_differentiable(*(outputs[i] for i in function.constant_outputs))
         return tuple(outputs)
@@ -56,12 +59,12 @@ class _Apply(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         function = ctx.function
-        found = function.backward(*ctx.saved_tensors, *grads)
-        return (None, *(None if i is None else found[i] for i in function.gradients))
+        found = ctx.run_graph(function.backward, *ctx.saved_tensors, *grads)
+        return (None, None, *(None if i is None else found[i] for i in function.gradients))
 
 
 @dataclass(eq=False)
-class Checkpoint:
+class Checkpoint(Composite):
     """`torch.utils.checkpoint.checkpoint` of a graph.
 
     A compiler that traces through it computes the body again in its backward graph.
@@ -76,7 +79,7 @@ class Checkpoint:
     __name__ = "checkpoint"
     is_recomputed = True
 
-    def __call__(self, *inputs: torch.Tensor) -> Any:
+    def run(self, run_graph: RunGraph, *inputs: torch.Tensor) -> Any:
         if any(isinstance(value, FakeTensor) for value in inputs):
-            return self.body(*inputs)
+            return run_graph(self.body, *inputs)
         return checkpoint(self.body, *inputs, **self.options)

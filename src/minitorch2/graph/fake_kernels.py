@@ -90,12 +90,21 @@ def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
     return torch.empty_like(result, memory_format=suggest_memory_format(x)), *statistics
 
 
+def size(x: Tensor) -> list[int]:
+    """The sizes as plain integers: nested batches of `torch.vmap` ask for them by this operator."""
+    return [int(length) for length in x.shape]
+
+
+METADATA_OPERATORS: Final = frozenset({aten.size.default})
+"""Operators that ask for what fake tensors know: nothing is left to compute."""
+
 FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     **FAKE_REDUCTIONS,
     aten.addmm.default: addmm,
     aten.cat.default: cat,
     aten.max.default: extreme,
     aten.min.default: extreme,
+    aten.size.default: size,
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from minitorch2.graph.fake_tensor import env_of
+from minitorch2.graph.symbols import expr_of
 from minitorch2.graph.symbols.unbacked import is_dense
 
 
@@ -20,9 +21,9 @@ def memory_order(tensor: torch.Tensor) -> list[int] | None:
         return None
     steps = [int(step) for step in tensor.stride()]
     order.sort(key=lambda d: -steps[d])
-    expected = 1
+    sizes, expected = [expr_of(size) for size in tensor.shape], 1
     for dimension in reversed(order):
-        if tensor.shape[dimension] != 1 and steps[dimension] != expected:
+        if sizes[dimension] != 1 and steps[dimension] != expected:
             return None
-        expected *= int(tensor.shape[dimension])
+        expected = expected * sizes[dimension]
     return order

@@ -96,11 +96,13 @@ from minitorch2.bytecode.trackers.torch_values import (
     autograd_rules,
     context,
     engine_rules,
+    functional_module,
     higher_order_rules,
     numpy_rules,
     optimizer_rules,
     outside_context,
     tensor_constructors,
+    transform_rules,
     triton_kernel,
 )
 from minitorch2.bytecode.trackers.torch_values.outside_context import OUTSIDE_CONTEXTS
@@ -119,6 +121,7 @@ RULES: Final = (
     control_rules,
     copies,
     engine_rules,
+    functional_module,
     higher_order_rules,
     library_rules,
     numpy_rules,
@@ -126,6 +129,7 @@ RULES: Final = (
     outside_context,
     tensor_constructors,
     triton_kernel,
+    transform_rules,
     weak_reference,
 )
 

@@ -45,6 +45,7 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
 )
+from minitorch2.bytecode.trackers.torch_values.transform_rules import transformed_outside
 from minitorch2.bytecode.trackers.torch_values.triton_kernel import (
     TritonKernelVariable,
     TritonObjectVariable,
@@ -108,7 +109,8 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
         )
     else:
         guards = identity_guards(capture, value, source)
-    return UserFunctionVariable(value, source=source, guards=guards)
+    made = transformed_outside(capture, value, source, guards)
+    return made or UserFunctionVariable(value, source=source, guards=guards)
 
 
 def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTracker:

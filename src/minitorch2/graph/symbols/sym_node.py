@@ -80,7 +80,8 @@ class SymNode:
         return False
 
     def is_symbolic(self) -> bool:
-        return True
+        """Whether it may still vary: PyTorch asks the expressions of such numbers for symbols."""
+        return not isinstance(self.expr, int | float)
 
     def is_nested_int(self) -> bool:
         return False

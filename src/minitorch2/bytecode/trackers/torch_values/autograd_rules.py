@@ -250,24 +250,3 @@ def checkpoint(
     if isinstance(body.result, TupleVariable | ListVariable):
         return body.result.make(values)
     return values[0]
-
-
-_FUNCTORCH = (
-    torch.func.grad,
-    torch.func.grad_and_value,
-    torch.func.vjp,
-    torch.func.jvp,
-    torch.func.jacrev,
-    torch.func.jacfwd,
-    torch.func.hessian,
-    torch.func.functionalize,
-    torch.func.functional_call,
-    torch.func.linearize,
-    torch.vmap,
-)
-
-
-@handles(*_FUNCTORCH)
-def transform(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
-    """Transforms of functions work on tensors wrapped by PyTorch."""
-    return unsupported("function-transform", "a transform of torch.func")

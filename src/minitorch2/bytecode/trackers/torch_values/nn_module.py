@@ -27,6 +27,7 @@ from minitorch2.bytecode.trackers.descriptors import (
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,27 @@ class ModuleVariable(ObjectVariable):
     """An `nn.Module`."""
 
     value: torch.nn.Module
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if evaluator.capture.replaced and self.value is not MISSING:
+            replaced = self._replaced(evaluator, name)
+            if replaced is not None:
+                return replaced
+        return super().get_attribute(evaluator, name)
+
+    def _replaced(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
+        """What `torch.func.functional_call` has put in the place of a tensor of the module."""
+        replaced = evaluator.capture.replaced
+        if (id(self.value), name) in replaced:
+            return replaced[id(self.value), name]
+        if all(owner != id(self.value) for owner, _ in replaced):
+            return None
+        if name in ("_parameters", "_buffers"):
+            unsupported("function-transform", f"{name} of a module during functional_call")
+        if name == "_flat_weights" and isinstance(self.value, torch.nn.RNNBase):
+            names = self.value._flat_weights_names
+            return ListVariable([self.get_attribute(evaluator, name) for name in names])
+        return None
 
     def missing_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         """``nn.Module.__getattr__``, and a user's own one if that finds nothing."""
@@ -144,6 +166,8 @@ class ModuleVariable(ObjectVariable):
         return any(attributes.get(hook) for hook in HOOKS) or _global_hooks()
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        if (id(self.value), name) in evaluator.capture.replaced:
+            unsupported("function-transform", f"write to {name!r} during functional_call")
         found_in, setter = class_lookup(self.cls, "__setattr__")
         if self.value is MISSING and isinstance(setter, FunctionType):
             # Made by the captured code: its registries are, too, so the rule itself can be inlined.

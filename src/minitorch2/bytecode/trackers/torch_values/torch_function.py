@@ -142,6 +142,16 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
     return register
 
 
+def inlines(function: Any, body: types.FunctionType) -> None:
+    """Say that a call of `function` is a call of `body`, which is evaluated like user code."""
+
+    @handles(function)
+    def call(
+        evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        return evaluator.capture.wrap(body, None).call(evaluator, args, kwargs)
+
+
 INLINED: Final = frozenset({F.triplet_margin_with_distance_loss})
 """Functions that call a function they are given: they are captured as the Python they are."""
 

@@ -1,0 +1,100 @@
+"""Functions that capture evaluates into graphs of their own, and the node that calls the graphs.
+
+What such a function reads from around it, and the sizes that it uses, become inputs of its graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from minitorch2.bytecode.subgraph import Subgraph, record
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node
+from minitorch2.graph.printer import symbol_sizes
+from minitorch2.graph.symbols import bindings
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+class Recorded:
+    """A function evaluated into a graph.
+
+    Attributes:
+        code: the reason for which capture refuses what does not fit.
+        part: the graph; its result is a list of tensors and, unless it is one tensor, a structure.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        code: str,
+        function: VariableTracker,
+        args: Sequence[VariableTracker],
+        has_structure: bool = True,
+    ) -> None:
+        self.code = code
+        self.part: Subgraph = record(evaluator, lambda: function.call(evaluator, args, {}))
+        result = self.part.result
+        self.structure = result
+        if has_structure:
+            result, self.structure = result.items(evaluator)
+        self.tensors = tensors_of(code, result if has_structure else ListVariable([result]))
+
+    @property
+    def outputs(self) -> list[Node]:
+        """The nodes of the results."""
+        return [tensor.node for tensor in self.tensors]
+
+
+def tensors_of(code: str, values: VariableTracker) -> list[TensorVariable]:
+    """The elements of a list or tuple, which must be tensors."""
+    assert isinstance(values, ListVariable | TupleVariable)
+    found = [value for value in values.realized() if isinstance(value, TensorVariable)]
+    if len(found) != len(values.elements):
+        unsupported(code, "values that are no tensors are carried, or results")
+    return found
+
+
+def closed(
+    evaluator: Evaluator, functions: Sequence[Recorded], own: Sequence[TensorVariable]
+) -> tuple[list[GraphModule], list[TensorVariable]]:
+    """The graphs with the same inputs, and what they read besides their own, which come last."""
+    last = [tensor.node for tensor in own]
+    read = dict.fromkeys(node for f in functions for node in f.part.read(f.outputs))
+    symbols = set().union(*(f.part.symbols() for f in functions))
+    read |= dict.fromkeys(_binders(evaluator, functions[0].code, symbols, [*read, *last]))
+    inputs = [node for node in read if node not in last]
+    modules = [f.part.close(f.outputs, [*inputs, *last])[0] for f in functions]
+    return modules, [TensorVariable(node, node.meta["val"]) for node in inputs]
+
+
+def _binders(
+    evaluator: Evaluator, code: str, symbols: set[sympy.Symbol], inputs: Sequence[Node]
+) -> Iterator[Node]:
+    """Inputs of the whole graph that have the sizes that the given ones do not have."""
+    missing = symbols - _bound(inputs)
+    for node in (entry.node for entry in evaluator.capture.inputs):
+        if not missing.isdisjoint(found := _bound([node])):
+            missing -= found
+            yield node
+    if missing:
+        unsupported(code, "a size that no input of the graph tells")
+
+
+def _bound(nodes: Sequence[Node]) -> set[sympy.Symbol]:
+    return {symbol for symbol, _ in bindings(size for n in nodes for size in symbol_sizes(n))}
+
+
+def call_graphs(
+    evaluator: Evaluator, target: Callable[..., Any], inputs: Sequence[TensorVariable]
+) -> list[VariableTracker]:
+    """Record a node that calls graphs; the trackers of its results."""
+    made = evaluator.capture.call_in_graph(evaluator, "call_function", target, inputs)
+    return made.items(evaluator)

@@ -1,0 +1,166 @@
+"""Transforms of functions, applied to graphs: `torch.vmap`, `torch.func.grad` and their like.
+
+    node ::= name = Transform(kind, body, lifted, options)(*around, *values)
+    body ::= graph: *around, *arguments -> results
+
+PyTorch's own transform is called with the body as its function, so what it means is what it means
+in eager mode; a tracer sees the operators below it. What the body reads from around is no argument
+of the function that is transformed: derivatives are not taken there, and it has no batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch.autograd import functional
+
+from minitorch2.graph.composite import Composite, RunGraph
+from minitorch2.graph.graph_module import GraphModule
+
+Function: TypeAlias = Callable[..., tuple[torch.Tensor, ...]]
+"""From tensors to a tuple of tensors."""
+Values: TypeAlias = Sequence[torch.Tensor]
+
+
+@dataclass(eq=False)
+class Transform(Composite):
+    """A function of functions, applied to a graph.
+
+    Attributes:
+        kind: a key of `KINDS`.
+        body: what the transformed function computes.
+        lifted: how many of its inputs, the first ones, it reads from around.
+        options: keyword arguments of the kind.
+    """
+
+    kind: str
+    body: GraphModule
+    lifted: int
+    options: Mapping[str, Any]
+
+    @property
+    def __name__(self) -> str:
+        return self.kind
+
+    def run(self, run_graph: RunGraph, *inputs: Any) -> tuple[Any, ...]:
+        around, values = inputs[: self.lifted], inputs[self.lifted :]
+
+        def function(*arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return tuple(run_graph(self.body, *around, *arguments))
+
+        return KINDS[self.kind](function, values, **self.options)
+
+
+def _call(function: Function, values: Values) -> tuple[torch.Tensor, ...]:
+    """No transform: the body itself."""
+    return function(*values)
+
+
+def _vmap(
+    function: Function,
+    values: Values,
+    in_dims: tuple[int, ...],
+    out_dims: tuple[int | None, ...],
+    randomness: str,
+    chunk_size: int | None,
+) -> tuple[torch.Tensor, ...]:
+    return torch.vmap(function, in_dims, out_dims, randomness, chunk_size=chunk_size)(*values)
+
+
+def _grad(function: Function, values: Values, argnums: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    """Gradients of the first result, then the results."""
+
+    def scalar(*arguments: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        value, *auxiliary = function(*arguments)
+        return value, tuple(auxiliary)
+
+    gradients, (value, auxiliary) = torch.func.grad_and_value(scalar, argnums, has_aux=True)(
+        *values
+    )
+    return (*gradients, value, *auxiliary)
+
+
+def _vjp(function: Function, values: Values, primals: int) -> tuple[torch.Tensor, ...]:
+    """Gradients of arguments; after these, the values have a cotangent for each first result."""
+    cotangents = tuple(values[primals:])
+
+    def differentiated(*arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return function(*arguments)[: len(cotangents)]
+
+    _, pull_back = torch.func.vjp(differentiated, *values[:primals])
+    gradients: tuple[torch.Tensor, ...] = pull_back(cotangents)
+    return gradients
+
+
+def _jvp(
+    function: Function, values: Values, primals: int, outputs: int, strict: bool
+) -> tuple[torch.Tensor, ...]:
+    """The first results, their tangents, then the other results."""
+
+    def split(*arguments: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], ...]:
+        results = function(*arguments)
+        return results[:outputs], results[outputs:]
+
+    point, direction = tuple(values[:primals]), tuple(values[primals:])
+    found, tangents, auxiliary = torch.func.jvp(
+        split, point, direction, strict=strict, has_aux=True
+    )
+    return (*found, *tangents, *auxiliary)
+
+
+def _jacobian_by(transform: Callable[..., Any]) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Derivatives of the first results, for each in all wanted arguments; then the other ones."""
+
+    def jacobian(
+        function: Function,
+        values: Values,
+        argnums: tuple[int, ...],
+        outputs: int,
+        options: Mapping[str, Any],
+    ) -> tuple[torch.Tensor, ...]:
+        def split(*arguments: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], ...]:
+            results = function(*arguments)
+            return results[:outputs], results[outputs:]
+
+        rows, auxiliary = transform(split, argnums, has_aux=True, **options)(*values)
+        return (*(part for row in rows for part in row), *auxiliary)
+
+    return jacobian
+
+
+def _of_autograd(
+    function: Function, values: Values, name: str, arguments: int, options: Mapping[str, Any]
+) -> tuple[torch.Tensor, ...]:
+    """A function of `torch.autograd.functional`; the first values are the arguments, then come the
+    vectors that it multiplies with, if any.
+    """
+    point, vectors = tuple(values[:arguments]), tuple(values[arguments:])
+    given = (vectors,) if vectors else ()
+
+    def called(*arguments: torch.Tensor) -> Any:
+        results = function(*arguments)
+        return results[0] if name in ("hessian", "hvp", "vhp") else results
+
+    return tuple(_leaves(getattr(functional, name)(called, point, *given, **options)))
+
+
+def _leaves(nest: Any) -> list[torch.Tensor]:
+    if isinstance(nest, torch.Tensor):
+        return [nest]
+    return [part for each in nest for part in _leaves(each)]
+
+
+KINDS: Final[Mapping[str, Callable[..., tuple[torch.Tensor, ...]]]] = {
+    "call": _call,
+    "vmap": _vmap,
+    "grad": _grad,
+    "vjp": _vjp,
+    "jvp": _jvp,
+    "jacrev": _jacobian_by(torch.func.jacrev),
+    "jacfwd": _jacobian_by(torch.func.jacfwd),
+    "functional": _of_autograd,
+}
+"""From a function, the values it is given and options to the tensors that the transform gives."""
