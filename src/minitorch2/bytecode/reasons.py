@@ -70,8 +70,9 @@ _REASONS = (
     ),
     Reason(
         "function-transform",
-        "a transform of `torch.func` (`grad`, `vmap`, ...) works on tensors wrapped by PyTorch",
-        "compile the function that is transformed, or leave the break",
+        "a transform of `torch.func` (`grad`, `vmap`, ...) that PyTorch refuses, or whose function"
+        " does what no node can say: a derivative as a function that leaves the call",
+        "let the function take and give tensors alone, and call derivatives where they are made",
     ),
     Reason(
         "higher-order",

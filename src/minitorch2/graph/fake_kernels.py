@@ -95,8 +95,8 @@ def size(x: Tensor) -> list[int]:
     return [int(length) for length in x.shape]
 
 
-METADATA_OPERATORS: Final = frozenset({aten.size.default})
-"""Operators that ask for what fake tensors know: nothing is left to compute."""
+METADATA_OPERATORS: Final = {aten.size.default: size}
+"""Operators that ask for what tensors know: nothing is left to compute."""
 
 FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     **FAKE_REDUCTIONS,
@@ -104,7 +104,6 @@ FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     aten.cat.default: cat,
     aten.max.default: extreme,
     aten.min.default: extreme,
-    aten.size.default: size,
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,

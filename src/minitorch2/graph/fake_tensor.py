@@ -19,7 +19,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
 from minitorch2.graph.dispatch_mode import DispatchMode
-from minitorch2.graph.fake_kernels import FAKE_KERNELS
+from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 from minitorch2.graph.known_scalars import known_value, learn
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
@@ -246,6 +246,8 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     Raises DataDependentError where the result's shape or value depends on data, UnsupportedError
     where PyTorch has no meta kernel.
     """
+    if func in METADATA_OPERATORS:  # also of tensors that PyTorch has wrapped
+        return METADATA_OPERATORS[func](*args, **kwargs)
     facts = operator_facts(func)
     if func is aten._local_scalar_dense.default and known_value(args[0]) is not None:
         return func(known_value(args[0]))

@@ -67,7 +67,9 @@ def _vmap(
     randomness: str,
     chunk_size: int | None,
 ) -> tuple[torch.Tensor, ...]:
-    return torch.vmap(function, in_dims, out_dims, randomness, chunk_size=chunk_size)(*values)
+    vmap: Any = torch.vmap
+    batched = vmap(function, in_dims, out_dims, randomness, chunk_size=chunk_size)
+    return tuple(batched(*values))
 
 
 def _grad(function: Function, values: Values, argnums: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
@@ -90,9 +92,9 @@ def _vjp(function: Function, values: Values, primals: int) -> tuple[torch.Tensor
     def differentiated(*arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return function(*arguments)[: len(cotangents)]
 
-    _, pull_back = torch.func.vjp(differentiated, *values[:primals])
-    gradients: tuple[torch.Tensor, ...] = pull_back(cotangents)
-    return gradients
+    vjp: Any = torch.func.vjp
+    _, pull_back = vjp(differentiated, *values[:primals])
+    return tuple(pull_back(cotangents))
 
 
 def _jvp(
@@ -104,10 +106,9 @@ def _jvp(
         results = function(*arguments)
         return results[:outputs], results[outputs:]
 
+    jvp: Any = torch.func.jvp
     point, direction = tuple(values[:primals]), tuple(values[primals:])
-    found, tangents, auxiliary = torch.func.jvp(
-        split, point, direction, strict=strict, has_aux=True
-    )
+    found, tangents, auxiliary = jvp(split, point, direction, strict=strict, has_aux=True)
     return (*found, *tangents, *auxiliary)
 
 

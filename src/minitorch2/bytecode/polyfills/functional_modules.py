@@ -48,7 +48,7 @@ def stack_module_state(models: Sequence[torch.nn.Module]) -> Any:
     models = list(models)
     if not models:
         refuse("stack_module_state of no model")
-    if any([type(m) is not type(models[0]) or m.training != models[0].training for m in models]):
+    if any(type(m) is not type(models[0]) or m.training != models[0].training for m in models):
         refuse("stack_module_state of models of several classes or modes")
     parameters = [dict(model.named_parameters()) for model in models]
     buffers = [dict(model.named_buffers()) for model in models]

@@ -182,8 +182,8 @@ def _jacobian(
     def options(found: Any) -> dict[str, Any]:
         return {"argnums": tensors.argnums, "outputs": found[1], "options": more}
 
-    leaves = tensors.argnums if kind == "jacrev" else ()
-    results, (form, count) = transformed(kind, body, tensors.values, leaves, [], options)
+    own = tensors.argnums if kind == "jacrev" else ()
+    results, (form, count) = transformed(kind, body, tensors.values, own, [], options)
     width = len(tensors.argnums)
     rows = [_like(places, results[i * width : (i + 1) * width]) for i in range(count)]
     return pytree.tree_unflatten([*rows, *results[count * width :]], form)
@@ -195,7 +195,7 @@ def hessian(func: Any, argnums: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def functionalize(func: Any, remove: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """``torch.func.functionalize(func, ...)(*args, **kwargs)``: writes are told without writes later"""
+    """``torch.func.functionalize(func, ...)(*args, **kwargs)``: writes are told apart later"""
     return func(*args, **kwargs)
 
 
@@ -204,10 +204,10 @@ def vjp(func: Any, *primals: Any, has_aux: Any = False) -> Any:
     leaves, structure = pytree.tree_flatten(primals)
 
     def body(*values: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
-        results, form, count = _split(func(*pytree.tree_unflatten(values, structure)), has_aux)
-        return results, (form, count)
+        results, form, _ = _split(func(*pytree.tree_unflatten(values, structure)), has_aux)
+        return results, form
 
-    results, (form, count), call = recorded("vjp", body, leaves)
+    results, form, call = recorded("vjp", body, leaves)
     value = pytree.tree_unflatten(results, form)
     _, output_form = pytree.tree_flatten(value[0] if has_aux else value)
 
@@ -286,7 +286,7 @@ class _Tensors:
     def __init__(self, leaves: list[Any], wanted: list[int]) -> None:
         self.leaves = leaves
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        if any([place not in places for place in wanted]):
+        if any(place not in places for place in wanted):
             refuse("a derivative in what is no tensor")
         self.places = places
         self.values = [leaves[place] for place in places]
@@ -359,7 +359,8 @@ def _vectorized(name: str, func: Any, inputs: Any, options: Mapping[str, Any]) -
     several = isinstance(inputs, tuple)
     values = inputs if several else (inputs,)
     argnums = tuple(range(len(values))) if several else 0
-    keeps = options["create_graph"] or options.get("strategy") == "forward-mode"
+    strategies = (options.get("strategy"), options.get("outer_jacobian_strategy"))
+    keeps = options["create_graph"] or "forward-mode" in strategies
     values = tuple([x.view_as(x) if keeps else x.detach() for x in values])
     if name == "jacobian":
         found = _by_strategy(options["strategy"])(func, argnums)(*values)

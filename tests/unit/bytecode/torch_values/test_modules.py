@@ -216,10 +216,7 @@ PROGRAMS = [
     "linear.apply(lambda layer: None) is linear, x + 1",
     "next(linear.parameters()).device, next(linear.parameters()).dtype, x + 1",
     "F.linear(x, linear.weight.detach(), linear.bias.detach())",
-    (
-        "torch.func.functional_call(linear, {'weight': torch.ones(4, 4)}, (x,))",
-        "function-transform",
-    ),
+    "torch.func.functional_call(linear, {'weight': torch.ones(4, 4)}, (x,))",
     "torch.nn.utils.parameters_to_vector(bn.parameters())",
     "torch.nn.utils.clip_grad_norm_(linear.parameters(), 1.0)",
     "nn.utils.rnn.pad_sequence([y, y[:2]], batch_first=True)",

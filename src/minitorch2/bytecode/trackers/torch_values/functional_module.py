@@ -94,7 +94,8 @@ def _source(module: ModuleVariable, path: str) -> Source:
     """Loads one of a module's tensors."""
     assert module.source is not None
     *owners, name = path.split(".")
-    source, owner = module.source, module.value
+    source: Source = module.source
+    owner: Any = module.value
     for part in owners:
         source, owner = ItemSource(AttributeSource(source, "_modules"), part), owner._modules[part]
     registry = "_parameters" if name in owner._parameters else "_buffers"

@@ -72,6 +72,8 @@ def closed(
     read |= dict.fromkeys(_binders(evaluator, functions[0].code, symbols, [*read, *last]))
     inputs = [node for node in read if node not in last]
     modules = [f.part.close(f.outputs, [*inputs, *last])[0] for f in functions]
+    for node in last:
+        node.meta["inside"] = True  # it stands for something only while the graphs run
     return modules, [TensorVariable(node, node.meta["val"]) for node in inputs]
 
 

@@ -142,7 +142,7 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-def inlines(function: Any, body: types.FunctionType) -> None:
+def inlines(function: Any, body: Any) -> None:
     """Say that a call of `function` is a call of `body`, which is evaluated like user code."""
 
     @handles(function)

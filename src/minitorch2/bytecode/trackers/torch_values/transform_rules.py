@@ -2,8 +2,8 @@
 
 The polyfills of the transforms call `transformed` with functions from tensors to tensors. Such a
 function is evaluated once, on tensors as the transform will give it: without the dimension of a
-batch, or as leaves of autograd where derivatives are taken. Its graph is the body of one node, which
-calls PyTorch's own transform (`minitorch2.graph.transforms`).
+batch, or as leaves of autograd where derivatives are taken. Its graph is the body of one node,
+which calls PyTorch's own transform (`minitorch2.graph.transforms`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.effects import is_random, written_by
 from minitorch2.graph.fake_tensor import FakeTensor, meta_tensor, same_storage
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.node import Node
 from minitorch2.graph.transforms import Transform
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _CODE: Final = "function-transform"
 
 # Functions of functions ---------------------------------------------------------------------------
 
-TRANSFORMS: Final[dict[Any, FunctionType]] = {
+TRANSFORMS: Final[dict[Any, Any]] = {
     torch.vmap: polyfills.vmap,
     torch.func.grad: polyfills.grad,
     torch.func.grad_and_value: polyfills.grad_and_value,
@@ -59,7 +60,7 @@ TRANSFORMS: Final[dict[Any, FunctionType]] = {
     torch.func.hessian: polyfills.hessian,
     torch.func.functionalize: polyfills.functionalize,
 }
-"""Functions that give a function, and what that does: its first arguments are those that made it."""
+"""Functions that give a function, and what that does: first it takes what it was made with."""
 
 
 class TransformedVariable(FunctionVariable):
@@ -111,7 +112,7 @@ def load_transforms() -> None:
 
 
 def _parameters(transform: Any) -> tuple[str, ...]:
-    code = TRANSFORMS[transform].__code__
+    code: CodeType = TRANSFORMS[transform].__code__
     return code.co_varnames[: code.co_posonlyargcount]
 
 
@@ -241,7 +242,7 @@ def _evaluated(
 
 @contextmanager
 def _inside(capture: Capture, kind: str) -> Iterator[None]:
-    """The state in which a transform runs its function: where it differentiates, gradients are on."""
+    """The state in which a transform runs its function: gradients are on where it takes them."""
     mode = torch.is_grad_enabled() or kind in _DIFFERENTIATE
     capture.transforms += 1
     try:
@@ -279,22 +280,20 @@ def _leaf(evaluator: Evaluator, tensor: TensorVariable, requires_grad: bool) -> 
 
 
 class CallVariable(VariableTracker):
-    """A function with the values that its tensors had when it was called.
+    """A call of a function, whose derivative will be asked for.
 
     Attributes:
         module: the function's graph.
-        around: what it read from around.
-        arguments: what it was called with.
+        lifted: how many of its inputs, the first ones, it reads from around.
+        inputs: what it read from around, then its arguments.
+        writes: the nodes so far that may write to tensors.
     """
 
     def __init__(
-        self,
-        module: GraphModule,
-        around: Sequence[TensorVariable],
-        arguments: Sequence[TensorVariable],
+        self, module: GraphModule, lifted: int, inputs: Sequence[TensorVariable], writes: set[Node]
     ) -> None:
         super().__init__()
-        self.module, self.around, self.arguments = module, around, arguments
+        self.module, self.lifted, self.inputs, self.writes = module, lifted, inputs, writes
 
     def reconstruct(self, residual: Residual) -> str:
         return unsupported(_CODE, "a derivative as a function leaves the compiled function")
@@ -311,16 +310,21 @@ def recorded(
     _check_repeatable(function.found.part)
     target = Transform("call", function.module, len(function.around), {})
     results = call_graphs(evaluator, target, [*function.around, *point])
-    kept = CallVariable(
-        function.module, _copies(evaluator, function.around), _copies(evaluator, point)
-    )
+    inputs = [*function.around, *point]
+    writes = _writes_to(evaluator.capture, inputs)
+    kept = CallVariable(function.module, len(function.around), inputs, writes)
     return TupleVariable([ListVariable(results), function.found.structure, kept])
 
 
-def _copies(evaluator: Evaluator, tensors: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """The tensors as they are now; a compiler copies only those that are written to."""
-    copies = [tensor.call_method(evaluator, "clone", [], {}) for tensor in tensors]
-    return tensors_of(_CODE, ListVariable(copies))
+def _writes_to(capture: Capture, tensors: Sequence[TensorVariable]) -> set[Node]:
+    """Nodes that may write to the memory of some tensors."""
+
+    def may_write(node: Node) -> bool:
+        read = [used.meta["val"] for used in node.all_input_nodes if "val" in used.meta]
+        values = [value for value in read if isinstance(value, torch.Tensor)]
+        return any(same_storage(value, tensor.fake) for value in values for tensor in tensors)
+
+    return {node for node in capture.graph.nodes if node.meta.get("impure") and may_write(node)}
 
 
 @handles(polyfills.at_recorded)
@@ -333,8 +337,10 @@ def at_recorded(
 ) -> VariableTracker:
     """`polyfills.at_recorded`"""
     assert isinstance(call, CallVariable)
-    target = Transform(kind.as_constant(), call.module, len(call.around), options.as_constant())
-    given = [*call.around, *call.arguments, *tensors_of(_CODE, vectors)]
+    if _writes_to(evaluator.capture, call.inputs) != call.writes:
+        unsupported(_CODE, "a tensor is written to before the derivative that reads it is taken")
+    target = Transform(kind.as_constant(), call.module, call.lifted, options.as_constant())
+    given = [*call.inputs, *tensors_of(_CODE, vectors)]
     return ListVariable(call_graphs(evaluator, target, given))
 
 
@@ -352,7 +358,7 @@ def _check_repeatable(part: Subgraph) -> None:
 # Functions that are called with a function --------------------------------------------------------
 
 
-def _inlined(function: Any, body: FunctionType) -> None:
+def _inlined(function: Any, body: Any) -> None:
     @handles(function)
     def call(
         evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
