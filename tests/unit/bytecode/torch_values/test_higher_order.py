@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch._higher_order_ops import map as map_slices
 from torch._higher_order_ops import scan, while_loop
+from torch.utils.checkpoint import checkpoint
 
 import minitorch2
 from minitorch2 import stages
@@ -106,6 +107,31 @@ def test_branches_within_branches():
 
     examples = [((x * s).requires_grad_(),) for x in [torch.rand(5)] for s in (1.0, 0.3, -1.0)]
     agrees(nested, in_python, *examples)
+
+
+class Chosen(torch.autograd.Function):
+    """A function whose two passes branch."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.cond(x.sum() > 0, lambda: x.sin(), lambda: x.cos() * 3)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.cond(x.sum() > 0, lambda: x.cos() * grad, lambda: grad * 5 - x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_data_decides_inside_of_a_checkpoint_and_of_a_function(backend):
+    def body(x):
+        return torch.cond(x.sum() > 0, lambda: x.sin() * x, lambda: x.cos() * 3)
+
+    def program(x):
+        return Chosen.apply(x), checkpoint(body, x, use_reentrant=False)
+
+    agrees(program, program, *positive_and_negative(), backend=backend)
 
 
 def test_a_condition_known_now_is_no_branch():
