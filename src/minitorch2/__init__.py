@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         forbid_in_graph,
         graph_break,
         is_compiling,
+        nested_compile_region,
         skip_frame,
         substitute_in_graph,
     )
@@ -85,6 +86,7 @@ _FROM_CONTROLS = (
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
+    "nested_compile_region",
     "skip_frame",
     "substitute_in_graph",
 )
@@ -117,6 +119,7 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "nested_compile_region",
     "recompiles",
     "register_backend",
     "replay",

@@ -6,6 +6,7 @@
              |  Allowed        a call of it is one node of the graph
              |  ConstantResult it is called while capturing, and what it gives is a constant
              |  Substituted    another function is captured in its place
+             |  Repeated       equal calls of it become calls of one graph
 
     request ::= is_compiling | graph_break | skip_frame | error_on_graph_break
 
@@ -84,6 +85,11 @@ class Substituted(Mark):
     folds: bool = False
 
 
+@dataclass(frozen=True)
+class Repeated(Mark):
+    """Calls of the function that come to equal graphs become calls of one graph."""
+
+
 # Marks --------------------------------------------------------------------------------------------
 
 _MARKS: dict[int, tuple[Mark, object]] = {}
@@ -157,6 +163,22 @@ def forbid_in_graph(fn: C) -> C:
         ConfigError: `fn` cannot be marked.
     """
     return mark(fn, Forbidden())
+
+
+def nested_compile_region(fn: C) -> C:
+    """Compile what a function computes once for all its calls, as those of a repeated block.
+
+    Calls in one graph that come to equal subgraphs, on inputs of the same sizes and types, become
+    calls of one graph, which is lowered, scheduled and printed once; so is its gradient. A deep
+    model compiles nearly as fast as one of its blocks; kernels do not span the border of a block.
+    Calls that write to tensors from outside, or return parts of them, stay as they are.
+
+    Mark the block's function, or the `forward` of its class.
+
+    Raises:
+        ConfigError: `fn` cannot be marked.
+    """
+    return mark(fn, Repeated())
 
 
 def assume_constant_result(fn: C) -> C:

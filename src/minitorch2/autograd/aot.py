@@ -21,7 +21,7 @@ from minitorch2.autograd.drawing import draw_cut
 from minitorch2.autograd.frozen import FrozenProgram
 from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
-from minitorch2.autograd.partition import Partitioner, min_cut_partition
+from minitorch2.autograd.partition import Partitioner, min_cut_partition, split_block
 from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tensor_positions
 from minitorch2.autograd.runtime import Compiler, LazilyCompiled, compile_backward
 from minitorch2.autograd.trace import Decompositions
@@ -94,7 +94,10 @@ def _compile_program(
     table = {**REQUIRED_DECOMPOSITIONS, **drawn, **decompositions}
     with COMPILING:
         with stages.phase("joint"):
-            program = trace_program(lifted, examples, table, differentiate=differentiate)
+            split = partial(split_block, partition)
+            program = trace_program(
+                lifted, examples, table, differentiate=differentiate, split=split
+            )
         plan = _plan(program, examples, detached=differentiate and not program.has_backward)
         if program.has_backward:
             compiled = _training(program, plan, partition, forward_compiler, backward_compiler)

@@ -19,6 +19,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map
 
+from minitorch2.autograd.blocks import Blocks, SplitProgram
 from minitorch2.autograd.epilogue import (
     Computed,
     Constant,
@@ -32,7 +33,7 @@ from minitorch2.autograd.epilogue import (
 from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
 from minitorch2.autograd.higher_order import run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
-from minitorch2.autograd.schemas import alias_facts
+from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.spent_history import why_spent
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import UnsupportedError
@@ -45,7 +46,7 @@ from minitorch2.graph.fake_tensor import (
     storage_key,
 )
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.higher_order import HigherOrder
+from minitorch2.graph.higher_order import Block, HigherOrder
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import simplify_sizes
@@ -115,12 +116,23 @@ def trace_program(
     decompositions: Decompositions,
     *,
     differentiate: bool,
+    split: SplitProgram | None = None,
 ) -> TracedProgram:
     """Trace ``module``; with ``differentiate`` the joint graph, else the forward graph alone.
 
+    With ``split``, which cuts a joint graph, repeated blocks become graphs of their own.
+
     Raises UnsupportedError where the program cannot be told functionally.
     """
-    return _ProgramTracer(module, example_inputs, decompositions).trace(differentiate)
+
+    def trace(block: GraphModule, examples: Sequence[Any], differentiate: bool) -> TracedProgram:
+        return trace_program(
+            block, examples, decompositions, differentiate=differentiate, split=split
+        )
+
+    tracer = _ProgramTracer(module, example_inputs, decompositions)
+    tracer.blocks = None if split is None else Blocks(trace, split)
+    return tracer.trace(differentiate)
 
 
 class _ProgramTracer:
@@ -140,12 +152,14 @@ class _ProgramTracer:
         self.env: ShapeEnv | None = None
         self.heads: list[Any] = []  # forward outputs: fakes, or numbers
         self.places: dict[int, Place] = {}
+        self.blocks: Blocks | None = None
 
     def trace(self, differentiate: bool) -> TracedProgram:
         self._make_inputs(differentiate)
         self._follow_sizes()
         with self._state(), torch.set_grad_enabled(differentiate), self.tracer:
-            output = _SourceInterpreter(self.module, self.tracer, self.env).run(*self.values)
+            run = _SourceInterpreter(self.module, self.tracer, self.env, self.blocks).run
+            output = run(*self.values)
         results, output_spec = tree_flatten(output)
         epilogue = self._plan(results)
         spent = self._spent_heads() if self.runs_engine else {}
@@ -454,15 +468,6 @@ def _dense_like(head: FakeTensor) -> FakeTensor:
     )
 
 
-def memory_root(node: Node) -> Node:
-    """The node whose memory ``node`` is a view of."""
-    while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-        if not alias_facts(node.target).is_view:
-            break
-        node = node.args[0]
-    return node
-
-
 class _AsNonLeaf(torch.autograd.Function):
     """The identity: gives a leaf a history, so that it may be written to as the caller's tensor
     may.
@@ -505,10 +510,17 @@ def _tracing_state(autocast: bool, symbolic: bool) -> Iterator[None]:
 class _SourceInterpreter(Interpreter):
     """Runs the captured graph and tells the tracer which of the user's lines is running."""
 
-    def __init__(self, module: GraphModule, tracer: Tracer, env: ShapeEnv | None) -> None:
+    def __init__(
+        self,
+        module: GraphModule,
+        tracer: Tracer,
+        env: ShapeEnv | None,
+        blocks: Blocks | None = None,
+    ) -> None:
         super().__init__(module)
         self.tracer = tracer
         self.env = env
+        self.blocks = blocks
 
     def load(self, argument: Argument) -> Any:
         value = super().load(argument)
@@ -536,6 +548,9 @@ class _SourceInterpreter(Interpreter):
     def call_function(
         self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        if isinstance(target, Block):
+            results = self.blocks and self.blocks.run(self.tracer, target, args)
+            return results or tuple(self._run_graph(target.body, *args))
         if isinstance(target, HigherOrder):
             return run_higher_order(self.tracer, self._trace_graph, target, args)
         if isinstance(target, Composite):
@@ -559,7 +574,7 @@ class _SourceInterpreter(Interpreter):
 
     def _run_graph(self, module: GraphModule, *inputs: Any) -> Any:
         """Record what such a graph consists of."""
-        return _SourceInterpreter(module, self.tracer, self.env).run(*inputs)
+        return _SourceInterpreter(module, self.tracer, self.env, self.blocks).run(*inputs)
 
     def _same_symbols(self, node: Node) -> AbstractContextManager[object]:
         """What depends on data gives the symbols that it gave while capturing."""

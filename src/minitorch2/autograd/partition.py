@@ -19,8 +19,10 @@ import sympy
 import torch
 
 from minitorch2 import config
-from minitorch2.autograd.joint import TracedProgram, memory_root
+from minitorch2.autograd.blocks import Split
+from minitorch2.autograd.joint import TracedProgram
 from minitorch2.autograd.min_cut import Roles, saved_within
+from minitorch2.autograd.schemas import memory_root
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
@@ -90,6 +92,16 @@ def min_cut_partition(program: TracedProgram) -> Partition:
     """
     roles = Roles.of(program)
     return _split(program, roles, saved_within(roles, config.current().memory_budget))
+
+
+def split_block(partition: Partitioner, program: TracedProgram) -> Split | None:
+    """The two graphs of a repeated block; None if backward reads sizes that no tensor tells."""
+    parts = partition(program)
+    given = parts.backward.graph.placeholders
+    if not all(isinstance(node.meta["val"], torch.Tensor) for node in given):
+        return None
+    places = (p.index + (isinstance(p, SavedOutput) and program.inputs) for p in parts.saved)
+    return Split(parts.forward, parts.backward, tuple(places))
 
 
 def _outputs(program: TracedProgram) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.node import Node
 from minitorch2.graph.random_operators import bernoulli
 
 aten = torch.ops.aten
@@ -108,3 +109,12 @@ def functional_arguments(func: Operator, form: Operator, bound: dict[str, Any]) 
         elif not argument.has_default_value() and argument.name in defaults:
             plain[argument.name] = defaults[argument.name]
     return plain
+
+
+def memory_root(node: Node) -> Node:
+    """The node whose memory ``node`` is a view of."""
+    while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+        if not alias_facts(node.target).is_view:
+            break
+        node = node.args[0]
+    return node

@@ -21,6 +21,7 @@ import torch
 
 from minitorch2 import config, stages
 from minitorch2.bytecode import handlers
+from minitorch2.bytecode.blocks import outline_blocks
 from minitorch2.bytecode.breaks import FrameEnd
 from minitorch2.bytecode.capture import Capture, Frame
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
@@ -320,6 +321,7 @@ class Attempt:
             self._bind_sizes()
         if all(node.op in ("placeholder", "output") for node in graph.nodes):
             return None, []
+        outline_blocks(graph)
         return GraphModule(graph), outputs
 
     def _bind_sizes(self) -> None:

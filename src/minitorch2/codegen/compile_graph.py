@@ -95,7 +95,8 @@ class GraphCompiler:
 
     def __call__(self, gm: GraphModule, example_inputs: Sequence[Any] = ()) -> BoxedCall:
         """The compiled graph, as `compile_graph` says."""
-        graphs = {inner: self._compile_inner(inner) for inner in graphs_called_by(gm.graph)}
+        called = dict.fromkeys(graphs_called_by(gm.graph))
+        graphs = {inner: self._compile_inner(inner) for inner in called}
         lowered = lower_graph(gm, example_inputs)
         if stages.wanted("loopir.py"):
             stages.record("loopir.py", lowered.print())

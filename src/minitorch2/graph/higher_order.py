@@ -1,9 +1,12 @@
-"""Operators whose arguments are graphs: branches and loops that data decides about.
+"""Operators whose arguments are graphs: branches and loops that data decides about, and blocks that
+a program repeats.
 
-    node      ::= name = Cond(when_true, when_false)(condition, *inputs)
+    node      ::= name = Block(body)(*inputs)
+               |  name = Cond(when_true, when_false)(condition, *inputs)
                |  name = WhileLoop(step, goes_on)(*read, *carried)
                |  name = Scan(step)(*read, *slices, *carried)
                |  name = LoopGradient(loop, reverse)(*inputs of the loop, *tangents)
+    body      ::= graph: *inputs                    -> results           (one for many nodes)
     when_true ::= graph: *inputs                    -> results           (when_false likewise)
     goes_on   ::= graph: *read, *carried            -> (bool,)
     step      ::= graph: *read, *carried            -> carried           (of a WhileLoop)
@@ -70,6 +73,17 @@ def graphs_called_by(graph: Graph) -> Iterator[GraphModule]:
     for node in graph.nodes:
         if isinstance(node.target, HigherOrder):
             yield from node.target.graphs()
+
+
+@dataclass(eq=False)
+class Block(HigherOrder):
+    """One graph that many nodes call, so that it is compiled once."""
+
+    body: GraphModule
+    __name__ = "block"
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        return tuple(self.body(*inputs))
 
 
 @dataclass(eq=False)

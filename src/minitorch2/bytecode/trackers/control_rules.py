@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2 import controls
+from minitorch2.bytecode.blocks import note_call
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -227,6 +228,17 @@ def _call_substitute(
     return tracker.call(evaluator, args, kwargs)
 
 
+def _call_repeated(
+    evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
+) -> VariableTracker:
+    """Captured as any other call; what it recorded is noted, and outlined when the graph is done"""
+    graph = evaluator.capture.graph
+    last, name = next(reversed(graph.nodes), None), controls.name_of(function.value)
+    result = function.plain.call(evaluator, args, kwargs)
+    note_call(graph, last, name)
+    return result
+
+
 _CALLS: Final[dict[type[controls.Mark], Callable[..., VariableTracker]]] = {
     controls.Disabled: _call_disabled,
     controls.Disallowed: _call_disallowed,
@@ -234,6 +246,7 @@ _CALLS: Final[dict[type[controls.Mark], Callable[..., VariableTracker]]] = {
     controls.Allowed: _call_allowed,
     controls.ConstantResult: _call_now,
     controls.Substituted: _call_substitute,
+    controls.Repeated: _call_repeated,
 }
 
 # Requests -----------------------------------------------------------------------------------------
