@@ -24,6 +24,7 @@ from minitorch2.bytecode.dispatch import (
     original_of,
     reset_regions,
 )
+from minitorch2.bytecode.dispatch.background import finish_compiling
 from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
@@ -43,6 +44,7 @@ __all__ = [
     "compile",
     "disable",
     "explain",
+    "finish_compiling",
     "recompiles",
     "replay",
     "save_call",
@@ -74,6 +76,8 @@ def compile(
     options: Options | None = ...,
     disable: bool = ...,
     recompile_limit: int | None = ...,
+    fail_on_recompile: bool = ...,
+    wait: bool = ...,
     isolate_recompiles: bool = ...,
     shapes_spec: ShapesSpec | None = ...,
     name: str | None = ...,
@@ -91,6 +95,8 @@ def compile(
     options: Options | None = ...,
     disable: bool = ...,
     recompile_limit: int | None = ...,
+    fail_on_recompile: bool = ...,
+    wait: bool = ...,
     isolate_recompiles: bool = ...,
     shapes_spec: ShapesSpec | None = ...,
     name: str | None = ...,
@@ -107,6 +113,8 @@ def compile(
     options: Options | None = None,
     disable: bool = False,
     recompile_limit: int | None = None,
+    fail_on_recompile: bool = False,
+    wait: bool = True,
     isolate_recompiles: bool = False,
     shapes_spec: ShapesSpec | None = None,
     name: str | None = None,
@@ -134,6 +142,11 @@ def compile(
             keyword says otherwise, the keyword counts.
         disable: return `model` as it is.
         recompile_limit: how many entries one function may have, see the option of this name.
+        fail_on_recompile: a call that needs a second compilation is an error, which says what
+            differs. (The stance of this name forbids the first one as well.)
+        wait: False: a thread compiles beside the program; calls run in Python until what they need
+            is ready, backward graph included. An error, such as a graph break with `fullgraph`, is
+            raised at the next call. `finish_compiling` waits.
         isolate_recompiles: used as a decorator, each function that it decorates has entries of its
             own and counts them alone. Otherwise those made from one ``def`` share them. Different
             calls of `compile` never do.
@@ -146,6 +159,7 @@ def compile(
         ConfigError: an unknown mode or option (the message names the nearest), a value out of its
             range, both a mode and options, or nothing that can be compiled.
         BackendError: an unknown backend.
+        RecompileError: at a call, if it needs a second compilation and `fail_on_recompile`.
         GraphBreakError: at a call, if `fullgraph` and the function cannot be one graph, or has
             reached `recompile_limit`.
     """
@@ -156,6 +170,8 @@ def compile(
         dynamic=dynamic,
         disable=disable,
         recompile_limit=recompile_limit,
+        fail_on_recompile=fail_on_recompile,
+        wait=wait,
     )
     if chosen["disable"]:
         return (lambda given: given) if model is None else model
@@ -315,7 +331,7 @@ def explain(
     """``explain(model)(*args)``: compile anew for these arguments and say what came out."""
 
     def explaining(*args: Any, **kwargs: Any) -> Explanation:
-        options, _ = options_of(None, None)
+        options, _ = options_of(None, {"wait": True})
         region = ExplainedRegion(_backend(backend), options=options)
         with stages.collect() as log, Operators(region):
             _compiled(model, region)(*args, **kwargs)

@@ -83,6 +83,8 @@ def options_of(
     dynamic: bool | None = None,
     disable: bool = False,
     recompile_limit: int | None = None,
+    fail_on_recompile: bool = False,
+    wait: bool = True,
 ) -> tuple[dict[str, config.Value], GuardFilter | None]:
     """The options in force while compiling, and the filter of guards.
 
@@ -103,13 +105,15 @@ def options_of(
         "fullgraph": current.fullgraph,
         "dynamic": current.dynamic,
         "disable": current.disable,
+        "wait": current.wait,
         **MODES[known_mode(mode or "default")],
         **given,
     }
     keywords = {"dynamic": dynamic, "recompile_limit": recompile_limit}
     chosen |= {name: value for name, value in keywords.items() if value is not None}
-    flags = {"fullgraph": fullgraph, "disable": disable}
+    flags = {"fullgraph": fullgraph, "disable": disable, "fail_on_recompile": fail_on_recompile}
     chosen |= {name: value for name, value in flags.items() if value is not False}
+    chosen |= {} if wait is True else {"wait": wait}
     with config.patch(**chosen):  # checks them
         return chosen, guard_filter
 

@@ -80,6 +80,13 @@ class Config:
         "entries behind the first of their function, of all functions that one compile() met",
         Range(0),
     ] = 256
+    fail_on_recompile: Annotated[
+        bool, "a call of a compiled function that would be compiled once more is an error"
+    ] = False
+    wait: Annotated[
+        bool,
+        "calls wait until they are compiled; if not, they run in Python until another thread has",
+    ] = True
     suppress_errors: Annotated[
         bool, "an internal error while capturing is logged and the function runs in Python"
     ] = True

@@ -7,6 +7,7 @@ import linecache
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ class CodeCache:
         is_given: whether it is the code of a function that the user compiles.
         was_called: whether a call has needed to be compiled before, for some stances.
         sizes: the sizes and numbers with which it was compiled.
+        pending: what another thread compiles of it; None if none was asked to.
     """
 
     def __init__(self, code: CodeType) -> None:
@@ -52,6 +54,7 @@ class CodeCache:
         self.is_given = False
         self.was_called = False
         self.sizes = SizeHistory()
+        self.pending: Future[None] | None = None
         self.shared: dict[int, Dispatcher] = {}
         self.dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
         self._watches: dict[int, list[weakref.ref[object]]] = {}

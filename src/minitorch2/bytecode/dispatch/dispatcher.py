@@ -9,10 +9,10 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from minitorch2 import profiling
+from minitorch2 import config, profiling
 from minitorch2.bytecode.compile_frame import Backend, UserProgramError, graph_break_error
 from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak, canonical
-from minitorch2.bytecode.dispatch import stance, suspended, tracebacks
+from minitorch2.bytecode.dispatch import background, stance, suspended, tracebacks
 from minitorch2.bytecode.dispatch.code_cache import first_line
 from minitorch2.bytecode.dispatch.definition import Definition
 from minitorch2.bytecode.dispatch.isolation import isolated
@@ -29,7 +29,7 @@ from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, in_turn
 from minitorch2.controls import Disabled
-from minitorch2.errors import GraphBreakError, RecompileError, UnsupportedError
+from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
 from minitorch2.logs import get_logger
 
 if TYPE_CHECKING:
@@ -173,8 +173,45 @@ class Dispatcher:
         if isinstance(mark_of(self.function), Disabled):
             return None
         _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
+        if not self.region.waits and self._may_compile_later(values):
+            return self.find(values) or self.call_uncaptured
         with in_turn(self.cache.turn), COMPILING, frame_hook.disabled():
             return self.find(values) or isolated(lambda: self._compile(values))
+
+    def _may_compile_later(self, values: tuple[object, ...]) -> bool:
+        """Let another thread compile for these arguments; False if this one has to.
+
+        Raises:
+            MinitorchError: what the other thread could not do for an earlier call.
+        """
+        pending = self.cache.pending
+        if pending is None or pending.done():
+            self.cache.pending = None
+            error = None if pending is None or pending.cancelled() else pending.exception()
+            if isinstance(error, MinitorchError | UserProgramError):
+                raise error
+            if error is not None or stance.current() != stance.Stance():
+                return False
+            if not background.can_compile_elsewhere():
+                return False
+            self._forbid_recompilation(values)
+            if self.find(values) is None:
+                self.cache.pending = background.submit(lambda: self._compile_elsewhere(values))
+        return True
+
+    def _compile_elsewhere(self, values: tuple[object, ...]) -> None:
+        with (
+            config.patch(suppress_errors=False),
+            in_turn(self.cache.turn),
+            COMPILING,
+            frame_hook.disabled(),
+        ):
+            if self.find(values) is None:
+                isolated(lambda: self._compile(values))
+
+    def _forbid_recompilation(self, values: tuple[object, ...]) -> None:
+        if self.cache.times_compiled and self.region.settings().fail_on_recompile:
+            raise self._recompile_error(values)
 
     def _compile(self, values: tuple[object, ...]) -> Run | None:
         now, is_first = stance.current(), not self.cache.was_called
@@ -185,6 +222,7 @@ class Dispatcher:
             raise self._recompile_error(values)
         if is_first and now.name in stance.FIRST_CALL_DIFFERS:
             return self._first_run(values, now.first_backend)
+        self._forbid_recompilation(values)
         limit = self.region.exceeded_limit(self.cache)
         if limit is not None:
             self._reach_limit(values, limit)
@@ -199,6 +237,9 @@ class Dispatcher:
             if run is not None:
                 return run
         compiled = replace(compiled, forced_backend=now.backend)
+        if not self.region.waits:
+            for value in compiled.references.values():
+                background.prepare(value)
         self.cache.add(compiled)
         entry = self._bound.get(id(compiled)) or compiled.bind(self.function)
         self._measure_guards(entry, values)
@@ -224,7 +265,7 @@ class Dispatcher:
         failures = [f"entry {i}: {failure}" for i, failure in enumerate(self.failures(values))]
         return RecompileError(
             "\n".join([f"a call of {self.name} needs to be compiled", *failures]),
-            fix="compile it with the default stance before, or make the guard hold",
+            fix="make the guard hold (dynamic=True lets sizes vary), or compile such a call before",
             user_line=first_line(self.cache.code),
         )
 

@@ -74,6 +74,7 @@ class Region:
     """One call of `compile`: a backend, its options, and the caches of all code it met.
 
     Attributes:
+        waits: whether calls wait until they are compiled.
         twin_classes: for the class and the `forward` of a module that was compiled here, the class
             of its compiled modules. Equal modules have one, so an entry serves them all.
     """
@@ -92,6 +93,7 @@ class Region:
         self.name = name
         self.fullgraph = fullgraph
         self.options = dict(options or {})
+        self.waits = bool(self.options.get("wait", True))
         self.guard_filter = guard_filter
         self.shapes_spec = dict(shapes_spec or {})
         self.caches: dict[int, CodeCache] = {}
@@ -121,6 +123,7 @@ class Region:
             cache.varying.clear()
             cache.was_called = False
             cache.sizes.clear()
+            cache.pending = None
             cache.misses.clear()
 
     def name_of(self, function: FunctionType) -> str:
