@@ -244,9 +244,7 @@ def test_a_second_compilation_can_be_an_error(told, wait):
     for _ in range(2):
         compiled(X)
         minitorch2.finish_compiling()
-    with pytest.raises(
-        RecompileError, match="dtype was torch.float32, now torch.float64"
-    ) as caught:
+    with pytest.raises(RecompileError, match=r"dtype was .*32, now .*64") as caught:
         compiled(X.double())
     assert "dynamic=True" in caught.value.fix
     assert_same(compiled(X), X.sin() + 10)
