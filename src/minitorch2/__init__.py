@@ -17,10 +17,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
-    from minitorch2 import config, errors, logs, stages
+    from minitorch2 import config, errors, guard_filters, logs, stages
     from minitorch2.api import (
+        CacheInfo,
         Explanation,
         compile,
+        cudagraph_mark_step_begin,
         disable,
         explain,
         finish_compiling,
@@ -28,11 +30,13 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         list_backends,
         list_mode_options,
         list_options,
+        load_cache_artifacts,
         lookup_backend,
         recompiles,
         register_backend,
         replay,
         reset,
+        save_cache_artifacts,
         save_call,
         set_default_backend,
         set_stance,
@@ -57,45 +61,31 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         mark_unbacked,
         maybe_mark_dynamic,
     )
+    from minitorch2.wrappers import nonstrict_trace, wrap_numpy
 
 __version__ = "0.1.0"
 
-_FROM_API = (
-    "Explanation",
-    "compile",
-    "disable",
-    "explain",
-    "finish_compiling",
-    "get_default_backend",
-    "list_backends",
-    "list_mode_options",
-    "list_options",
-    "lookup_backend",
-    "recompiles",
-    "register_backend",
-    "replay",
-    "reset",
-    "save_call",
-    "set_default_backend",
-    "set_stance",
-    "shapes",
-)
-_FROM_CONTROLS = (
-    "allow_in_graph",
-    "assume_constant_result",
-    "disallow_in_graph",
-    "error_on_graph_break",
-    "forbid_in_graph",
-    "graph_break",
-    "is_compiling",
-    "nested_compile_region",
-    "skip_frame",
-    "substitute_in_graph",
-)
-_FROM_DIMENSIONS = ("Dim", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic")
-_MODULES = ("config", "errors", "logs", "stages", "testing")
+_NAMES = {
+    "api": (
+        "CacheInfo", "Explanation", "compile", "cudagraph_mark_step_begin", "disable", "explain",
+        "finish_compiling", "get_default_backend", "list_backends", "list_mode_options",
+        "list_options", "load_cache_artifacts", "lookup_backend", "recompiles", "register_backend",
+        "replay", "reset", "save_cache_artifacts", "save_call", "set_default_backend", "set_stance",
+        "shapes",
+    ),
+    "controls": (
+        "allow_in_graph", "assume_constant_result", "disallow_in_graph", "error_on_graph_break",
+        "forbid_in_graph", "graph_break", "is_compiling", "nested_compile_region", "skip_frame",
+        "substitute_in_graph",
+    ),
+    "dimensions": ("Dim", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic"),
+    "wrappers": ("nonstrict_trace", "wrap_numpy"),
+}  # fmt: skip
+_PLACES = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = ("config", "errors", "guard_filters", "logs", "stages", "testing")
 
 __all__ = [
+    "CacheInfo",
     "Dim",
     "Explanation",
     "__version__",
@@ -103,6 +93,7 @@ __all__ = [
     "assume_constant_result",
     "compile",
     "config",
+    "cudagraph_mark_step_begin",
     "disable",
     "disallow_in_graph",
     "error_on_graph_break",
@@ -112,10 +103,12 @@ __all__ = [
     "forbid_in_graph",
     "get_default_backend",
     "graph_break",
+    "guard_filters",
     "is_compiling",
     "list_backends",
     "list_mode_options",
     "list_options",
+    "load_cache_artifacts",
     "logs",
     "lookup_backend",
     "mark_dynamic",
@@ -123,10 +116,12 @@ __all__ = [
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nested_compile_region",
+    "nonstrict_trace",
     "recompiles",
     "register_backend",
     "replay",
     "reset",
+    "save_cache_artifacts",
     "save_call",
     "set_default_backend",
     "set_stance",
@@ -134,16 +129,13 @@ __all__ = [
     "skip_frame",
     "stages",
     "substitute_in_graph",
+    "wrap_numpy",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name in _FROM_API:
-        return getattr(import_module("minitorch2.api"), name)
-    if name in _FROM_CONTROLS:
-        return getattr(import_module("minitorch2.controls"), name)
-    if name in _FROM_DIMENSIONS:
-        return getattr(import_module("minitorch2.dimensions"), name)
+    if name in _PLACES:
+        return getattr(import_module(f"minitorch2.{_PLACES[name]}"), name)
     if name in _MODULES:
         return import_module(f"minitorch2.{name}")
     raise AttributeError(f"module 'minitorch2' has no attribute {name!r}")

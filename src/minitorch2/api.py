@@ -30,6 +30,11 @@ from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
+from minitorch2.codegen.cache.bundle import (
+    CacheInfo,
+    load_cache_artifacts,
+    save_cache_artifacts,
+)
 from minitorch2.compile_options import MODES, Options, known_mode, options_of
 from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options
@@ -40,8 +45,10 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.stances import set_stance
 
 __all__ = [
+    "CacheInfo",
     "Explanation",
     "compile",
+    "cudagraph_mark_step_begin",
     "disable",
     "explain",
     "finish_compiling",
@@ -52,9 +59,11 @@ __all__ = [
     "list_backends",
     "list_mode_options",
     "list_options",
+    "load_cache_artifacts",
     "lookup_backend",
     "register_backend",
     "reset",
+    "save_cache_artifacts",
     "set_default_backend",
     "set_stance",
     "shapes",
@@ -283,6 +292,20 @@ def compile_function(function: FunctionType, region: Region) -> FunctionType:
 def reset() -> None:
     """Forget everything that was compiled; compiled functions start anew."""
     reset_regions()
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Say that a step of training or inference begins, for graphs whose launches are replayed.
+
+    It is never needed for right results: no result is overwritten while somebody holds it. But a
+    graph of which many results were held at once launches its kernels one by one from then on;
+    from a new step on it is recorded and replayed again, and what earlier steps still hold is no
+    reason against it.
+    """
+    # Deferred: where nothing was compiled for a GPU, no graph is replayed.
+    from minitorch2.codegen.replay import begin_step
+
+    begin_step()
 
 
 def recompiles(compiled: Callable[..., Any]) -> list[Recompile]:

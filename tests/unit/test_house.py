@@ -143,6 +143,7 @@ def test_every_public_name_is_found_on_first_use():
     assert run(code).split() == minitorch2.__all__
     api = import_module("minitorch2.api")
     assert set(api.__all__) <= set(minitorch2.__all__)
+    assert set(minitorch2._PLACES) <= set(minitorch2.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -34,6 +34,7 @@ ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
 ENVIRONMENT = "<frozen os>"
 POLYFILLS = PACKAGE + "bytecode/polyfills/"
 CONTROLS = PACKAGE + "controls.py"
+WRAPPERS = PACKAGE + "wrappers.py"
 COMPILER = (PACKAGE + "autograd/", PACKAGE + "backends/", PACKAGE + "codegen/")
 INLINED_TORCH = (
     "amp/autocast_mode.py",
@@ -95,7 +96,7 @@ def is_stand_in(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    inlined_whole = (POLYFILLS, CONTROLS, ABSTRACT_COLLECTIONS, ENVIRONMENT, *TRITON)
+    inlined_whole = (POLYFILLS, CONTROLS, WRAPPERS, ABSTRACT_COLLECTIONS, ENVIRONMENT, *TRITON)
     if not is_skipped_file(file) or file.startswith(inlined_whole):
         return None
     for folder, inlined in (

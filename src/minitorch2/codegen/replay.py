@@ -31,7 +31,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import sympy
 import torch
@@ -47,6 +47,7 @@ MOST_RECORDINGS = 8
 """Of one graph: for results that are held at once, and for arguments that moved."""
 Alias = tuple[int, int]
 """Which argument a result lies in, and how many elements behind its first one."""
+_CALLS: WeakSet[Replayed] = WeakSet()
 _OWNED: set[int] = set()
 """The addresses of all results of all recordings; they never move."""
 
@@ -156,7 +157,9 @@ class Replayed:
         self._last: list[int] | None = None
         self._moving: set[int] = set()
         self._made = 0
+        self._holds_too_much = False
         self._lock = threading.Lock()
+        _CALLS.add(self)
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         stream = self.recorder.stream()
@@ -171,6 +174,14 @@ class Replayed:
                     return recording.run(arguments)
             return self._first_time(arguments, addresses, stream)
 
+    def begin_step(self) -> None:
+        """Count recordings anew, and let go of those whose results are still held."""
+        with self._lock:
+            self.recordings = [recording for recording in self.recordings if recording.is_free()]
+            self._made = len(self.recordings)
+            if self._holds_too_much:
+                self.refusal, self._holds_too_much = None, False
+
     def _first_time(self, arguments: list[Any], addresses: list[int], stream: int) -> list[Any]:
         """Nothing that was recorded can be replayed."""
         last, self._last = self._last, addresses
@@ -178,6 +189,7 @@ class Replayed:
             return self.call(arguments)
         self._note_moves(last, addresses)
         if self._made == MOST_RECORDINGS:
+            self._holds_too_much = True
             self._give_up(f"results of {len(self.recordings)} calls are held, or addresses change")
             return self.call(arguments)
         return self._record(arguments, addresses, stream)
@@ -215,6 +227,12 @@ class Replayed:
         self.refusal = reason
         self.recordings.clear()
         _refuse(reason)
+
+
+def begin_step() -> None:
+    """A step of the program begins: what an earlier one has held is no reason against recording."""
+    for call in list(_CALLS):
+        call.begin_step()
 
 
 def _addresses(arguments: list[Any]) -> list[int]:

@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+import minitorch2
 from minitorch2 import config
 from minitorch2.codegen import cache
 from minitorch2.codegen.cache import __main__ as command
@@ -109,6 +110,20 @@ def test_a_bundle_takes_entries_to_another_folder(tmp_path):
         assert cache.load(KEY) is None
         assert load_bundle(bundle) == 1
         assert cache.load(KEY) == b"code"
+
+
+def test_artifacts_of_a_process_are_bytes_that_another_one_loads(tmp_path):
+    assert minitorch2.save_cache_artifacts() is None
+    cache.store(KEY, b"code")
+    bundle, info = minitorch2.save_cache_artifacts()
+    assert (
+        info.entries == {"kernel": ("fused_add_0",)} and str(info) == "entries: 1 of layer kernel"
+    )
+    with config.patch(cache_dir=str(tmp_path / "elsewhere")):
+        assert minitorch2.load_cache_artifacts(bundle) == info
+        assert cache.load(KEY) == b"code"
+        with pytest.raises(ConfigError, match="no bundle"):
+            minitorch2.load_cache_artifacts(b"nonsense")
 
 
 def test_a_damaged_bundle_is_refused_as_a_whole(tmp_path):

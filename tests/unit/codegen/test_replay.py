@@ -125,6 +125,19 @@ def test_one_who_holds_everything_gets_launches_and_a_reason(caplog: Any) -> Non
     assert "results of 8 calls are held" in caplog.text
 
 
+def test_a_new_step_records_again_what_was_given_up() -> None:
+    x, w = torch.randn(5), torch.randn(5)
+    fast, recorder = replayed(affine)
+    held = [(fast([x.normal_(), w])[0], x * w + 1) for _ in range(20)]
+    assert fast.refusal is not None
+    minitorch2.cudagraph_mark_step_begin()
+    assert fast.refusal is None and not fast.recordings
+    for _ in range(5):
+        assert torch.equal(fast([x.normal_(), w])[0], x * w + 1)
+    assert recorder.records == replay.MOST_RECORDINGS + 1
+    assert all(torch.equal(got, expected) for got, expected in held)
+
+
 def test_results_change_in_place_as_they_like() -> None:
     x, w = torch.randn(5), torch.randn(5)
     fast, _ = replayed(affine)

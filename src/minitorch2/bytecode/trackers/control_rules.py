@@ -11,7 +11,9 @@ import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from minitorch2 import controls
+import torch
+
+from minitorch2 import controls, wrappers
 from minitorch2.bytecode.blocks import note_call
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.skip_files import TORCH
@@ -22,6 +24,8 @@ from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.errors import ForbiddenError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -293,6 +297,31 @@ def skip_frame(evaluator: Evaluator, msg: VariableTracker | None = None) -> None
 
 def _text(msg: VariableTracker | None) -> str:
     return str(msg.as_constant()) if msg is not None and msg.is_constant() else ""
+
+
+@models(wrappers.call_flat)
+def call_flat(
+    evaluator: Evaluator, function: VariableTracker, args: VariableTracker, kwargs: VariableTracker
+) -> VariableTracker:
+    """`wrappers.call_flat`: one node, which gives the tensors among the leaves of the result"""
+    called: Any = getattr(function, "value", MISSING)
+    if called is MISSING or not isinstance(kwargs, DictVariable):
+        cause = f"{function} is made in captured code"
+        return unsupported("allowed-result", cause, "define it outside")
+    target, capture = wrappers.FlatCall(called), evaluator.capture
+    named = {str(key.as_constant()): value for key, value in kwargs.pairs()}
+    made = iter(
+        capture.call_in_graph(
+            evaluator, "call_function", target, args.items(evaluator), named
+        ).items(evaluator)
+    )
+
+    def tracked(value: Any) -> VariableTracker:
+        is_tensor = isinstance(value, torch.Tensor)
+        return next(made) if is_tensor else capture.wrap(value, capture.reference(value))
+
+    leaves = ListVariable([*map(tracked, target.leaves)])
+    return TupleVariable([leaves, tracked(target.structure)])
 
 
 class ErrorOnGraphBreakVariable(ModeledVariable):

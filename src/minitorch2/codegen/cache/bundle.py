@@ -11,11 +11,66 @@ import io
 import re
 import zipfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from minitorch2.codegen.cache import storage
 from minitorch2.errors import ConfigError
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """What a bundle holds.
+
+    Attributes:
+        entries: of each layer (``"graph"``, ``"kernel"``, ...) what its entries are called.
+    """
+
+    entries: dict[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        counts = (f"{len(titles)} of layer {name}" for name, titles in sorted(self.entries.items()))
+        return f"entries: {', '.join(counts) or 'none'}"
+
+
+def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
+    """The compiled graphs and kernels that this process has used, to take to another machine.
+
+    Returns:
+        a bundle for `load_cache_artifacts` and what it holds; None if there is nothing, as nothing
+        was compiled or the option `cache` is off. A graph with a backward graph is there once that
+        has run.
+    """
+    bundle = save_bundle()
+    info = _info_of(_contents_of(bundle))
+    return (bundle, info) if info.entries else None
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo:
+    """Put a bundle of `save_cache_artifacts` into the cache, before anything is compiled.
+
+    It holds machine code: load only what you would run. What was made for another kind of processor
+    or by other versions is not used.
+
+    Raises:
+        ConfigError: it is no bundle, or an entry of it is damaged; then nothing is put.
+    """
+    load_bundle(serialized_artifacts)
+    return _info_of(_contents_of(serialized_artifacts))
+
+
+def _info_of(contents: dict[str, bytes]) -> CacheInfo:
+    found = [storage.parse(digest, content) for digest, content in contents.items()]
+    titles: dict[str, tuple[str, ...]] = {}
+    for entry in filter(None, found):
+        titles[entry.layer] = (*titles.get(entry.layer, ()), entry.title)
+    return CacheInfo(titles)
+
+
+def _contents_of(bundle: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def save_bundle(digests: Iterable[str] | None = None) -> bytes:
@@ -36,8 +91,7 @@ def load_bundle(bundle: bytes) -> int:
         ConfigError: it is no bundle, or an entry of it is damaged; then nothing is put.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
-            found = {name: archive.read(name) for name in archive.namelist()}
+        found = _contents_of(bundle)
     except (zipfile.BadZipFile, OSError) as error:
         raise ConfigError(f"no bundle of cache entries: {error}", code="no-bundle") from error
     for digest, content in found.items():

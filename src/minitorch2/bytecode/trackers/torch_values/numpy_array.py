@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy._core import umath
 
+from minitorch2 import wrappers
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
@@ -23,6 +24,7 @@ from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYP
 from minitorch2.bytecode.sources import StepSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
@@ -468,6 +470,23 @@ def tensor_of(
 ) -> VariableTracker:
     """``torch.tensor(array)`` copies."""
     return tensor(evaluator, data.tensor if isinstance(data, ArrayVariable) else data, **kwargs)
+
+
+@models(wrappers.array_on)
+def array_on(evaluator: Evaluator, tensor: VariableTracker) -> VariableTracker:
+    """`wrappers.array_on`: captured code need not give the data away, so any device will do"""
+    assert isinstance(tensor, TensorVariable)
+    if tensor.fake.dtype not in NUMPY_DTYPES:
+        unsupported(CODE, f"an array of {tensor.fake.dtype}, which NumPy does not have")
+    return ArrayVariable(tensor)
+
+
+@models(wrappers.tensor_on)
+def tensor_on(evaluator: Evaluator, array: VariableTracker) -> VariableTracker:
+    """`wrappers.tensor_on`: another tensor on the memory, with its history"""
+    assert isinstance(array, ArrayVariable)
+    shared = array.writeable()
+    return shared.call_method(evaluator, "view_as", [shared], {})
 
 
 def numpy_of(

@@ -1,0 +1,110 @@
+"""Wrappers that capture looks through: NumPy functions on tensors, functions that are not captured.
+
+    wrap_numpy       tensors -> arrays on their memory -> function -> tensors on the arrays' memory
+    nonstrict_trace  nested tensors -> one node of the graph -> nested tensors
+
+In eager code they do the same by NumPy and by Python. What captured code does instead, at
+`array_on`, `tensor_on` and `call_flat`, is said by the rules of `bytecode.trackers`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from minitorch2.errors import MinitorchError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of arrays one of tensors, which can be compiled as any other.
+
+    Arguments and results may be nested in tuples, lists and dicts. Compiled, it works on the
+    tensors themselves, so it has gradients and runs on their device. In eager code NumPy runs it:
+    then tensors are on the CPU and need no gradients.
+
+    Raises:
+        MinitorchError: at a call in eager code, if NumPy cannot have a tensor.
+    """
+
+    @functools.wraps(fn)
+    def of_tensors(*args: Any, **kwargs: Any) -> Any:
+        arrays = pytree.tree_map(_as_array, (args, kwargs))
+        return pytree.tree_map(_as_tensor, fn(*arrays[0], **arrays[1]))
+
+    return of_tensors
+
+
+def _as_array(value: Any) -> Any:
+    return array_on(value) if isinstance(value, torch.Tensor) else value
+
+
+def _as_tensor(value: Any) -> Any:
+    return tensor_on(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def array_on(tensor: torch.Tensor) -> Any:
+    """An array on the memory of a tensor"""
+    if tensor.device.type != "cpu" or (tensor.requires_grad and torch.is_grad_enabled()):
+        raise MinitorchError(
+            "in eager code a NumPy function takes tensors on the CPU that need no gradient",
+            code="eager-numpy",
+            fix="compile the function, or move and detach its arguments",
+        )
+    return tensor.detach().numpy()
+
+
+def tensor_on(array: Any) -> torch.Tensor:
+    """A tensor on the memory of an array; of a scalar, one of no dimension"""
+    return torch.as_tensor(array)
+
+
+def nonstrict_trace(fn: Callable[P, R]) -> Callable[P, R]:
+    """Make calls of a function one node of the graph, whatever its arguments and results hold.
+
+    Capture does not look inside, so it may contain what capture cannot model; backends that
+    differentiate the graph trace through it, on fake tensors. As with `allow_in_graph` it must
+    compute tensors from tensors and constants, without side effects; tensors from outside count as
+    constants, and have no gradients through it. Arguments may be nested in tuples, lists and
+    dicts, results in any structure that `torch.utils._pytree` knows. Of a module, pass the
+    parameters.
+    """
+
+    @functools.wraps(fn)
+    def traced(*args: P.args, **kwargs: P.kwargs) -> R:
+        leaves, structure = call_flat(fn, args, kwargs)
+        result: R = pytree.tree_unflatten(leaves, structure)
+        return result
+
+    return traced
+
+
+def call_flat(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[list[Any], Any]:
+    """What a call gives: its leaves, and their structure"""
+    return pytree.tree_flatten(fn(*args, **kwargs))
+
+
+class FlatCall:
+    """A function as the target of a node: gives the tensors among the leaves of its result.
+
+    Attributes:
+        leaves: of its last result.
+        structure: theirs.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.leaves: list[Any] = []
+        self.structure: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        self.leaves, self.structure = call_flat(self.function, args, kwargs)
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor))
