@@ -344,12 +344,13 @@ class _ProgramTracer:
             return self._number(result)
         state = self.tracer.state_of(result)
         detached = not result.requires_grad
-        if state.storage.input_index is not None:
-            is_input = result is self.values[state.storage.input_index]
+        origin = state.storage.input_index
+        if origin is not None and not _has_own_gradient(result, self.values[origin]):
+            is_input = result is self.values[origin]
             views = () if is_input else self._with_numbers(state.views)
-            return InputView(state.storage.input_index, views, detached)
+            return InputView(origin, views, detached)
         base = bases[state.storage]
-        head = result if base is None else base
+        head = result if base is None or _has_own_gradient(result, base) else base
         if id(head) not in indices:
             indices[id(head)] = len(self.heads)
             self.heads.append(head)
@@ -466,6 +467,18 @@ def _dense_like(head: FakeTensor) -> FakeTensor:
         torch.empty_strided(head.size(), head.stride(), dtype=head.dtype, device="meta"),
         head.fake_device,
     )
+
+
+def _has_own_gradient(view: FakeTensor, base: torch.Tensor) -> bool:
+    """Whether a custom function gave a view of a tensor: its gradient is not that of a view."""
+    history: Any = view.grad_fn
+    while history is not None and history is not base.grad_fn:
+        if isinstance(history, torch.autograd.function.BackwardCFunction):
+            return True
+        if len(history.next_functions) != 1:
+            break
+        history = history.next_functions[0][0]
+    return False
 
 
 class _AsNonLeaf(torch.autograd.Function):

@@ -129,7 +129,7 @@ class Capture:
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each symbol that only data will tell.
         draws: Python's random numbers, drawn in front of the graph: name, generator, call.
-        transforms: how many transforms of `torch.func` the code that is evaluated is inside of.
+        transforms: the kinds of transforms that the code that is evaluated is inside of.
         replaced: by the identity of a module and a name, what `torch.func.functional_call` has put
             in the place of a parameter or buffer.
     """
@@ -150,7 +150,7 @@ class Capture:
     sizes: Sizes = field(init=False)
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
     draws: list[tuple[str, Source, str]] = field(default_factory=list)
-    transforms: int = 0
+    transforms: list[str] = field(default_factory=list)
     replaced: dict[tuple[int, str], VariableTracker] = field(default_factory=dict)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)

@@ -60,8 +60,9 @@ _REASONS = (
     ),
     Reason(
         "autograd-function",
-        "a torch.autograd.Function does what an operator of a graph cannot (`mark_dirty`, ...)",
-        "return a new tensor and save with `save_for_backward`",
+        "a torch.autograd.Function does what an operator of a graph cannot: it gives a list, or has"
+        " a rule for `torch.vmap` of its own inside of one",
+        "return tensors or a tuple of them; let PyTorch make the rule (`generate_vmap_rule`)",
     ),
     Reason(
         "checkpoint",

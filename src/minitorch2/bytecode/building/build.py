@@ -93,8 +93,9 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.torch_values import (
-    autograd_rules,
+    checkpoint_rules,
     context,
+    custom_function_rules,
     engine_rules,
     functional_module,
     higher_order_rules,
@@ -114,12 +115,13 @@ if TYPE_CHECKING:
 
 
 RULES: Final = (
-    autograd_rules,
     builtin_rules,
+    checkpoint_rules,
     constructors,
     context,
     control_rules,
     copies,
+    custom_function_rules,
     engine_rules,
     functional_module,
     higher_order_rules,

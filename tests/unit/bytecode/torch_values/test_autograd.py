@@ -124,8 +124,8 @@ FUNCTIONS = [
     "TwoOutputs.apply(w)",
     "TwoOutputs.apply(w)[0] * 2",
     "Needs.apply(w, x), Needs.apply(x, w), Needs.apply(w, v)",
-    ("InPlace.apply(w * 1)", "autograd-function", "not-inlined"),
-    ("InPlace.apply(x)\nx", "autograd-function", "not-inlined"),
+    "InPlace.apply(w * 1)",
+    "InPlace.apply(x)\nx",
     "Identity.apply(w) * 2",
 ]
 

@@ -69,7 +69,7 @@ def closed(
     last = [tensor.node for tensor in own]
     read = dict.fromkeys(node for f in functions for node in f.part.read(f.outputs))
     symbols = set().union(*(f.part.symbols() for f in functions))
-    read |= dict.fromkeys(_binders(evaluator, functions[0].code, symbols, [*read, *last]))
+    read |= dict.fromkeys(binders(evaluator, functions[0].code, symbols, [*read, *last]))
     inputs = [node for node in read if node not in last]
     modules = [f.part.close(f.outputs, [*inputs, *last])[0] for f in functions]
     for node in last:
@@ -77,7 +77,7 @@ def closed(
     return modules, [TensorVariable(node, node.meta["val"]) for node in inputs]
 
 
-def _binders(
+def binders(
     evaluator: Evaluator, code: str, symbols: set[sympy.Symbol], inputs: Sequence[Node]
 ) -> Iterator[Node]:
     """Inputs of the whole graph that have the sizes that the given ones do not have."""

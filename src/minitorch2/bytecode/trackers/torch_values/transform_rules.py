@@ -244,12 +244,12 @@ def _evaluated(
 def _inside(capture: Capture, kind: str) -> Iterator[None]:
     """The state in which a transform runs its function: gradients are on where it takes them."""
     mode = torch.is_grad_enabled() or kind in _DIFFERENTIATE
-    capture.transforms += 1
+    capture.transforms.append(kind)
     try:
         with torch.set_grad_enabled(mode):
             yield
     finally:
-        capture.transforms -= 1
+        capture.transforms.pop()
 
 
 _DIFFERENTIATE: Final = ("grad", "jacrev", "vjp", "functional")

@@ -1,0 +1,73 @@
+"""`torch.utils.checkpoint`: what it computes is one node, which is computed again in backward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.utils import checkpoint as checkpointing
+
+from minitorch2.bytecode.checkpoint import Checkpoint
+from minitorch2.bytecode.subgraph import record
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.python_values.constant import NONE
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.effects import is_random
+from minitorch2.graph.node import Node
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+
+def _needs_gradient(value: VariableTracker) -> bool:
+    return isinstance(value, TensorVariable) and value.requires_grad
+
+
+def _results(output: VariableTracker) -> list[VariableTracker]:
+    if isinstance(output, TupleVariable | ListVariable):
+        return list(output.realized())
+    return [output]
+
+
+def _node(value: VariableTracker) -> Node | None:
+    return value.node if isinstance(value, TensorVariable) else None
+
+
+def _tracker_of(node: Node) -> TensorVariable:
+    return TensorVariable(node, node.meta["val"])
+
+
+@handles(checkpointing.checkpoint)
+def checkpoint(
+    evaluator: Evaluator,
+    function: VariableTracker,
+    *args: VariableTracker,
+    use_reentrant: VariableTracker = NONE,
+    preserve_rng_state: VariableTracker | None = None,
+    **kwargs: VariableTracker,
+) -> VariableTracker:
+    """``checkpoint(function, *args, use_reentrant=False)``: what it computes is one node."""
+    reentrant = use_reentrant.as_constant() if use_reentrant.is_constant() else None
+    if reentrant is None:
+        unsupported("checkpoint", "a checkpoint that does not say use_reentrant")
+    if reentrant and (kwargs or not any(map(_needs_gradient, args))):
+        unsupported("checkpoint", "a reentrant checkpoint whose arguments do not require grad")
+    if kwargs.keys() & {"context_fn", "determinism_check", "debug", "early_stop"}:
+        unsupported("checkpoint", "a checkpoint with more options than use_reentrant")
+    body = record(evaluator, lambda: function.call(evaluator, list(args), kwargs))
+    keeps_state = preserve_rng_state is None or preserve_rng_state.truth(evaluator)
+    if not keeps_state and any(map(is_random, body.graph.nodes)):
+        unsupported("checkpoint", "a checkpoint that draws other random numbers the second time")
+    outputs = _results(body.result)
+    nodes = [node for output in outputs if (node := _node(output)) is not None]
+    module, inputs = body.close(nodes)
+    options = {"use_reentrant": reentrant, "preserve_rng_state": keeps_state}
+    given = [_tracker_of(node) for node in inputs]
+    target = Checkpoint(module, options)
+    made = evaluator.capture.call_in_graph(evaluator, "call_function", target, given)
+    results = iter(made.items(evaluator))
+    values = [next(results) if isinstance(o, TensorVariable) else o for o in outputs]
+    if isinstance(body.result, TupleVariable | ListVariable):
+        return body.result.make(values)
+    return values[0]
