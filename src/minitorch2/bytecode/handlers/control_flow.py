@@ -1,7 +1,9 @@
 """Instructions that jump, loop and return.
 
 A branch on something that is known while capturing is decided now. A branch on the value of a
-tensor ends the graph: residual code decides it (see `minitorch2.bytecode.breaks`).
+tensor ends the graph: residual code decides it (see `minitorch2.bytecode.breaks`). It does not if
+one side can only raise, as in ``if not valid.all(): raise ValueError``: the graph goes on along the
+other side, and checks that it may. If the check fails, Python runs the frame and raises.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ from __future__ import annotations
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.machine.raising import always_raises
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import suppose
 
 
 @handles("JUMP", "JUMP_NO_INTERRUPT")
@@ -22,8 +27,28 @@ def jump(evaluator: Evaluator, instruction: Instruction) -> None:
 def pop_jump_if(evaluator: Evaluator, instruction: Instruction) -> None:
     """``value ->``; jump if its truth is as the name says."""
     wanted = instruction.opname == "POP_JUMP_IF_TRUE"
-    if evaluator.pop().truth(evaluator) is wanted:
+    value = evaluator.pop()
+    expected = _truth_that_goes_on(evaluator, instruction, wanted)
+    if isinstance(value, TensorVariable) and expected is not None:
+        suppose(evaluator, value, expected)
+        truth = expected
+    else:
+        truth = value.truth(evaluator)
+    if truth is wanted:
         evaluator.jump(instruction.target)
+
+
+def _truth_that_goes_on(
+    evaluator: Evaluator, instruction: Instruction, jumps_if: bool
+) -> bool | None:
+    """The truth with which a branch does not end in a ``raise``; None if it does on no side."""
+    program = evaluator.program
+    assert instruction.target is not None, "a jump without a target"
+    target = program.positions[id(instruction.target)]
+    jump_raises, rest_raises = (
+        always_raises(program.instructions, place) for place in (target, evaluator.position)
+    )
+    return None if jump_raises == rest_raises else jumps_if is rest_raises
 
 
 @handles("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")

@@ -27,10 +27,11 @@ from minitorch2.graph.symbols.conditions import (
     opposite,
 )
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing, to_expr
-from minitorch2.graph.symbols.expression import Expr, size_symbol
+from minitorch2.graph.symbols.expression import Expr, free_symbols, size_symbol
 from minitorch2.graph.symbols.floats import is_float_expression
 from minitorch2.graph.symbols.ranges import ANY, Range, range_of
 from minitorch2.graph.symbols.timing import cached_algebra
+from minitorch2.graph.symbols.unbacked import is_unbacked
 
 MOST_FACTS_TRIED: Final = 32
 """So many of the latest inequalities are tried to decide another one."""
@@ -238,6 +239,11 @@ class Knowledge:
                 self.bound(symbol, Range(-math.inf, limits.high - 1))
 
     def _learn_zero(self, expr: Expr) -> None:
+        if any(map(is_unbacked, free_symbols(expr))):
+            # It is checked at run time: a symbol that was replaced would check itself.
+            self._learn_nonnegative(expr)
+            self._learn_nonnegative(expanded(-expr))
+            return
         if self._learn_divisible(expr):
             return
         solved = _solved(expr)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.nn.functional as F
 
+from minitorch2 import config
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -30,6 +31,8 @@ from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, Se
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.runtime_checks import SuppositionError
+from minitorch2.graph.symbols.conditions import opposite
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -296,8 +299,9 @@ def _check_rule(function: Any, error: type[Exception]) -> None:
     def check(
         evaluator: Evaluator, condition: VariableTracker, message: VariableTracker = NONE
     ) -> VariableTracker:
-        if condition.in_graph:
-            unsupported("data-dependent-branch", "an assertion about the data of a tensor")
+        if isinstance(condition, TensorVariable):
+            suppose(evaluator, condition, True)
+            return NONE
         return _stated(evaluator, condition, error, message)
 
 
@@ -328,6 +332,27 @@ def _stated(
     if not condition.truth(evaluator):
         raise_as_observed(error(_message(evaluator, message)))
     return NONE
+
+
+def suppose(evaluator: Evaluator, tensor: TensorVariable, truth: bool) -> None:
+    """Let the graph check the truth of a tensor, and go on as if it were known.
+
+    Raises:
+        UnsupportedError: the tensor has several elements, or the graph may not read data.
+    """
+    if not config.current().capture_data_dependent or tensor.fake.numel() != 1:
+        tensor.truth(evaluator)
+    is_true = tensor
+    if tensor.fake.dtype is not torch.bool:
+        is_true = tensor.call_method(evaluator, "ne", [ConstantVariable(0)], {})
+    number = is_true.call_method(evaluator, "item", [], {})
+    assert isinstance(number, SymbolicNumberVariable)
+    stated = number.number.node.condition()
+    env = evaluator.capture.sizes.env
+    line = evaluator.user_stack()[-1].line
+    message = f"the program goes on behind line {line}"
+    env.expect(stated if truth else opposite(stated), message, SuppositionError.__name__)
+    evaluator.capture.add_checks()
 
 
 def _message(evaluator: Evaluator, message: VariableTracker) -> str:
