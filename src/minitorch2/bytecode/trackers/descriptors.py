@@ -11,10 +11,13 @@ import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from torch.distributions.utils import lazy_property
+
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute_of
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
 if TYPE_CHECKING:
@@ -143,6 +146,8 @@ def bind(
             function = evaluator.capture.wrap(body, evaluator.capture.reference(body))
             return function if owner is None else BoundMethodVariable(function, owner)
         return BuiltinMethodVariable(raw, name, owner, class_tracker(evaluator, cls))
+    if owner is None and isinstance(raw, lazy_property):
+        return KnownObjectVariable(getattr(cls, name))  # a property, with the documentation
     if hasattr(type(raw), "__get__"):
         source = class_attribute_source(evaluator, found_in, name, raw)
         descriptor = evaluator.capture.wrap(raw, source)
@@ -159,7 +164,8 @@ def _python_descriptor(
 ) -> VariableTracker:
     _, getter = class_lookup(descriptor.python_type(), "__get__")
     if not isinstance(getter, types.FunctionType):
-        if owner is None and isinstance(getattr(descriptor, "value", None), type):
+        is_class = isinstance(getattr(descriptor, "value", None), type)
+        if owner is None and (is_class or descriptor.python_type() is property):
             return descriptor
         unsupported(
             "descriptor", f"attribute {name!r} of a {cls.__name__} is a built-in descriptor"
