@@ -342,7 +342,7 @@ def suppose(evaluator: Evaluator, tensor: TensorVariable, truth: bool) -> None:
     """
     if not config.current().capture_data_dependent or tensor.fake.numel() != 1:
         tensor.truth(evaluator)
-    is_true = tensor
+    is_true: VariableTracker = tensor
     if tensor.fake.dtype is not torch.bool:
         is_true = tensor.call_method(evaluator, "ne", [ConstantVariable(0)], {})
     number = is_true.call_method(evaluator, "item", [], {})
