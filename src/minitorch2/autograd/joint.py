@@ -34,7 +34,6 @@ from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
 from minitorch2.autograd.higher_order import run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import memory_root
-from minitorch2.autograd.spent_history import why_spent
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.composite import Composite
@@ -47,6 +46,7 @@ from minitorch2.graph.fake_tensor import (
 )
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
+from minitorch2.graph.history import ends_of_history, makes_history, why_spent
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import simplify_sizes
@@ -145,7 +145,7 @@ class _ProgramTracer:
     ) -> None:
         self.module = module
         self.examples = list(example_inputs)
-        self.runs_engine = any(node.target is torch.autograd.grad for node in module.graph.nodes)
+        self.makes_history = makes_history(module.graph)
         self.tracer = Tracer(decompositions)
         self.leaves: list[Any] = []
         self.values: list[Any] = []
@@ -157,12 +157,13 @@ class _ProgramTracer:
     def trace(self, differentiate: bool) -> TracedProgram:
         self._make_inputs(differentiate)
         self._follow_sizes()
-        with self._state(), torch.set_grad_enabled(differentiate), self.tracer:
+        records = differentiate or (self.makes_history and torch.is_grad_enabled())
+        with self._state(), torch.set_grad_enabled(records), self.tracer:
             run = _SourceInterpreter(self.module, self.tracer, self.env, self.blocks).run
             output = run(*self.values)
         results, output_spec = tree_flatten(output)
         epilogue = self._plan(results)
-        spent = self._spent_heads() if self.runs_engine else {}
+        spent = self._spent_heads() if self.makes_history else {}
         differentiable = tuple(
             isinstance(h, torch.Tensor) and h.requires_grad and i not in spent
             for i, h in enumerate(self.heads)
@@ -248,7 +249,7 @@ class _ProgramTracer:
                 self.tracer.graph.placeholder(node.name).meta["val"] = fake_like(self.values[first])
                 leaf, value = None, self.values[first]
             elif isinstance(leaf, FakeTensor):
-                leaf.requires_grad_(example.requires_grad and (differentiate or self.runs_engine))
+                leaf.requires_grad_(example.requires_grad and (differentiate or self.makes_history))
                 if leaf.requires_grad and not example.is_leaf:
                     value = _AsNonLeaf.apply(leaf)  # type: ignore[no-untyped-call]
                 self.tracer.add_input(value, node.name, index)
@@ -418,14 +419,18 @@ class _ProgramTracer:
         return [None if g is None else self.tracer.read(g) for g in gradients]
 
     def _spent_heads(self) -> dict[int, str]:
-        """The forward outputs of which the program has used up the history, with the error."""
-        leaves = self._leaves_with_gradient()
+        """The forward outputs of which the program has used up the history, with the error.
+
+        The error is empty where the history leads to nothing but leaves that the program made.
+        """
+        wanted = set(map(id, self._leaves_with_gradient()))
+        found: dict[int, str | None] = {}
         with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
-            found = {
-                index: why_spent(head, leaves, _dense_like(head))
-                for index, head in enumerate(self.heads)
-                if isinstance(head, FakeTensor) and head.requires_grad
-            }
+            for index, head in enumerate(self.heads):
+                if isinstance(head, FakeTensor) and head.requires_grad:
+                    found[index] = why_spent(head)
+                    if wanted.isdisjoint(map(id, ends_of_history([head]))):
+                        found[index] = found[index] or ""
         return {index: error for index, error in found.items() if error is not None}
 
     def _leaves_with_gradient(self) -> list[torch.Tensor]:

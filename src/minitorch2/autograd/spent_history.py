@@ -15,29 +15,9 @@ from typing import Any
 
 import torch
 
-from minitorch2.errors import UnsupportedError
-
-_SPENT = ("a second time", "modified by an inplace operation")
-"""What PyTorch's errors say that mean it."""
-
-
-def why_spent(
-    head: torch.Tensor, leaves: Sequence[torch.Tensor], tangent: torch.Tensor
-) -> str | None:
-    """PyTorch's error if no gradient can be had of a fake tensor any more; None if one can."""
-    try:
-        torch.autograd.grad(head, leaves, tangent, retain_graph=True, allow_unused=True)
-    except UnsupportedError:
-        return None  # a derivative that can only be recorded: it has not been yet
-    except RuntimeError as error:
-        if any(text in str(error) for text in _SPENT):
-            return str(error)
-        raise
-    return None
-
 
 class _Spent(torch.autograd.Function):
-    """The identity; its derivative is an error."""
+    """The identity; its derivative is an error, or leads to nothing."""
 
     @staticmethod
     def forward(ctx: Any, message: str, tensor: torch.Tensor, leaf: torch.Tensor) -> torch.Tensor:
@@ -47,14 +27,16 @@ class _Spent(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        raise RuntimeError(ctx.message)
+        if ctx.message:
+            raise RuntimeError(ctx.message)
+        return None, None, None
 
 
 def spend(run: Callable[..., Any], spent: Sequence[tuple[int, str]]) -> Callable[..., Any]:
     """Give some of a function's results a history that is used up.
 
     Args:
-        spent: the position of each such result, and its error.
+        spent: the position of each such result, and its error; empty if a backward does nothing.
     """
     if not spent:
         return run

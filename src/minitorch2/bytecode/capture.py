@@ -52,6 +52,7 @@ from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, FakeTensor
@@ -78,6 +79,7 @@ class Frame:
         varying: numbers and strings that change from call to call, so are not taken for constants.
         constants: results of functions that are called while capturing, by function and arguments.
         sizes: the sizes and numbers with which the code was compiled before.
+        makes_leaves: whether the graph may hold leaves that the program makes.
     """
 
     function: FunctionType
@@ -85,6 +87,7 @@ class Frame:
     varying: frozenset[Source] = frozenset()
     constants: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
     sizes: SizeHistory = field(default_factory=SizeHistory)
+    makes_leaves: bool = True
 
     @property
     def code(self) -> CodeType:
@@ -132,6 +135,8 @@ class Capture:
         transforms: the kinds of transforms that the code that is evaluated is inside of.
         replaced: by the identity of a module and a name, what `torch.func.functional_call` has put
             in the place of a parameter or buffer.
+        leaves: those that the program makes, in the graph.
+        retaining: the tensors that keep their gradients although they are no leaves.
     """
 
     frame: Frame
@@ -152,6 +157,8 @@ class Capture:
     draws: list[tuple[str, Source, str]] = field(default_factory=list)
     transforms: list[str] = field(default_factory=list)
     replaced: dict[tuple[int, str], VariableTracker] = field(default_factory=dict)
+    leaves: list[TensorVariable] = field(default_factory=list)
+    retaining: list[TensorVariable] = field(default_factory=list)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)

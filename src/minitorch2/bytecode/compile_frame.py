@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from types import CodeType
 from typing import Any, Protocol
 
@@ -39,6 +40,7 @@ from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
 from minitorch2.bytecode.suspensions import suspend, suspended
+from minitorch2.bytecode.trackers.torch_values.leaves import HistoryEscapesError, check_leaves
 from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.effects import may_raise
 from minitorch2.graph.graph_module import GraphModule
@@ -177,6 +179,14 @@ def _run_as_it_is(code: CodeType) -> None:
 
 
 def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
+    """Capture a frame; once more if leaves that it makes must not be in the graph."""
+    try:
+        return _capture_frame(frame, compiler)
+    except HistoryEscapesError:
+        return _capture_frame(replace(frame, makes_leaves=False), compiler)
+
+
+def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     """Evaluate a frame symbolically, again if need be, until it ends where residual code can go on.
 
     An instruction that is not supported becomes the break point of the next attempt. If something
@@ -265,6 +275,7 @@ class Attempt:
         self.capture.guard_identities()
         with self.residual.writing(self.residual.effects):
             self.capture.side_effects.emit(self.residual)
+            check_leaves(self.capture, self.residual)
             self._leave_grad_mode(grad_enabled)
 
     def _leave_grad_mode(self, enabled: bool) -> None:

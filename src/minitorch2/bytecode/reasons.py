@@ -82,8 +82,8 @@ _REASONS = (
     ),
     Reason(
         "leaf-made-inside",
-        "a parameter or leaf that the function makes takes part in a differentiable operation",
-        "make it before and pass it in, or compute under torch.no_grad",
+        "a leaf that the function makes lives on, and so does what was computed from it",
+        "make it before and pass it in, or ask for its gradient in the same function",
     ),
     Reason(
         "side-effect-inside",

@@ -3,6 +3,7 @@
 Grammar::
 
     effect ::= owner.name = value | del owner.name         attribute of an object (old or new)
+             | tensor.retain_grad()
              | mutate(container)                           a list, dict or set that existed before
              | global[namespace].name = value | del        a global variable
              | cell = value                                a closure variable
@@ -89,6 +90,19 @@ class AttributeEffect(Effect):
             residual.emit(f"{setter}({target}, {self.name!r}, {residual.name_for(self.pending)})")
         else:
             residual.emit(f"{target}.{self.name} = {residual.name_for(self.pending)}")
+
+
+@dataclass
+class RetainedGradient(Effect):
+    """``tensor.retain_grad()``"""
+
+    tensor: VariableTracker
+
+    def owner(self) -> VariableTracker:
+        return self.tensor
+
+    def emit(self, residual: Residual) -> None:
+        residual.emit(f"{residual.name_for(self.tensor)}.retain_grad()")
 
 
 @dataclass
@@ -189,6 +203,11 @@ class SideEffects:
     def _count(self, owner: VariableTracker) -> None:
         if self._made_apart is None or id(owner) not in self._made_apart:
             self.writes += 1
+
+    def add(self, effect: Effect) -> None:
+        """Record an effect that nothing asks about."""
+        self.writes += 1
+        self._effects["call", id(effect)] = effect
 
     def is_new(self, tracker: VariableTracker) -> bool:
         """Whether the captured code made the object."""

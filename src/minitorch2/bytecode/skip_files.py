@@ -38,6 +38,7 @@ WRAPPERS = PACKAGE + "wrappers.py"
 COMPILER = (PACKAGE + "autograd/", PACKAGE + "backends/", PACKAGE + "codegen/")
 INLINED_TORCH = (
     "amp/autocast_mode.py",
+    "amp/grad_scaler.py",
     "autograd/grad_mode.py",
     "backends/",
     "distributed/__init__.py",

@@ -336,3 +336,149 @@ def test_a_checkpoint_around_a_compiled_module():
         return grads(model)
 
     torch.testing.assert_close(trained(compiled), trained(lambda f: f))
+
+
+# Leaves that the program makes, and gradients that are retained ----------------------------------
+
+
+def test_the_penalty_of_a_gradient_is_one_graph():
+    def trained(compile):
+        critic = small_model()
+        optimizer = torch.optim.Adam(critic.parameters(), lr=0.01)
+
+        def step(real):
+            optimizer.zero_grad()
+            between = (0.3 * real + 0.7 * real.flip(0)).requires_grad_(True)
+            (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
+            penalty = (slope.norm(dim=1) - 1).square().mean()
+            (critic(real).mean() + 10 * penalty).backward()
+            optimizer.step()
+            return penalty.detach()
+
+        step = compile(step)
+        return [step(batch()) for _ in range(3)], [*critic.parameters()]
+
+    torch.testing.assert_close(trained(compiled), trained(lambda f: f))
+
+
+def test_second_derivatives_of_an_input():
+    def trained(compile):
+        model = small_model()
+
+        def residual(x):
+            x = x.clone().requires_grad_()
+            (first,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            (second,) = torch.autograd.grad(first[:, 0].sum(), x, create_graph=True)
+            loss = (first[:, 1] - 0.1 * second[:, 0]).square().mean()
+            loss.backward()
+            return loss.detach()
+
+        return compile(residual)(batch()), grads(model)
+
+    torch.testing.assert_close(trained(compiled), trained(lambda f: f))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_depends_on_a_leaf_made_inside_requires_grad(backend):
+    def scaled(x):
+        return nn.Parameter(torch.ones(4)) * x
+
+    result = compiled(scaled, backend=backend)(batch())
+    assert result.requires_grad and not result.is_leaf
+    result.sum().backward()
+
+
+def test_a_leaf_that_lives_on_gets_its_gradient_from_outside():
+    def halves(x):
+        leaf = x.detach().requires_grad_()
+        return leaf, leaf.square()
+
+    leaf, square = compiled(halves, fullgraph=False)(batch())
+    square.sum().backward()
+    torch.testing.assert_close(leaf.grad, 2 * batch())
+
+
+def test_an_input_that_becomes_a_leaf():
+    def attack(x):
+        x.requires_grad_(True)
+        x.square().sum().backward()
+        return x.grad.sign()
+
+    given = batch()
+    sign = compiled(attack)(given)
+    torch.testing.assert_close(sign, batch().sign())
+    assert given.requires_grad and given.is_leaf
+    torch.testing.assert_close(given.grad, 2 * batch())
+
+
+def test_a_retained_gradient():
+    def run(compile):
+        model = small_model()
+
+        def step(x):
+            hidden = model[0](x)
+            hidden.retain_grad()
+            model[2](hidden).square().mean().backward()
+            return hidden
+
+        hidden = compile(step)(batch())
+        return hidden.detach(), hidden.grad, hidden.retains_grad, grads(model)
+
+    torch.testing.assert_close(run(compiled), run(lambda f: f))
+
+
+def test_a_gradient_is_retained_when_backward_comes_later():
+    def run(compile):
+        model = small_model()
+
+        def step(x):
+            hidden = model[0](x)
+            hidden.retain_grad()
+            return hidden, model[2](hidden).square().mean()
+
+        hidden, loss = compile(step)(batch())
+        loss.backward()
+        return hidden.grad
+
+    torch.testing.assert_close(run(lambda f: compiled(f, fullgraph=False)), run(lambda f: f))
+
+
+# Hooks of parameters ------------------------------------------------------------------------------
+
+
+def test_hooks_change_gradients_in_the_order_of_eagers():
+    def run(compile):
+        model, seen = small_model(), []
+        for name, parameter in model.named_parameters():
+            parameter.register_hook(lambda g, name=name: seen.append(name) or g.clamp(-0.01, 0.01))
+
+        def step(x):
+            model(x).square().mean().backward()
+
+        compile(step)(batch())
+        return grads(model), [*map(hash, seen)]
+
+    torch.testing.assert_close(run(compiled), run(lambda f: f))
+
+
+def test_an_optimizer_in_backward_is_one_graph():
+    def run(compile):
+        model = small_model()
+        optimizers = {p: torch.optim.Adam([p], lr=0.01) for p in model.parameters()}
+
+        def update(parameter):
+            optimizers[parameter].step()
+            optimizers[parameter].zero_grad()
+
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(update)
+
+        def step(x):
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        step = compile(step)
+        return [step(batch()).detach() for _ in range(3)], [*model.parameters()], grads(model)
+
+    torch.testing.assert_close(run(compiled), run(lambda f: f))

@@ -131,6 +131,12 @@ def changes_a_setting(x):
 
 
 @breaks("leaf-made-inside", X)
+def new_leaf_that_lives_on(x):
+    y = x.detach().requires_grad_()
+    return y, y.sin()
+
+
+@whole("leaf-made-inside", X)
 def gradient_of_a_new_leaf(x):
     y = x.detach().requires_grad_()
     y.sin().sum().backward()

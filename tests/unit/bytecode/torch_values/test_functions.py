@@ -129,7 +129,7 @@ FACTORIES = [
     "torch.zeros(x.shape), torch.zeros(*x.shape), torch.zeros(x.size()[0], 2), torch.ones(x.shape[:1])",
     "torch.ones(2, 3, names=None)",
     "nn.Parameter(x)",
-    ("nn.Parameter(torch.ones(3)) * 2", "leaf-made-inside"),
+    "nn.Parameter(torch.ones(3)) * 2",
     "nn.Parameter(x, requires_grad=False)",
     ("nn.Buffer(x)", "construction"),
     ("t = nn.Parameter(torch.zeros(4))\nx + t, t", "leaf-made-inside"),

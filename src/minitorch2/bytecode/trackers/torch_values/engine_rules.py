@@ -14,7 +14,8 @@ engine there, through the compiled backward graphs of what was captured before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -26,14 +27,13 @@ from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, Tu
 from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.history import ends_of_history
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.graph.fake_tensor import FakeTensor
-
-HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 @handles(torch.autograd.backward)
@@ -52,21 +52,25 @@ def backward(
     outputs = _tensors(evaluator, tensors)
     leaves = _tensors(evaluator, inputs) or _reached(evaluator, outputs)
     for leaf in leaves:
-        _check_leaf(evaluator, leaf)
+        if not leaf.get_attribute(evaluator, "is_leaf").truth(evaluator):
+            unsupported("autograd-engine", f"the gradient of {leaf.node} flows on to another graph")
     if not leaves:
         unsupported("operator-error", "backward of a tensor that does not require grad")
+    leaves += evaluator.capture.retaining
     keeps = create_graph.truth(evaluator)
     options = {
         "retain_graph": retain_graph,
         "create_graph": ConstantVariable(keeps),
         "allow_unused": ConstantVariable(True),
     }
-    gradients = _run_engine(evaluator, outputs, leaves, grad_tensors, options)
+    with noting_arrival(leaves) as arrived:
+        gradients = _run_engine(evaluator, outputs, leaves, grad_tensors, options)
     given = _several(evaluator, grad_tensors)
     held = [each.fake for each in given if isinstance(each, TensorVariable)]
-    for leaf, gradient in zip(leaves, gradients, strict=True):
+    for place in arrived:
+        gradient = gradients[place]
         if isinstance(gradient, TensorVariable):
-            _accumulate(evaluator, leaf, gradient, keeps, held)
+            _arrive(evaluator, leaves[place], gradient, keeps, held)
             held.append(gradient.fake)
     return NONE
 
@@ -126,7 +130,8 @@ def _run_engine(
         unsupported("autograd-engine", "gradients are computed inside a part that may run again")
     given = {name: value for name, value in options.items() if not _is_none(value)}
     weights = [] if _is_none(grad_outputs) else [_several(evaluator, grad_outputs)]
-    args = [*map(ListVariable, (outputs, inputs, *weights))]
+    heads, leaves = ([each.in_history for each in group] for group in (outputs, inputs))
+    args: list[VariableTracker] = [ListVariable(group) for group in (heads, leaves, *weights)]
     with torch.autograd.set_multithreading_enabled(False):
         made = capture.call_in_graph(evaluator, "call_function", torch.autograd.grad, args, given)
     return made.items(evaluator)
@@ -137,39 +142,14 @@ def _run_engine(
 
 def _reached(evaluator: Evaluator, outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
     """The leaves to which a gradient flows, in the order of the graph's inputs."""
-    reached = {id(fake) for fake in _ends_of_history(outputs)}
-    known = [entry.tracker for entry in evaluator.capture.inputs]
-    found = [t for t in known if isinstance(t, TensorVariable) and id(t.fake) in reached]
+    capture = evaluator.capture
+    reached = {id(fake) for fake in ends_of_history(t.in_history.fake for t in outputs)}
+    known = dict.fromkeys([*(entry.tracker for entry in capture.inputs), *capture.leaves])
+    tensors = (tracker for tracker in known if isinstance(tracker, TensorVariable))
+    found = [tensor for tensor in tensors if id(tensor.in_history.fake) in reached]
     if len(found) < len(reached):
         unsupported("autograd-engine", "the gradient flows to a tensor that is no input")
     return found
-
-
-def _ends_of_history(outputs: Sequence[TensorVariable]) -> Iterator[FakeTensor]:
-    """The leaves of the fake tensors' history, each once."""
-    waiting: list[Any] = [output.fake.grad_fn for output in outputs]
-    seen = {None, *waiting}
-    yield from (o.fake for o in outputs if o.fake.requires_grad and o.fake.grad_fn is None)
-    while waiting:
-        function = waiting.pop()
-        if hasattr(function, "variable"):
-            yield function.variable
-        following = {each for each, _ in getattr(function, "next_functions", ())} - seen
-        seen |= following
-        waiting += following
-
-
-def _check_leaf(evaluator: Evaluator, leaf: TensorVariable) -> None:
-    """A leaf must be one in each call, and nobody may watch its gradient."""
-    if not leaf.get_attribute(evaluator, "is_leaf").truth(evaluator):
-        unsupported("autograd-engine", f"the gradient of {leaf.node} flows on to another graph")
-    real = evaluator.capture.input_value(leaf)
-    if real is None or leaf.source is None:
-        return
-    for name in HOOKS:
-        hooks = evaluator.capture.wrap(getattr(real, name), AttributeSource(leaf.source, name))
-        if hooks.truth(evaluator):
-            unsupported("autograd-engine", f"{leaf.node} has hooks on its gradient")
 
 
 def _check_borders(
@@ -188,6 +168,50 @@ def _check_borders(
 
 
 # What happens to a gradient -----------------------------------------------------------------------
+
+
+@contextmanager
+def noting_arrival(leaves: Sequence[TensorVariable]) -> Iterator[list[int]]:
+    """The places of leaves in the order in which the engine finds their gradients."""
+    arrived: list[int] = []
+    fakes = [leaf.in_history.fake for leaf in leaves]
+    hooks = [
+        fake.register_hook(lambda _, place=place: arrived.append(place))  # type: ignore[no-untyped-call]
+        for place, fake in enumerate(fakes)
+    ]
+    try:
+        yield arrived
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _arrive(
+    evaluator: Evaluator,
+    leaf: TensorVariable,
+    gradient: TensorVariable,
+    keeps: bool,
+    held: Sequence[FakeTensor],
+) -> None:
+    """What happens when the engine has found the gradient of a leaf, hooks included."""
+    for hook in _hooks(evaluator, leaf, "_backward_hooks"):
+        changed = hook.call(evaluator, [gradient], {})
+        if not _is_none(changed):
+            (gradient,) = _tensors(evaluator, changed)
+    _accumulate(evaluator, leaf, gradient, keeps, held)
+    for hook in _hooks(evaluator, leaf, "_post_accumulate_grad_hooks"):
+        hook.call(evaluator, [leaf], {})
+
+
+def _hooks(evaluator: Evaluator, leaf: TensorVariable, name: str) -> list[VariableTracker]:
+    """The hooks of a tensor from outside; that it has these and no others is guarded."""
+    real = evaluator.capture.input_value(leaf)
+    if real is None or leaf.source is None:
+        return []
+    hooks = evaluator.capture.wrap(getattr(real, name), AttributeSource(leaf.source, name))
+    if _is_none(hooks):
+        return []
+    return iterate(evaluator, hooks.call_method(evaluator, "values", [], {}))
 
 
 def _accumulate(

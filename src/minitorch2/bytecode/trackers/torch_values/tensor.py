@@ -77,7 +77,9 @@ class TensorVariable(VariableTracker):
         own_attributes: names that the user's program has set on the tensor object.
         leaf_grad: of a leaf that the captured code makes (`torch.nn.Parameter(t)`,
             ``t.requires_grad_()``), whether it requires grad. The graph's node is its data.
-            Residual code makes the leaf; where a gradient has to flow to it, the graph breaks.
+            Residual code makes the leaf, if it lives on.
+        leaf: where a gradient may flow to such a leaf, what the graph reads for it then.
+        data: of a leaf made by a class, what it was made of.
     """
 
     in_graph: ClassVar[bool] = True
@@ -96,6 +98,7 @@ class TensorVariable(VariableTracker):
         self.cls = cls
         self.own_attributes = own_attributes
         self.leaf_grad: bool | None = None
+        self.leaf: TensorVariable | None = None
         self.data: TensorVariable | None = None
 
     def __repr__(self) -> str:
@@ -106,7 +109,10 @@ class TensorVariable(VariableTracker):
 
     def as_argument(self) -> Argument:
         if self.leaf_grad and torch.is_grad_enabled():
-            unsupported("leaf-made-inside", f"gradients flow to {self.node}, a leaf that is new")
+            if self.leaf is None:
+                cause = f"gradients flow to {self.node}, a leaf that is new"
+                unsupported("leaf-made-inside", cause)
+            return self.leaf.node
         return self.node
 
     @property
@@ -220,8 +226,6 @@ class TensorVariable(VariableTracker):
             return self._to_list(evaluator)
         if name in SCALAR_READS:
             unsupported("scalar-read", f"Tensor.{name} reads the data of a tensor")
-        if name == "requires_grad_" and self._set_requires_grad(args, kwargs):
-            return self
         if name == "detach" and self.leaf_grad is not None:
             return self.without_gradient().call_method(evaluator, name, args, kwargs)
         if name in ("cov", "corrcoef"):
@@ -257,31 +261,14 @@ class TensorVariable(VariableTracker):
             unsupported("scalar-read", "Tensor.tolist reads the data of a tensor")
         return ListVariable([row._to_list(evaluator) for row in self.items(evaluator)])  # type: ignore[attr-defined]
 
-    def _set_requires_grad(
-        self, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> bool:
-        """``requires_grad_(mode)``: whether it changes nothing, or makes a new tensor a leaf."""
-        mode = ([*args, *kwargs.values()] or [ConstantVariable(True)])[0]
-        if not mode.is_constant():
-            return False
-        wanted = bool(mode.as_constant())
-        if wanted == self.requires_grad:
-            return True
-        is_new = self.source is None and not self.fake.requires_grad
-        if is_new and self.fake.dtype.is_floating_point and self.node.op != "placeholder":
-            self.leaf_grad = wanted
-            return True
-        return False
-
     def without_gradient(self) -> TensorVariable:
         """The data of a leaf that is new: another tensor object on the same memory."""
         return TensorVariable(self.node, self.fake) if self.leaf_grad is not None else self
 
-    def make_leaf(self, cls: type, requires_grad: bool) -> TensorVariable:
-        """``cls(self, requires_grad)`` for `torch.nn.Parameter`."""
-        made = TensorVariable(self.node, self.fake, cls)
-        made.data, made.leaf_grad = self, requires_grad
-        return made
+    @property
+    def in_history(self) -> TensorVariable:
+        """The tensor to which gradients flow."""
+        return self.leaf or self
 
     def _ask_for_bit(self, evaluator: Evaluator, name: str) -> VariableTracker:
         """``x.is_conj()`` and its like: the class guard of an input tells them; others may vary."""

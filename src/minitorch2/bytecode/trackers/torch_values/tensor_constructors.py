@@ -14,6 +14,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     SizeVariable,
     TupleVariable,
 )
+from minitorch2.bytecode.trackers.torch_values.leaves import make_leaf
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
 from minitorch2.bytecode.trackers.torch_values.torch_function import tensor
@@ -34,7 +35,7 @@ def make_parameter(
     wanted = requires_grad is None or requires_grad.truth(evaluator)
     if wanted and not (data.fake.is_floating_point() or data.fake.is_complex()):
         unsupported("operator-error", "only tensors of floating point can require gradients")
-    return data.make_leaf(torch.nn.Parameter, wanted)
+    return make_leaf(evaluator, data, torch.nn.Parameter, wanted)
 
 
 def make_legacy(

@@ -1,0 +1,65 @@
+"""The history that PyTorch's autograd keeps of a tensor: of fake tensors as of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.graph import Graph
+
+
+def as_leaf(data: torch.Tensor) -> torch.Tensor:
+    """A leaf that requires grad on the memory of a tensor: a node of graphs."""
+    return data.detach().requires_grad_()
+
+
+def makes_history(graph: Graph) -> bool:
+    """Whether a graph asks for gradients itself, or makes leaves."""
+    return any(node.target in (torch.autograd.grad, as_leaf) for node in graph.nodes)
+
+
+def history(tensor: torch.Tensor) -> Iterator[Any]:
+    """The functions that backward would call for a tensor, each once."""
+    waiting: list[Any] = [] if tensor.grad_fn is None else [tensor.grad_fn]
+    seen = {None, *waiting}
+    while waiting:
+        function = waiting.pop()
+        yield function
+        following = {each for each, _ in function.next_functions} - seen
+        seen |= following
+        waiting += following
+
+
+def ends_of_history(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The leaves to which the gradients of some tensors flow."""
+    for tensor in tensors:
+        if tensor.requires_grad and tensor.grad_fn is None:
+            yield tensor
+        yield from (each.variable for each in history(tensor) if hasattr(each, "variable"))
+
+
+def why_spent(tensor: torch.Tensor) -> str | None:
+    """PyTorch's error if no gradient of a fake tensor can be computed any more, for what it needs
+    was freed or written to; None if one can.
+    """
+    leaves = [*ends_of_history([tensor])]
+    given = torch.ones_like(tensor)
+    try:
+        torch.autograd.grad(tensor, leaves, given, retain_graph=True, allow_unused=True)
+    except UnsupportedError:
+        return None  # it can only be recorded, and was not yet
+    except RuntimeError as error:
+        return str(error) if any(text in str(error) for text in _SPENT) else None
+    return None
+
+
+def is_spent(tensor: torch.Tensor) -> bool:
+    """Whether no gradient of a fake tensor can be computed any more."""
+    return why_spent(tensor) is not None
+
+
+_SPENT = ("a second time", "modified by an inplace operation")
+"""What PyTorch's errors say that mean it."""
