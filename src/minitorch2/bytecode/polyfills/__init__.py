@@ -79,6 +79,7 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
     torch._C._group_tensors_by_device_and_dtype: optimizers.group_tensors,
+    torch.optim.Optimizer.zero_grad: optimizers.zero_grad,
     _get_value: optimizers.get_value,
     torch._fused_adam_: optimizers.fused_adam_,
     torch._fused_adamw_: optimizers.fused_adamw_,

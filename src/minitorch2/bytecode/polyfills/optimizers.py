@@ -12,6 +12,20 @@ def get_value(x: Any) -> Any:
     return x.double() if isinstance(x, torch.Tensor) else x
 
 
+def zero_grad(self: Any, set_to_none: bool = True) -> None:
+    """``Optimizer.zero_grad``: a gradient that becomes None need not be looked at"""
+    for group in self.param_groups:
+        for parameter in group["params"]:
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                if parameter.grad.grad_fn is not None:
+                    parameter.grad.detach_()
+                else:
+                    parameter.grad.requires_grad_(False)
+                parameter.grad.zero_()
+
+
 def add_(tensor: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``tensor.add_`` with a factor that is a tensor, as optimizers use it when compiled"""
     return tensor.add_(other * alpha)

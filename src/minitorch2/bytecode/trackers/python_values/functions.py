@@ -18,7 +18,7 @@ from minitorch2.bytecode.skip_files import refuses_inlining
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, inherits
-from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.coroutine import OutsideCoroutine
@@ -54,6 +54,18 @@ class FunctionVariable(VariableTracker):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         return evaluator.inline(self.callee(evaluator), args, kwargs)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name != "__get__" or not args or kwargs:
+            return super().call_method(evaluator, name, args, kwargs)
+        is_bound = args[0].python_type() is not type(None)
+        return self.bind(args[0]) if is_bound else self
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         evaluator.capture.side_effects.store_attribute(self, name, value)
@@ -95,6 +107,8 @@ class UserFunctionVariable(FunctionVariable):
         value = getattr(self.value, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return literal(value)
+        if name == "__get__":
+            return GetAttrVariable(self, name)
         if name == "__code__":
             return evaluator.capture.wrap(value, evaluator.capture.reference(value))
         source = self.source or evaluator.capture.reference(self.value)
@@ -161,6 +175,8 @@ class NestedFunctionVariable(FunctionVariable):
         known = known or self.dict.lookup_name(name)
         if known is not None:
             return known
+        if name == "__get__":
+            return GetAttrVariable(self, name)
         if name == "__code__":
             return evaluator.capture.wrap(self.code, evaluator.capture.reference(self.code))
         if name == "__globals__":

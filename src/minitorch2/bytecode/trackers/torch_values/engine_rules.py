@@ -131,7 +131,7 @@ def _run_engine(
     given = {name: value for name, value in options.items() if not _is_none(value)}
     weights = [] if _is_none(grad_outputs) else [_several(evaluator, grad_outputs)]
     heads, leaves = ([each.in_history for each in group] for group in (outputs, inputs))
-    args: list[VariableTracker] = [ListVariable(group) for group in (heads, leaves, *weights)]
+    args = [ListVariable(heads), ListVariable(leaves), *map(ListVariable, weights)]
     with torch.autograd.set_multithreading_enabled(False):
         made = capture.call_in_graph(evaluator, "call_function", torch.autograd.grad, args, given)
     return made.items(evaluator)
