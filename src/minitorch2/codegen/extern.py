@@ -57,7 +57,9 @@ def _are_alike(size: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ..
 def copy_to_layout(
     tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> torch.Tensor:
-    """A copy with the given strides."""
+    """A copy with the given strides; a sparse gradient, which only leaves the graph, has none."""
+    if tensor.layout is not torch.strided:
+        return tensor
     copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(tensor)
 

@@ -54,7 +54,7 @@ class FakeTensor(torch.Tensor):
         fake: FakeTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             meta.size(),
-            strides=meta.stride(),
+            strides=_strides(meta),
             storage_offset=meta.storage_offset(),
             dtype=meta.dtype,
             device=device,
@@ -85,6 +85,15 @@ class FakeTensor(torch.Tensor):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         return run_fake(func, args, kwargs or {})
+
+
+def _strides(meta: torch.Tensor) -> Sequence[Any]:
+    """Those of a tensor; of a sparse one, which has none, those that it would have if it were
+    dense.
+    """
+    if meta.layout is torch.strided:
+        return meta.stride()
+    return torch.empty(meta.size(), device=_META).stride()
 
 
 class FakeMode(DispatchMode):  # type: ignore[no-untyped-call]
@@ -415,13 +424,15 @@ def _key(value: Any) -> Any:
 
 def _freeze(result: Any) -> Any:
     if isinstance(result, torch.Tensor):
-        return _Shape(result.size(), result.stride(), result.dtype)
+        return _Shape(result.size(), result.stride(), result.dtype, result.layout)
     if isinstance(result, (list, tuple)):
         return type(result)(_freeze(item) for item in result)
     return result
 
 
 def _thaw(frozen: Any) -> Any:
+    if isinstance(frozen, _Shape) and frozen.layout is not torch.strided:
+        return torch.empty(frozen.size, dtype=frozen.dtype, layout=frozen.layout, device=_META)
     if isinstance(frozen, _Shape):
         return meta_tensor(frozen.size, frozen.stride, frozen.dtype)
     if isinstance(frozen, (list, tuple)):
@@ -434,6 +445,7 @@ class _Shape:
     size: Sequence[Any]
     stride: Sequence[Any]
     dtype: torch.dtype
+    layout: torch.layout
 
 
 class _MetaCall:
@@ -467,6 +479,9 @@ class _MetaCall:
             self.device = device
         if fake is None:
             return tensor.detach().to(_META)
+        if fake.meta.layout is not torch.strided:
+            cause = "an operator takes a sparse tensor that the graph has made: a gradient, mostly"
+            raise UnsupportedError(cause, code="tensor-layout")
         self.fakes.append(fake)
         if fake.is_symbolic and self.env is None:
             self.env = env_of((*fake.meta.size(), *fake.meta.stride()))

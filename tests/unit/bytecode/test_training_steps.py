@@ -482,3 +482,92 @@ def test_an_optimizer_in_backward_is_one_graph():
         return [step(batch()).detach() for _ in range(3)], [*model.parameters()], grads(model)
 
     torch.testing.assert_close(run(compiled), run(lambda f: f))
+
+
+# Sparse gradients, schedulers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+def test_the_gradient_of_a_sparse_embedding_is_sparse(backend):
+    def trained(compile):
+        torch.manual_seed(0)
+        table = nn.Embedding(10, 4, sparse=True)
+        optimizer = torch.optim.SparseAdam(list(table.parameters()), lr=0.1)
+        loss_of = compile(lambda rows: table(rows).square().sum())
+        losses = []
+        for rows in ([1, 2, 2], [3, 0, 9], [4, 4]):
+            optimizer.zero_grad()
+            loss = loss_of(torch.tensor(rows))
+            loss.backward()
+            assert table.weight.grad.is_sparse
+            optimizer.step()
+            losses.append(loss.detach())
+        return losses, table.weight
+
+    with stages.collect() as log:
+        given = trained(lambda f: compiled(f, backend=backend))
+    torch.testing.assert_close(given, trained(lambda f: f))
+    assert log.counts["graph_breaks"] == log.counts["frames_as_is"] == 0
+
+
+def test_a_sparse_gradient_inside_breaks_at_backward():
+    def trained(compile):
+        torch.manual_seed(0)
+        table = nn.Embedding(10, 4, sparse=True)
+        optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+
+        def step(rows):
+            optimizer.zero_grad()
+            loss = table(rows).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step = compile(step)
+        return [step(torch.tensor(rows)) for rows in ([1, 2, 2], [3, 0, 9])], table.weight
+
+    with stages.collect() as log:
+        given = trained(lambda f: compiled(f, fullgraph=False))
+    torch.testing.assert_close(given, trained(lambda f: f))
+    assert "[tensor-layout]" in log.texts("graph_break")[0]
+
+
+def test_a_scheduler_steps_in_the_graph():
+    def trained(compile):
+        model = small_model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss
+
+        step = compile(step)
+        losses = [step(batch()).detach() for _ in range(12)]
+        return losses, scheduler.get_last_lr(), scheduler.last_epoch
+
+    with stages.collect() as log:
+        given = trained(lambda f: compiled(f, fullgraph=False))
+    torch.testing.assert_close(given, trained(lambda f: f))
+    assert log.counts["graph_breaks"] == 0
+    assert log.counts["graphs"] <= 3
+
+
+def test_the_first_step_leaves_nothing_to_compile_for_the_second():
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    step = compiled(step)
+    with stages.collect() as log:
+        for _ in range(3):
+            step(batch())
+    assert log.counts["graphs"] == 1

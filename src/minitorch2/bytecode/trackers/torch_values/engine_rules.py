@@ -70,6 +70,8 @@ def backward(
     for place in arrived:
         gradient = gradients[place]
         if isinstance(gradient, TensorVariable):
+            if gradient.fake.meta.layout is not torch.strided:
+                unsupported("tensor-layout", f"the gradient of {leaves[place].node} is sparse")
             _arrive(evaluator, leaves[place], gradient, keeps, held)
             held.append(gradient.fake)
     return NONE
