@@ -1,4 +1,4 @@
-"""Set-up of all tests: fixed seeds, verification on, a kernel cache of the run's own."""
+"""Set-up of all tests: seeds, verification on, errors raised, a kernel cache of the run's own."""
 
 import importlib.util
 import os
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 # Before minitorch2 is imported, which reads these; workers of pytest-xdist inherit them.
 os.environ.setdefault("MINITORCH2_VERIFY", "1")
 os.environ.setdefault("MINITORCH2_NOTICE_SECONDS", "0")
+os.environ.setdefault("MINITORCH2_SUPPRESS_ERRORS", "0")  # a failure is no fall-back in tests
 os.environ.setdefault("MINITORCH2_CACHE_DIR", tempfile.mkdtemp(prefix="minitorch2-tests-"))
 
 # Without a GPU, Triton kernels are interpreted; Triton reads this when it is imported.

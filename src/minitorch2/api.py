@@ -30,6 +30,9 @@ from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
+from minitorch2.bytecode.reasons import page_of
+from minitorch2.bytecode.torchscript import is_scripted_module
+from minitorch2.cautions import caution
 from minitorch2.codegen.cache.bundle import (
     CacheInfo,
     load_cache_artifacts,
@@ -40,8 +43,9 @@ from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options
 from minitorch2.dimensions import ShapesSpec
 from minitorch2.disabled import disable
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, GraphBreakError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.logs import get_logger
 from minitorch2.stances import set_stance
 
 __all__ = [
@@ -68,6 +72,8 @@ __all__ = [
     "set_stance",
     "shapes",
 ]
+
+_LOGGER = get_logger(__name__)
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -248,7 +254,8 @@ def list_mode_options(mode: str | None = None) -> dict[str, Any]:
 def _compiled(model: Any, region: Region) -> Any:
     """The compiled form of anything that can be called."""
     if isinstance(model, torch.nn.Module):
-        return compile_module(model, region)
+        scripted = is_scripted_module(model)
+        return _scripted(model, region) if scripted else compile_module(model, region)
     if isinstance(model, FunctionType):
         return compile_function(model, region)
     if isinstance(model, MethodType):
@@ -268,6 +275,20 @@ def _not_compilable(model: object) -> ConfigError:
         cause = f"compile() takes what can be called, and {reprlib.repr(model)} cannot"
         fix = "give it a function, a torch.nn.Module or an object with `__call__`"
     return ConfigError(cause, code="not-compilable", fix=fix)
+
+
+def _scripted(model: Any, region: Region) -> Any:
+    """A TorchScript module, which is a program of another compiler: it runs as it is.
+
+    Raises:
+        GraphBreakError: the region wants one graph.
+    """
+    cause = f"{getattr(model, 'original_name', type(model).__name__)} is a TorchScript module"
+    fix = "compile the Python module that it was made from"
+    if region.fullgraph:
+        raise GraphBreakError(cause, code="script-module", fix=fix, see=page_of("script-module"))
+    caution(_LOGGER, f"{cause}; it runs as it is. Fix: {fix}")
+    return model
 
 
 def _compiled_object(model: Callable[..., Any], region: Region) -> Callable[..., Any]:

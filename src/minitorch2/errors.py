@@ -7,6 +7,8 @@ inside is shown. `code` is a short stable name that documentation and tests can 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -121,3 +123,24 @@ class ConfigError(MinitorchError):
     """An option is unknown or its value cannot be what was given."""
 
     default_code = "config"
+
+
+@contextmanager
+def at_line(action: str, line: object | None) -> Iterator[None]:
+    """Let errors of the compiler name the user's line, and what the compiler was doing.
+
+    Args:
+        action: what fails if something is raised in the block, such as ``"lowering aten.add"``.
+        line: the user's line.
+
+    Raises:
+        BackendError: something was raised that is no error of this module.
+    """
+    try:
+        yield
+    except MinitorchError as error:
+        error.user_line = error.user_line or line
+        raise
+    except Exception as error:
+        cause = f"{action} failed: {type(error).__name__}: {error}"
+        raise BackendError(cause, code="backend-failed", user_line=line) from error

@@ -162,7 +162,8 @@ def counters() -> dict[str, int]:
     """What was counted in this process so far, by name.
 
     Capture: `frames`, `frames_as_is`, `graphs`, `graph_breaks`, `cache_misses` (calls that no
-    entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `fallbacks`.
+    entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `fallbacks`,
+    `library_calls`. Backends: `backend_failures`.
     Graphs: `graphs_compiled`, `graphs_loaded` (from the cache on disk), `graphs_shared` (with an
     equal one of this process), `graphs_bypassed`. Kernels: `kernels_compiled`, `kernels_loaded`,
     `kernels_shared` likewise.

@@ -35,8 +35,9 @@ from minitorch2.autograd.higher_order import run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Decompositions, Tracer
-from minitorch2.errors import UnsupportedError
+from minitorch2.errors import UnsupportedError, at_line
 from minitorch2.graph.composite import Composite
+from minitorch2.graph.effects import bare_name
 from minitorch2.graph.fake_tensor import (
     FakeConverter,
     FakeTensor,
@@ -56,6 +57,7 @@ from minitorch2.graph.symbol_nodes import is_symbol_node
 from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOLIC
 from minitorch2.graph.symbols.unbacked import making_symbols
+from minitorch2.graph.value_checks import check_values
 
 aten = torch.ops.aten
 
@@ -553,8 +555,9 @@ class _SourceInterpreter(Interpreter):
         outer = self.tracer.checkpoint
         if getattr(node.target, "is_recomputed", False):
             self.tracer.checkpoint = outer or node.name
+        action = f"tracing {bare_name(node) or node.op}"
         try:
-            with self._same_symbols(node):
+            with self._same_symbols(node), at_line(action, node.meta.get("source")):
                 value = super().run_node(node)
         finally:
             self.tracer.checkpoint = outer
@@ -575,6 +578,7 @@ class _SourceInterpreter(Interpreter):
             return target.run(self._run_graph, *args)
         if target is torch.autograd.grad:
             return self._run_engine(*args, **kwargs)
+        check_values(target, args, kwargs)
         return super().call_function(target, args, kwargs)
 
     def _run_engine(self, *args: Any, **kwargs: Any) -> Any:

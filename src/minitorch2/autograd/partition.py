@@ -23,11 +23,11 @@ from minitorch2.autograd.blocks import Split
 from minitorch2.autograd.joint import TracedProgram
 from minitorch2.autograd.min_cut import Roles, saved_within
 from minitorch2.autograd.schemas import memory_root
-from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.node import Node, append_with_inputs, map_nodes, nodes_in
+from minitorch2.graph.raising import must_run
 from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols
 
@@ -174,7 +174,7 @@ def _forward_order(program: TracedProgram, roles: Roles, extra: list[Any]) -> li
     live.note(_outputs(program), extra)
     order: list[Node] = []
     for node in reversed(roles.forward):
-        is_needed = node in needed or is_impure(node) or live.is_read(node)
+        is_needed = node in needed or must_run(node) or live.is_read(node)
         if node.op != "placeholder" and is_needed:
             needed.update(node.all_input_nodes)
             live.note(node.args, dict(node.kwargs))
@@ -193,7 +193,7 @@ def _backward_order(program: TracedProgram, roles: Roles, given: set[Node]) -> l
             needed.update(node.all_input_nodes)
     done, order = set(given), list[Node]()
     for node in program.module.graph.nodes:
-        if node in roles.backward and (node in needed or is_impure(node)):
+        if node in roles.backward and (node in needed or must_run(node)):
             append_with_inputs(node, done, order)
     for node in gradients:
         append_with_inputs(node, done, order)

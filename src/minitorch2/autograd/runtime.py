@@ -18,10 +18,11 @@ from minitorch2 import config, stages
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.plan import FunctionPlan, Layout
 from minitorch2.autograd.second_derivatives import EagerGradients
+from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, garbage_uncollected
-from minitorch2.errors import BackendError
+from minitorch2.errors import BackendError, MinitorchError, at_line
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.logs import compile_id, compiling
+from minitorch2.logs import compile_id, compiling, get_logger
 from minitorch2.progress import reported
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
@@ -29,8 +30,11 @@ Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
 """``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a
 list.
 """
-CompiledBackward: TypeAlias = tuple[BoxedCall, tuple[int, ...]]
-"""A backward graph, and the arguments to whose memory it writes."""
+CompiledBackward: TypeAlias = tuple[BoxedCall, tuple[int, ...], BoxedCall | None]
+"""A backward graph, the arguments to whose memory it writes, and the graph as it is, operator by
+operator, if that may be run instead.
+"""
+_LOGGER = get_logger(__name__)
 _is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
 _is_batched = torch._C._functorch.is_batchedtensor
 _REFERENCES = 3
@@ -69,16 +73,63 @@ class LazilyCompiled:
             if self.call is None:
                 assert self._make is not None
                 with reported("its backward"), stages.phase("other"), garbage_uncollected():
-                    call, self.written = self._make()
-                self.call, self._make = call, None
+                    call, self.written, spare = self._make()
+                self.call, self._make = self._first(call, spare) if spare else call, None
         return self.call
+
+    def _first(self, call: BoxedCall, spare: BoxedCall) -> BoxedCall:
+        """The first call: if compiled code turns out not to work, the graph runs as it is."""
+
+        def run(arguments: list[Any]) -> list[Any]:
+            given = [*arguments]
+            try:
+                results, self.call = call(arguments), call
+            except MinitorchError as error:
+                report_failure(error)
+                results, self.call = spare(given), spare
+            return results
+
+        return run
 
 
 def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackward:
-    """The compiled graph, and those of the donated arguments that it writes to."""
-    arguments = module.graph.placeholders
-    call = compiler(module, [node.meta.get("val") for node in arguments])
-    return call, tuple(i for i, node in enumerate(arguments) if node.meta.get("donated"))
+    """The compiled graph, and those of the donated arguments that it writes to.
+
+    If it cannot be compiled, the graph runs as it is, and a warning says so.
+
+    Raises:
+        MinitorchError: the compiler failed, and that is not suppressed.
+    """
+    arguments, spare = module.graph.placeholders, run_as_it_is(module.copy())
+    options = config.current()
+    is_suppressed = options.suppress_errors and not options.fullgraph
+    try:
+        with at_line("compiling gradients", None):
+            call = compiler(module, [node.meta.get("val") for node in arguments])
+    except MinitorchError as error:
+        if not is_suppressed:
+            raise
+        report_failure(error)
+        return spare, (), None
+    donated = tuple(i for i, node in enumerate(arguments) if node.meta.get("donated"))
+    return call, donated, spare if is_suppressed else None
+
+
+def run_as_it_is(module: GraphModule) -> BoxedCall:
+    """The graph in the boxed convention, operator by operator."""
+
+    def call(arguments: list[Any]) -> list[Any]:
+        values = tuple(arguments)
+        arguments.clear()
+        return list(module(*values))
+
+    return call
+
+
+def report_failure(error: MinitorchError) -> None:
+    """Say that gradients are computed in Python because the backend failed."""
+    stages.count("backend_failures")
+    caution(_LOGGER, f"{error}\nThe gradients are computed in Python instead")
 
 
 def inference_runner(

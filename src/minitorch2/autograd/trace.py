@@ -45,6 +45,7 @@ from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import ShapeEnv, expr_of, same_sizes
 from minitorch2.graph.symbols.shape_env import RuntimeCheck
 from minitorch2.graph.symbols.unbacked import unbacked_in
+from minitorch2.graph.value_checks import check_values
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -191,6 +192,7 @@ class Tracer(DispatchMode):
         self._decomposing.append(func)
         try:
             with self:
+                check_values(func, args, kwargs)
                 results = rule(*args, **kwargs)
             if len(self._decomposing) > 1 or results is NotImplemented:
                 return results

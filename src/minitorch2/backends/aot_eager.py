@@ -8,18 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitorch2.autograd import DECOMPOSITIONS, aot_autograd, default_partition, min_cut_partition
+from minitorch2.autograd.runtime import run_as_it_is
 from minitorch2.graph.graph_module import GraphModule
 
 
 def run_boxed(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
     """A compiler in the boxed convention that runs the graph's printed code."""
-
-    def call(arguments: list[Any]) -> list[Any]:
-        values = tuple(arguments)
-        arguments.clear()
-        return list(gm(*values))
-
-    return call
+    return run_as_it_is(gm)
 
 
 def aot_eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ def eager_noexcept(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., 
         try:
             return gm(*inputs)
         except Exception as error:
-            raise BackendError(f"the captured graph failed when run eagerly: {error}") from error
+            cause = f"the captured graph failed when run eagerly: {error}"
+            raise BackendError(cause, code="graph-failed") from error
 
     return run

@@ -21,6 +21,7 @@ from minitorch2.generated_code import execute, new_file
 from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.higher_order import Cond
 from minitorch2.graph.node import Argument, Node, map_nodes
 from minitorch2.graph.printer import symbol_sizes
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols
@@ -199,6 +200,11 @@ def from_torch_fx(module: torch.fx.GraphModule) -> GraphModule:
     copies: dict[torch.fx.Node, Node] = {}
     attributes: dict[str, object] = {}
     for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(_attribute(module, node), torch.fx.GraphModule):
+            continue  # an argument of an operator that takes graphs
+        if node.target is torch.ops.higher_order.cond:
+            copies[node] = _branch(graph, module, node, copies)
+            continue
         args, kwargs = _from_fx(node.args, copies), _from_fx(dict(node.kwargs), copies)
         if node.op == "output":
             copies[node] = graph.output(args[0])
@@ -206,9 +212,35 @@ def from_torch_fx(module: torch.fx.GraphModule) -> GraphModule:
         if node.op == "placeholder":
             args, kwargs = (), {}
         if node.op in ("get_attr", "call_module"):
-            attributes[str(node.target)] = _lookup(module, str(node.target))
+            attributes[str(node.target)] = _attribute(module, node)
         copies[node] = graph.create_node(node.op, node.target, args, kwargs, name=node.name)
     return GraphModule(graph, attributes)
+
+
+def _branch(
+    graph: Graph,
+    module: torch.fx.GraphModule,
+    node: torch.fx.Node,
+    copies: dict[torch.fx.Node, Node],
+) -> Node:
+    """``torch.cond``, whose branches are graphs that the module holds."""
+    arguments: Any = node.args
+    condition, *branches, operands = arguments
+    graphs = [from_torch_fx(_attribute(module, each)) for each in branches]
+    numbers = [place for place, item in enumerate(operands) if _is_number(item)]
+    for parameter in (g.graph.placeholders[place] for g in graphs for place in reversed(numbers)):
+        if parameter.users:
+            raise UnsupportedError("a branch of torch.cond that computes with a number")
+        parameter.graph.erase(parameter)
+    tensors = [item for place, item in enumerate(operands) if place not in numbers]
+    return graph.call_function(Cond(*graphs), (copies[condition], *_from_fx(tensors, copies)))
+
+
+def _is_number(operand: Any) -> bool:
+    """Whether an operand is a size, which PyTorch's capture passes beside the tensors."""
+    if not isinstance(operand, torch.fx.Node):
+        return True
+    return isinstance(operand.meta.get("example_value", operand.meta.get("val")), SYMBOLIC)
 
 
 def _from_fx(value: Any, copies: dict[torch.fx.Node, Node]) -> Argument:
@@ -226,8 +258,6 @@ def _from_fx(value: Any, copies: dict[torch.fx.Node, Node]) -> Argument:
     return value
 
 
-def _lookup(module: torch.nn.Module, path: str) -> object:
-    value: Any = module
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
+def _attribute(module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+    """What a node that reads an attribute, or calls one, finds."""
+    return reduce(getattr, str(node.target).split("."), module)

@@ -1,7 +1,7 @@
 """``torch.compile(model, backend="minitorch2")``: our compiler under PyTorch's own capture.
 
 PyTorch finds :func:`minitorch2_backend` through the entry point group ``torch_dynamo_backends``.
-Symbolic sizes of its capture are specialised to their values, one compilation per set of sizes.
+Sizes that its capture leaves symbolic stay symbolic (`torch_sizes`).
 """
 
 from __future__ import annotations
@@ -12,52 +12,92 @@ from typing import Any
 import torch
 import torch.fx
 
+from minitorch2 import config, stages
 from minitorch2.backends.fx_interop import from_torch_fx
 from minitorch2.backends.registry import default_backend, lookup_backend
-from minitorch2.graph.graph_module import GraphModule
+from minitorch2.backends.torch_sizes import VaryingSizes
+from minitorch2.cautions import caution
+from minitorch2.errors import UnsupportedError
 from minitorch2.graph.node import Node
+from minitorch2.logs import get_logger
+
+_LOGGER = get_logger(__name__)
+Run = Callable[..., Any]
 
 
-def minitorch2_backend(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_: Any
-) -> Callable[..., Any]:
+def minitorch2_backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_: Any) -> Run:
     """Compile a graph that ``torch.compile`` captured, training included.
 
     The real tensors come with the first call (capture shows only its own fakes), so that is when
-    the graph is compiled; a call with other sizes compiles again.
+    the graph is compiled; a call that this does not serve compiles again. What cannot be compiled
+    runs as it is, and a warning says so, unless the option `suppress_errors` is off.
     """
     return PerSignature(gm)
 
 
 class PerSignature:
-    """A compiled graph for each set of sizes, numbers and gradient needs that was met."""
+    """Compiled graphs by what does not vary of the inputs; those of one kind have guards."""
 
     def __init__(self, gm: torch.fx.GraphModule) -> None:
         self.gm = gm
-        self.compiled: dict[Any, Callable[..., Any]] = {}
-        self.numbers = _numbers_as_tensors(from_torch_fx(gm))
+        self.compiled: dict[Any, list[tuple[Callable[[Sequence[Any]], bool], Run]]] = {}
+        self.sizes = VaryingSizes.of(gm)
+        self.numbers: list[int] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
+        if self.numbers is None:
+            self.numbers = _numbers_as_tensors(self.gm)
         values = tuple(inputs[position].item() for position in self.numbers)
-        key = (torch.is_grad_enabled(), _repeats(inputs), values, *map(_signature, inputs))
-        run = self.compiled.get(key)
-        if run is None:
-            run = self.compiled[key] = self._compile(list(inputs))
-        return run(*inputs)
+        parts = [self.sizes.signature(at, value) for at, value in enumerate(inputs)]
+        key = (torch.is_grad_enabled(), _repeats(inputs), values, *parts)
+        entries = self.compiled.setdefault(key, [])
+        for serves, run in entries:
+            if serves(inputs):
+                return run(*inputs)
+        entries.append(self._compile_or_leave(list(inputs)))
+        return entries[-1][1](*inputs)
 
-    def _compile(self, inputs: list[Any]) -> Callable[..., Any]:
+    def _compile_or_leave(self, inputs: list[Any]) -> tuple[Callable[[Sequence[Any]], bool], Run]:
+        """A compiled graph with its guard; the graph as it is if it cannot be compiled."""
+        try:
+            return self._compile(inputs, self.sizes.can_vary(inputs))
+        except Exception as error:
+            if not config.current().suppress_errors:
+                raise
+            stages.count("backend_failures")
+            caution(_LOGGER, f"a graph of torch.compile runs as it is: {error}")
+        return _always, self.gm
+
+    def _compile(
+        self, inputs: list[Any], varies: bool
+    ) -> tuple[Callable[[Sequence[Any]], bool], Run]:
         module = from_torch_fx(self.gm)
-        backend = lookup_backend(default_backend(module, inputs))
-        for position in self.numbers:
+        for position in self.numbers or ():
             _specialise(module.graph.placeholders[position], inputs[position].item())
-        return backend(module, inputs)
+        backend = lookup_backend(default_backend(module, inputs))
+        if not varies:
+            wanted = self.sizes.values(inputs)
+            return (lambda given: self.sizes.values(given) == wanted), backend(module, inputs)
+        env = self.sizes.mark(module, inputs)
+        try:
+            run = backend(module, inputs)
+        except UnsupportedError:  # it needs to know a size
+            return self._compile(inputs, varies=False)
+        serves = self.sizes.guard(env)
+        env.freeze()
+        return serves, run
 
 
-def _numbers_as_tensors(module: GraphModule) -> list[int]:
+def _always(inputs: Sequence[Any]) -> bool:
+    return True
+
+
+def _numbers_as_tensors(gm: torch.fx.GraphModule) -> list[int]:
     """The inputs that are only asked for ``item()``: PyTorch's capture passes Python floats so."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     return [
         position
-        for position, node in enumerate(module.graph.placeholders)
+        for position, node in enumerate(placeholders)
         if node.users and all(user.target == "item" for user in node.users)
     ]
 
@@ -72,9 +112,3 @@ def _repeats(inputs: Sequence[Any]) -> tuple[int, ...]:
     """Which inputs are the same object."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(value), index) for index, value in enumerate(inputs))
-
-
-def _signature(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return (type(value), value)
-    return (value.dtype, value.device, value.shape, value.stride(), value.requires_grad)

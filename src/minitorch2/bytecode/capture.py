@@ -381,7 +381,7 @@ class Capture:
             raise UnsupportedError(cause, code="operator-error") from error
         self.add_checks()
         node = self.graph.create_node(op, target, node_args, node_kwargs)
-        node.meta.update(val=value, source=evaluator.source_line())
+        node.meta.update(val=value, source=evaluator.source_line(), raises=call.may_raise)
         if call.is_impure:
             node.meta["impure"] = True
         if symbols:

@@ -24,7 +24,7 @@ from minitorch2 import config, stages
 from minitorch2.bytecode import handlers
 from minitorch2.bytecode.blocks import outline_blocks
 from minitorch2.bytecode.breaks import FrameEnd
-from minitorch2.bytecode.capture import Capture, Frame
+from minitorch2.bytecode.capture import Capture, Frame, GraphInput
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
 from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
@@ -35,18 +35,18 @@ from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.reasons import page_of, remedy_of
-from minitorch2.bytecode.rerun import undoing, writes_late
+from minitorch2.bytecode.rerun import generators_of, is_written, undoing, writes_late
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
 from minitorch2.bytecode.suspensions import suspend, suspended
 from minitorch2.bytecode.trackers.torch_values.leaves import HistoryEscapesError, check_leaves
 from minitorch2.errors import GraphBreakError, UnsupportedError
-from minitorch2.graph.effects import may_raise
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
 from minitorch2.graph.passes import simplify_sizes
 from minitorch2.graph.printer import symbol_sizes
+from minitorch2.graph.raising import is_marked, may_raise
 from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, free_symbols
 from minitorch2.logs import compile_id, get_logger
@@ -89,6 +89,12 @@ class FrameCompiler(Protocol):
 
     def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         """Run the backend."""
+
+    def suppresses_errors(self) -> bool:
+        """Whether what fails is run in Python instead."""
+
+    def note_failure(self, failure: str) -> None:
+        """Say that a graph runs in Python because its backend failed."""
 
     @property
     def continuations(self) -> Continuations:
@@ -165,6 +171,8 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         tuple(map(weakref.ref, capture.entered.values())),
         compile_id(),
         shape_env=capture.sizes.env,
+        spare=attempt.spare,
+        blame=compiler.note_failure if compiler.suppresses_errors() else None,
     )
     report_compiled(compiled)
     return compiled
@@ -251,6 +259,7 @@ class Attempt:
         self.graph_break: GraphBreak | None = None
         self._broken: GraphBreak | None = None
         self.continuations = 0
+        self.spare: tuple[str, Callable[..., Any]] | None = None
 
     def run(self) -> None:
         """Evaluate the frame and write its residual code.
@@ -324,7 +333,7 @@ class Attempt:
         live = Liveness()
         for node in reversed(graph.nodes):
             is_read = node.users or node.op == "output" or live.is_read(node)
-            if is_read or node.meta.get("impure"):
+            if is_read or is_marked(node):
                 live.note(node.args, dict(node.kwargs))
             else:
                 graph.erase(node)
@@ -353,23 +362,25 @@ class Attempt:
         alive = set(module.graph.nodes)
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
-        may_fail = any(may_raise(node) for node in module.graph.nodes)
-        may_run_again = writes_late(compiled, self.capture.writes_tensors)
-        if may_fail and not may_run_again and self._is_observed():
-            safe = undoing(compiled, [entry.node for entry in inputs])
-            compiled, may_run_again = safe or compiled, safe is not None
-        self.capture.references.bind(name, compiled)
+        spare = self._undoing(module, module, inputs)
+        self.spare = None if spare is None else (name, spare)
+        safe = self._undoing(compiled, module, inputs)
+        self.capture.references.bind(name, safe or compiled)
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
-        if may_fail and may_run_again:
+        if safe is not None:
             self.residual.rerun_if_graph_raises()
 
-    def _is_observed(self) -> bool:
-        """Whether it makes a difference what was done when the graph raises."""
-        capture = self.capture
-        handles_errors = any(code.co_exceptiontable for code in capture.entered.values())
-        return handles_errors or len(capture.side_effects) > 0
+    def _undoing(
+        self, compiled: Callable[..., Any], module: GraphModule, inputs: list[GraphInput]
+    ) -> Callable[..., Any] | None:
+        """The graph as one that has done nothing if it raises; None if it cannot be had."""
+        writes = not writes_late(compiled, self.capture.writes_tensors)
+        nodes = [entry.node for entry in inputs] if writes else []
+        if any(map(is_written, nodes)) and not any(map(may_raise, module.graph.nodes)):
+            return None  # copies would cost more than a failure of the backend does harm
+        return undoing(compiled, nodes, generators_of(module))
 
 
 def graph_break_error(

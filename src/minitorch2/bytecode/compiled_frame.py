@@ -70,6 +70,9 @@ class CompiledFrame:
         compile_id: which compilation made it, such as ``"0/1"``: frame and entry.
         forced_backend: the backend that a stance put in the place of the region's own.
         shape_env: the symbols of its sizes, and which sizes are numbers.
+        spare: the name by which residual code calls the graph, and what can be called instead if
+            the backend's code turns out not to work.
+        blame: is told if that happens; None if it is an error.
     """
 
     guards: CompiledGuards
@@ -84,6 +87,8 @@ class CompiledFrame:
     compile_id: str = ""
     forced_backend: object = None
     shape_env: ShapeEnv | None = None
+    spare: tuple[str, Callable[..., Any]] | None = None
+    blame: Callable[[str], None] | None = None
 
     @property
     def entered(self) -> list[CodeType]:
@@ -112,13 +117,26 @@ class CompiledFrame:
         code = function.__code__
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         if RERUN in self.residual.co_freevars:
-            cells[RERUN] = CellType(Rerun(function, self.handles_errors))
+            cells[RERUN] = CellType(self._rerun(function, cells))
         closure = tuple(
             cells[name] if name in cells else CellType(self.references[name])
             for name in self.residual.co_freevars
         )
         run = FunctionType(self.residual, function.__globals__, function.__name__, None, closure)
         return BoundEntry(self.guards.bind(canonical(function)).fast_check, run, self)
+
+    def _rerun(self, function: FunctionType, cells: dict[str, CellType]) -> Rerun:
+        """Runs the frame in Python; can put the graph as it is in the place of compiled code."""
+
+        def give_up() -> None:
+            if self.spare is not None:
+                name, graph = self.spare
+                cells[name].cell_contents = graph
+
+        if self.spare is not None:
+            name, _ = self.spare
+            cells[name] = CellType(self.references[name])
+        return Rerun(function, self.handles_errors, self.blame, give_up)
 
 
 @dataclass(frozen=True, slots=True)

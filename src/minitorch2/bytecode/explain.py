@@ -47,7 +47,7 @@ class Explanation:
         source: the user's source, line by line.
         uncaptured: operators that ran in Python although no graph broke: behind the captured
             functions, such as in hooks.
-        failures: internal errors of capture; each is a bug of minitorch2.
+        failures: internal errors of capture, each a bug of minitorch2, and what backends raised.
     """
 
     graphs: list[GraphModule]
@@ -95,8 +95,20 @@ class Explanation:
 
     @property
     def fallbacks(self) -> Counter[str]:
-        """How often which operator of a graph runs as in eager PyTorch, and why."""
-        return Counter(stage.text for stage in self.stages if stage.name == "fallback")
+        """How often which operator of a graph runs as in eager PyTorch, where and why: it has no
+        loops.
+        """
+        return self._reported("fallback")
+
+    @property
+    def library_calls(self) -> Counter[str]:
+        """The same of operators that run as in eager PyTorch by choice: products, convolutions,
+        sorting, poolings, random numbers.
+        """
+        return self._reported("library_call")
+
+    def _reported(self, name: str) -> Counter[str]:
+        return Counter(stage.text for stage in self.stages if stage.name == name)
 
     @property
     def ops_outside_graphs(self) -> int:
@@ -138,6 +150,7 @@ class Explanation:
         yield "seconds: " + ", ".join(f"{name} {s:.3f}" for name, s in self.seconds.items())
         yield "counts: " + ", ".join(f"{name} {n}" for name, n in sorted(self.counts.items()))
         yield from (f"fallback: {text} ({n})" for text, n in self.fallbacks.most_common())
+        yield from (f"library call: {text} ({n})" for text, n in self.library_calls.most_common())
         yield from (f"internal error: {failure}" for failure in self.failures)
 
 

@@ -7,15 +7,19 @@ read from the schemas of the aten operators that really run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.dispatch_mode import DispatchMode, Launch
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake, same_storage
+from minitorch2.graph.raising import operator_raises
+from minitorch2.graph.symbols import expr_of
+from minitorch2.graph.value_checks import VALUE_CHECKS
 
 ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
 EXIT_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._exit_autocast
@@ -25,12 +29,13 @@ STATE_CHANGES = {torch._C._set_grad_enabled, ENTER_AUTOCAST, EXIT_AUTOCAST}
 
 
 class _Watch(DispatchMode):
-    """Runs operators on fake tensors and notes writes and random draws."""
+    """Runs operators on fake tensors and notes writes, random draws, and what may raise."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.is_random = False
         self.writes_tensors = False
+        self.may_raise = False
         self.hides_parameter = False
 
     def __torch_dispatch__(
@@ -41,9 +46,10 @@ class _Watch(DispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
+        self.may_raise |= operator_raises(func, args, kwargs or {})
         if func._schema.is_mutable:
             self.writes_tensors = True
-            _refuse_partial_overlap(func, args)
+            _refuse_overlap(func, args, kwargs or {})
         self.hides_parameter |= any(_is_real_parameter(value) for value in args)
         return run_fake(func, args, kwargs or {})
 
@@ -54,27 +60,47 @@ class _Watch(DispatchMode):
             values[index].known = None
 
 
-def _refuse_partial_overlap(func: torch._ops.OpOverload, args: Sequence[Any]) -> None:
-    """Leave it to Python to write to memory that another operand is partly in: PyTorch refuses to.
+def _refuse_overlap(
+    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Leave it to Python to write to memory that another operand is in, where PyTorch refuses to.
 
     An error within the graph would come after all that the program does before it; so errors that
-    can be foreseen are kept out of graphs.
+    can be foreseen are kept out of graphs. What is given as ``out=`` is no operand, unless
+    elements are taken one by one.
     """
-    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-    for written in (a for a, p in zip(args, func._schema.arguments, strict=False) if _writes(a, p)):
-        if any(_overlap_partly(written, other) for other in tensors):
-            cause = f"{func._schema.name} writes to memory that another operand is partly in"
+    tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+    for parameter, argument in _given(func, args, kwargs):
+        is_written = parameter.alias_info is not None and parameter.alias_info.is_write
+        if not is_written or not isinstance(argument, torch.Tensor):
+            continue
+        is_result = parameter.is_out and torch.Tag.pointwise not in func.tags
+        shared = [other for other in tensors if same_storage(argument, other)]
+        partly = any(_overlap_partly(argument, other) for other in shared)
+        if partly or _overlaps_itself(argument) or (is_result and len(shared) > 1):
+            cause = f"{func._schema.name} writes to memory that another operand is in"
             raise UnsupportedError(cause, code="overlap", fix="clone one of the tensors")
 
 
-def _writes(argument: object, parameter: torch.Argument) -> bool:
-    alias = parameter.alias_info
-    return isinstance(argument, torch.Tensor) and alias is not None and alias.is_write
+def _given(
+    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[torch.Argument, Any]]:
+    """The parameters of a call and what is given for them."""
+    for place, parameter in enumerate(func._schema.arguments):
+        yield parameter, args[place] if place < len(args) else kwargs.get(parameter.name)
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether elements share their place, as those of an expanded tensor do."""
+    return any(
+        expr_of(step) == 0 and expr_of(n) not in (0, 1)
+        for step, n in zip(tensor.stride(), tensor.shape, strict=True)
+    )
 
 
 def _overlap_partly(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two dense tensors share some memory, but are not views of the same elements."""
-    if left is right or not same_storage(left, right):
+    """Whether two dense tensors of one memory share a part of it, not the same elements."""
+    if left is right:
         return False
     a, b = _dense_span(left), _dense_span(right)
     if a is None or b is None or (a == b and left.stride() == right.stride()):
@@ -93,7 +119,13 @@ def _dense_span(tensor: torch.Tensor) -> range | None:
 
 @dataclass
 class FakeCall:
-    """One operation with fake arguments; `is_impure` and `writes_tensors` are known after `run`."""
+    """One operation with fake arguments; what it does is known after `run`.
+
+    Attributes:
+        is_impure: dropping it would change the program.
+        writes_tensors: it writes to a tensor.
+        may_raise: the values of its arguments may make it raise.
+    """
 
     op: str
     target: str | Callable[..., Any]
@@ -101,6 +133,7 @@ class FakeCall:
     kwargs: Mapping[str, Any]
     is_impure: bool = False
     writes_tensors: bool = False
+    may_raise: bool = False
 
     def run(self) -> Any:
         """The operation's fake value."""
@@ -116,6 +149,7 @@ class FakeCall:
                 fix="give it the parameter as an argument, so that its gradient is computed",
             )
         self.writes_tensors = watch.writes_tensors
+        self.may_raise = watch.may_raise or self.target in VALUE_CHECKS
         state = self.target in STATE_CHANGES
         self.is_impure = watch.is_random or watch.writes_tensors or state
         return value

@@ -3,11 +3,10 @@
 A graph runs before all side effects of its frame. If one of its operators raises - an index out of
 range, a singular matrix, a failed `torch._check` - then nothing was done yet, and CPython itself
 can run the frame from its start: the side effects that come before the operator happen, the user's
-own handlers see the exception, and the traceback leads to the user's line. Only random numbers are
-drawn a second time.
+own handlers see the exception, and the traceback leads to the user's line.
 
 A graph that writes to its inputs when nothing can fail any more has changed nothing, either. One
-that writes in between gets them back as they were, where somebody could tell.
+that writes in between gets them back as they were, and random generators get back their states.
 """
 
 from __future__ import annotations
@@ -20,12 +19,15 @@ from typing import Any, Final
 import torch
 from torch.profiler import record_function
 
-from minitorch2 import config
+from minitorch2.bytecode.backend_calls import is_suppressible
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.skip_files import PACKAGE
 from minitorch2.bytecode.steps import calling_all_positionally
 from minitorch2.cautions import caution
+from minitorch2.errors import MinitorchError
 from minitorch2.generated_code import is_generated
+from minitorch2.graph.effects import is_random
+from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.logs import get_logger
@@ -50,36 +52,69 @@ KEEPING: Final = "minitorch2: keep what the graph will write to"
 
 @dataclass(frozen=True)
 class Undoing:
-    """A graph that leaves its inputs as they were if it raises.
+    """A graph that leaves everything as it was if it raises.
 
     Attributes:
         compiled: what the backend made.
         written: the inputs that it writes to.
+        generators: the random generators that it draws from.
     """
 
     compiled: Callable[..., Any]
     written: Sequence[int]
+    generators: Sequence[torch.Generator]
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
         """The outputs of the graph."""
         with record_function(KEEPING):
             before = [(inputs[place], inputs[place].detach().clone()) for place in self.written]
+            states = [(generator, generator.get_state()) for generator in self.generators]
         try:
             return self.compiled(*inputs)
         except Exception:
             with torch.no_grad():
                 for tensor, value in before:
                     tensor.copy_(value)
+            for generator, state in states:
+                generator.set_state(state)
             raise
 
 
-def undoing(compiled: Callable[..., Any], inputs: Sequence[Node]) -> Undoing | None:
-    """A graph that gives back what it has written to; None if autograd has recorded a write."""
-    values = [node.meta["val"] for node in inputs]
-    tensors = [(place, v) for place, v in enumerate(values) if isinstance(v, torch.Tensor)]
-    if any(v.is_inference() or (v.requires_grad and not v.is_leaf) for _, v in tensors):
+def undoing(
+    compiled: Callable[..., Any], inputs: Sequence[Node], generators: Sequence[torch.Generator]
+) -> Callable[..., Any] | None:
+    """A graph that undoes what it has done; None if autograd has recorded a write.
+
+    Args:
+        compiled: what the backend made.
+        inputs: those that it may have written to when it raises.
+        generators: what it draws from.
+    """
+    tensors = [v for node in inputs if isinstance(v := node.meta["val"], torch.Tensor)]
+    if any(v.is_inference() or (v.requires_grad and not v.is_leaf) for v in tensors):
         return None
-    return Undoing(compiled, [place for place, value in tensors if value._version])
+    written = [place for place, node in enumerate(inputs) if is_written(node)]
+    return Undoing(compiled, written, generators) if written or generators else compiled
+
+
+def is_written(node: Node) -> bool:
+    """Whether the graph writes to an input."""
+    value = node.meta["val"]
+    return isinstance(value, torch.Tensor) and not value.is_inference() and value._version > 0
+
+
+def generators_of(module: GraphModule) -> list[torch.Generator]:
+    """PyTorch's own generators that the graph draws from."""
+    values = [node.meta.get("val") for node in module.graph.nodes if is_random(node)]
+    devices = {value.device for value in values if isinstance(value, torch.Tensor)}
+    return [_generator_of(device) for device in devices]
+
+
+def _generator_of(device: torch.device) -> torch.Generator:
+    if device.type != "cuda":
+        return torch.default_generator
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return torch.cuda.default_generators[index]
 
 
 def _raised_by_hook(error: Exception) -> bool:
@@ -104,10 +139,14 @@ class Rerun:
     Attributes:
         function: the user's, or the rest of one.
         handles_errors: whether it may go on behind the operator that raised.
+        blame: is told that the backend is at fault; None if that is an error.
+        give_up: puts the graph as it is in the place of what the backend has compiled.
     """
 
     function: FunctionType
     handles_errors: bool
+    blame: Callable[[str], None] | None = None
+    give_up: Callable[[], None] = lambda: None
     _has_cautioned: bool = False
 
     def __call__(self, error: Exception, *values: object) -> object:
@@ -118,17 +157,17 @@ class Rerun:
             values: those of all parameters, in the order of their slots.
 
         Raises:
-            Exception: the program's own; or `error`, if Python has none to raise and internal
-                errors are not suppressed: then the backend is at fault. What a hook on saved
-                tensors has raised is raised at once.
+            Exception: the program's own; or `error`, if Python has none to raise and failures of
+                backends are not suppressed. What a hook on saved tensors has raised is raised at
+                once.
         """
-        if _raised_by_hook(error):
+        if _raised_by_hook(error) or not is_suppressible(error):
             raise error
         with frame_hook.disabled():
             result = calling_all_positionally(self.function)(*values)
         if isinstance(error, SuppositionError):
             self._tell_of(error)
-        elif not self.handles_errors:
+        elif not self.handles_errors or isinstance(error, MinitorchError):
             self._blame_backend(error)
         return result
 
@@ -141,7 +180,8 @@ class Rerun:
             caution(_LOGGER, message)
 
     def _blame_backend(self, error: Exception) -> None:
-        if not config.current().suppress_errors:
+        if self.blame is None:
             raise error
+        self.give_up()
         name = self.function.__qualname__
-        caution(_LOGGER, f"the compiled graph of {name} raised {error!r}, Python does not")
+        self.blame(f"the compiled graph of {name} raised {error!r}, Python does not")

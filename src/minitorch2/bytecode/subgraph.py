@@ -20,6 +20,7 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
+from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbols import free_symbols
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Subgraph:
         """
         graph = self.graph
         for node in reversed(graph.nodes):
-            if not node.users and node not in outputs and not node.meta.get("impure"):
+            if not node.users and node not in outputs and not is_marked(node):
                 graph.erase(node)
         inputs = [*(node for node in self.read(outputs) if node not in last), *last]
         first = next(iter(graph.nodes), None)

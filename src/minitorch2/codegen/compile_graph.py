@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
@@ -29,7 +30,7 @@ from minitorch2.codegen.wrapper import (
     WrapperPrinter,
     memory_owner,
 )
-from minitorch2.errors import BackendError
+from minitorch2.errors import BackendError, at_line
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import graphs_called_by
 from minitorch2.loopir.launches import Refuse, join_launches
@@ -152,13 +153,26 @@ def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba"
     for node in plan.nodes:
         kernels = kernels_in(node)
         if kernels and _is_for_triton(kernels[0], target):
-            calls[node.name] = _triton_call(node, lowered, plan, definitions)
+            with _blaming(node):
+                calls[node.name] = _triton_call(node, lowered, plan, definitions)
             continue
-        each = [_kernel_call(kernel, plan, dtypes, definitions) for kernel in kernels]
+        each = []
+        for kernel in kernels:
+            with _blaming(kernel):
+                each.append(_kernel_call(kernel, plan, dtypes, definitions))
         calls |= {kernel.name: call for kernel, call in zip(kernels, each, strict=True)}
         if isinstance(node, JoinedSchedulerNode):
             calls[node.name] = _joined_call(node, each, definitions)
     return WrapperPrinter(lowered, plan, calls).print()
+
+
+def _blaming(node: BaseSchedulerNode) -> AbstractContextManager[None]:
+    """Errors name the operators that a kernel computes, and the line of the first."""
+    bodies_of = [body for kernel in kernels_in(node) for body in bodies(kernel)]
+    origins = [*dict.fromkeys(origin for body in bodies_of for origin in body.buffer.origins)]
+    names = ", ".join(dict.fromkeys(str(origin.target) for origin in origins))
+    lines = (origin.meta.get("source") for origin in origins)
+    return at_line(f"a kernel for {names}", next(filter(None, lines), None))
 
 
 def _capabilities(target: Target) -> Capabilities:

@@ -38,6 +38,7 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Argument, Node, append_with_inputs, map_nodes
 from minitorch2.graph.printer import print_python, symbol_sizes
+from minitorch2.graph.raising import must_run
 from minitorch2.graph.runtime_checks import is_check
 from minitorch2.graph.symbol_nodes import is_symbol_node
 from minitorch2.graph.symbols import expr_of, free_symbols
@@ -165,13 +166,19 @@ def _canonical_order(graph: Graph) -> list[Node]:
     done, order = set(graph.placeholders), list[Node]()
     for root in [*effects, graph.output_node]:
         append_with_inputs(root, done, order, inputs)
-    if all(is_random(node) or is_check(node) for node in effects):
+    if all(_may_move(node) for node in effects):
         return order
     return [node for node in nodes if node in done]  # some may write
 
 
+def _may_move(node: Node) -> bool:
+    """Whether a node's effect leaves others free to run before it: it draws, or may raise."""
+    is_silent = not is_impure(node) and not node.meta.get("impure")
+    return is_silent or is_random(node) or is_check(node)
+
+
 def _has_effect(node: Node) -> bool:
-    return is_impure(node) or bool(node.meta.get("impure"))
+    return must_run(node) or bool(node.meta.get("impure"))
 
 
 # Constants

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -41,18 +41,6 @@ _RANDOM_NAMES: Final = frozenset(
         "fractional_max_pool3d",
         "manual_seed",
         "seed",
-    ]
-)
-_RAISE_ON_VALUES: Final = frozenset(
-    [
-        "bernoulli",
-        "binary_cross_entropy",
-        "cholesky",
-        "inverse",
-        "multinomial",
-        "normal",
-        "pinverse",
-        "poisson",
     ]
 )
 _PURE_OPERATOR_NAMES: Final = frozenset(
@@ -96,8 +84,10 @@ def is_random(node: Node) -> bool:
     if isinstance(node.target, HigherOrder):
         return any(map(is_random, node.target.nodes()))
     if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-        return overload_is_random(node.target) and _dropout_of(node) != 0
-    return node.op in ("call_function", "call_method") and _bare_name(node) in _RANDOM_NAMES
+        # Attention operators draw only if their dropout is not 0.
+        dropout = argument_of(node.target, "dropout_p", node.args, node.kwargs)
+        return overload_is_random(node.target) and dropout != 0
+    return node.op in ("call_function", "call_method") and bare_name(node) in _RANDOM_NAMES
 
 
 @cache
@@ -106,12 +96,14 @@ def overload_is_random(target: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in target.tags
 
 
-def _dropout_of(node: Node) -> Any:
-    """The call's ``dropout_p``; attention operators draw only if it is not 0. None for others."""
-    for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
-        if argument.name == "dropout_p":
-            given = node.args[position] if position < len(node.args) else argument.default_value
-            return node.kwargs.get("dropout_p", given)
+def argument_of(
+    func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """What a call gives for a parameter, or its default; None if the operator has none such."""
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.name == name:
+            given = args[position] if position < len(args) else argument.default_value
+            return kwargs.get(name, given)
     return None
 
 
@@ -128,7 +120,7 @@ def is_mutating(node: Node) -> bool:
         return bool(node.target._schema.is_mutable)
     if isinstance(node.target, KernelLaunch):
         return True
-    name = _bare_name(node)
+    name = bare_name(node)
     if getattr(node.target, "__module__", "") == "_operator":
         return name not in _PURE_OPERATOR_NAMES
     return name.endswith("_") and not name.endswith("__")
@@ -151,7 +143,7 @@ def _updates_statistics(node: Node) -> bool:
     The last arguments before momentum say so: of ``batch_norm`` ``training``, of ``instance_norm``
     ``use_input_stats``.
     """
-    name = _bare_name(node)
+    name = bare_name(node)
     if name not in ("batch_norm", "instance_norm") or node.op != "call_function":
         return False
     keyword = "training" if name == "batch_norm" else "use_input_stats"
@@ -176,40 +168,17 @@ def is_impure(node: Node) -> bool:
         return False
     if isinstance(node.target, HigherOrder):
         return any(map(is_impure, node.target.nodes()))
-    return is_random(node) or is_mutating(node) or not _is_known_pure(node)
+    return is_random(node) or is_mutating(node) or not is_known_pure(node)
 
 
 def is_deterministic(node: Node) -> bool:
     """Whether running the node twice on the same values gives the same value and no more."""
-    return not is_impure(node) and _bare_name(node) not in (
+    return not is_impure(node) and bare_name(node) not in (
         "empty",
         "empty_like",
         "empty_strided",
         "new_empty",
     )
-
-
-def may_raise(node: Node) -> bool:
-    """Whether the values of tensors, not only their shapes and types, may make the node raise.
-
-    Floating-point arithmetic has a result for all numbers. Integers may be indices out of range or
-    zero divisors; a few operators check probabilities or solve equations that have no solution.
-    """
-    if not node.op.startswith("call"):
-        return False
-    if node.op == "call_module" or not _is_known_pure(node):
-        return True
-    name = _bare_name(node)
-    if name.removesuffix("_") in _RAISE_ON_VALUES or "linalg" in str(node.target):
-        return True
-    return any(_is_integral(argument) for argument in node.all_input_nodes)
-
-
-def _is_integral(node: Node) -> bool:
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.dtype is torch.bool:
-        return False
-    return not (value.is_floating_point() or value.is_complex())
 
 
 def is_view(node: Node) -> bool:
@@ -227,7 +196,7 @@ def may_be_returned(node: Node) -> bool:
 def _may_view(node: Node) -> bool:
     if isinstance(node.target, torch._ops.OpOverload):
         return any(result.alias_info is not None for result in node.target._schema.returns)
-    return not _never_views(_bare_name(node))
+    return not _never_views(bare_name(node))
 
 
 @cache
@@ -249,7 +218,8 @@ def _never_views(name: str) -> bool:
     )
 
 
-def _is_known_pure(node: Node) -> bool:
+def is_known_pure(node: Node) -> bool:
+    """Whether a node calls PyTorch's own code, of which it is known what it does."""
     if node.op == "call_method":
         return True  # of a tensor; mutating ones end in an underscore
     if isinstance(node.target, torch._ops.OpOverload):
@@ -270,7 +240,8 @@ def _sets_state(name: str) -> bool:
     return last.startswith(("_", "set_", "enable_")) or (inner and "torch._C._nn." not in name)
 
 
-def _bare_name(node: Node) -> str:
+def bare_name(node: Node) -> str:
+    """The name of what a node calls, without its module and overload."""
     if isinstance(node.target, torch._ops.OpOverload):
         return str(node.target._schema.name.split("::")[1])
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

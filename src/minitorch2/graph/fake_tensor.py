@@ -19,6 +19,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
 from minitorch2.graph.dispatch_mode import DispatchMode
+from minitorch2.graph.fake_checks import check_arguments
 from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 from minitorch2.graph.known_scalars import known_value, learn
@@ -164,7 +165,9 @@ class FakeConverter:
         self, tensor: torch.Tensor, sizes: Sequence[Any] | None, strides: Sequence[Any] | None
     ) -> FakeTensor:
         if tensor.layout is not torch.strided or tensor.is_quantized:
-            raise UnsupportedError(f"tensors of layout {tensor.layout} have no fake form")
+            raise _layout_error(tensor)
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            raise UnsupportedError("a tensor that outlived its transform has no memory to show")
         if sizes is None:
             meta = self._meta(tensor)
         else:
@@ -189,6 +192,11 @@ class FakeConverter:
             self._storages[key] = base
         flat = base if base.dtype == tensor.dtype else base.view(tensor.dtype)
         return flat.as_strided(size, stride, offset)
+
+
+def _layout_error(tensor: torch.Tensor) -> UnsupportedError:
+    cause = f"tensors of layout {tensor.layout} have no fake form"
+    return UnsupportedError(cause, code="tensor-layout")
 
 
 def dense_strides(tensor: torch.Tensor, sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -338,10 +346,12 @@ def _run_on_meta(
         with env.running(str(func)), enable_python_dispatcher():
             if fresh:
                 return _run_cached_symbolic(func, args, kwargs, env)
+            check_arguments(func, args, kwargs)
             view = UNBACKED_VIEWS[func](*args, **kwargs) if func in UNBACKED_VIEWS else None
             return func(*args, **kwargs) if view is None else view
     if fresh:
         return _run_cached(func, args, kwargs)
+    check_arguments(func, args, kwargs)
     return func(*args, **kwargs)
 
 
@@ -406,6 +416,7 @@ def _symbolic_key(value: Any) -> Any:
 
 
 def _run_meta(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    check_arguments(func, args, kwargs)
     result = None
     if func in FAKE_KERNELS:
         result = FAKE_KERNELS[func](*args, **kwargs)
@@ -424,7 +435,7 @@ def _key(value: Any) -> Any:
 
 def _freeze(result: Any) -> Any:
     if isinstance(result, torch.Tensor):
-        return _Shape(result.size(), result.stride(), result.dtype, result.layout)
+        return _Shape(result.size(), _strides(result), result.dtype, result.layout)
     if isinstance(result, (list, tuple)):
         return type(result)(_freeze(item) for item in result)
     return result

@@ -20,11 +20,12 @@ import torch
 from torch._ops import OpOverload
 
 from minitorch2 import config, stages
-from minitorch2.errors import LoweringError
+from minitorch2.errors import LoweringError, at_line
 from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.node import Argument, Node, map_nodes
+from minitorch2.graph.raising import may_raise
 from minitorch2.graph.runtime_checks import is_check
 from minitorch2.graph.symbols import expr_of
 from minitorch2.graph.symbols.unbacked import unbacked_in
@@ -52,10 +53,11 @@ from minitorch2.loopir.lowering.fallback import (
     extern_call,
     lower_by_fallback,
     realize_arguments,
+    report_call,
 )
 from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
-from minitorch2.loopir.readers import kernels_that_read, readers_of, waits_of
+from minitorch2.loopir.readers import all_is_read, kernels_that_read, readers_of, waits_of
 from minitorch2.loopir.verify import verify_lowered
 
 __all__ = ["LoweredGraph", "check_tensors", "layout_of", "lower_graph", "positional", "to_exprs"]
@@ -151,7 +153,7 @@ class _GraphLowering:
             return args[0][args[1]]
         value = node.meta.get("val")
         if is_check(node) or node.target is torch.ops.aten._local_scalar_dense.default:
-            return self._call_on_host(node, args)
+            return self._call_on_host(node, args, kwargs)
         if isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
             return expr_of(value)
         if isinstance(node.target, FunctionalCall):
@@ -162,9 +164,15 @@ class _GraphLowering:
             return extern_call(node.target, tuple(windows), {}, value)
         if not isinstance(node.target, OpOverload):
             raise LoweringError(f"{node.target} is no aten operator", user_line=_line(node))
+        if self._is_check_alone(node):
+            report_call("library_call", node.target, "it may raise, and nobody reads its result")
+            self._call_on_host(node, to_exprs(args), to_exprs(kwargs))
+            if not node.users:
+                return None
         first = len(self.table.buffers)
-        result = self._lower_operator(node, node.target, to_exprs(args), to_exprs(kwargs))
-        self._settle(node, result)
+        with at_line(f"lowering {node.target}", _line(node)):
+            result = self._lower_operator(node, node.target, to_exprs(args), to_exprs(kwargs))
+            self._settle(node, result)
         self._bind_symbols(self.table.buffers[first:])
         return result
 
@@ -203,15 +211,22 @@ class _GraphLowering:
         own = isinstance(view.buffer, ComputedBuffer) or type(view.buffer) is ExternKernel
         return own and len(sharing) <= 1
 
-    def _call_on_host(self, node: Node, args: tuple[Any, ...]) -> LoweredValue:
-        """Read a number, or check a condition, where it stands in the graph."""
+    def _is_check_alone(self, node: Node) -> bool:
+        """Whether a call is there to raise or not: nobody reads it, or it has no elements."""
+        is_unread = not node.users or _is_empty(node.meta["val"])
+        return is_unread and may_raise(node)
+
+    def _call_on_host(
+        self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> LoweredValue:
+        """Read a number, check a condition, or call what may raise, at its place in the graph."""
         symbols = dict.fromkeys(unbacked_in(node.meta["val"]) - self.bound, 0)
         self.bound |= symbols.keys()
         layout = FixedLayout(torch.device("cpu"), torch.int64, (), ())
         name, origins = self.table.next_name(), self.table.origins
-        arguments = realize_arguments(args, "a call on the host")
+        args, kwargs = realize_arguments((args, kwargs), "a call on the host")
         self.table.add(
-            HostCall(name, layout, node.target, arguments, {}, origins=origins, symbols=symbols)  # type: ignore[arg-type]
+            HostCall(name, layout, node.target, args, kwargs, origins=origins, symbols=symbols)  # type: ignore[arg-type]
         )
         return expr_of(node.meta["val"])
 
@@ -266,6 +281,8 @@ class _GraphLowering:
             return "a reduction is complete only when its loop has ended"
         if node in self.returned and isinstance(box.data, StorageBox):
             return "the graph returns it"
+        if may_raise(node) and not all_is_read(node):
+            return "it may raise, and a reader leaves out elements"
         cost, readers = body_cost(loops), len([*readers_of(node)])
         if cost.reads and not config.current().inline_pointwise:
             return "inlining is off"

@@ -8,6 +8,7 @@ may be one that the same kernel has written in an earlier pass.
 
 from __future__ import annotations
 
+from minitorch2.graph.raising import may_raise
 from minitorch2.graph.symbols import free_symbols
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, InputBuffer
 from minitorch2.loopir.expressions import Expr, equal, product
@@ -179,8 +180,10 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
 
 
 def _may_raise(node: BaseSchedulerNode) -> bool:
-    """Whether a node is a call, or computes addresses, which may be out of range."""
+    """Whether a node is a call, or computes addresses, which may be out of range, or divides."""
     if isinstance(node, ExternKernelSchedulerNode):
+        return True
+    if any(may_raise(origin) for _, body in _bodies_in(node) for origin in body.buffer.origins):
         return True
     accesses = [a for _, body in _bodies_in(node) for a in (*body.reads_of, *body.writes_of)]
     symbols = free_symbols([(access.strides, access.offset) for access in accesses])

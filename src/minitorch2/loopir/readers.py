@@ -8,6 +8,7 @@ from typing import Final
 import torch
 from torch._ops import OpOverload
 
+from minitorch2.graph.dtypes import holds_values_of
 from minitorch2.graph.node import Node
 
 _CONVERSIONS: Final = (
@@ -19,6 +20,31 @@ _COPIES: Final = (
     torch.ops.aten.clone.default,
     torch.ops.aten.constant_pad_nd.default,
 )
+
+
+_REARRANGING: Final = frozenset({
+    torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default,
+    torch.ops.aten.permute.default, torch.ops.aten.unsqueeze.default,
+    torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims, torch.ops.aten.squeeze.default,
+    torch.ops.aten.expand.default,
+})  # fmt: skip
+"""Views of all elements."""
+_REDUCTION: Final = getattr(torch.Tag, "reduction", None)
+
+
+def all_is_read(node: Node) -> bool:
+    """Whether each reader reads each element of a value: if one may raise, it must be computed."""
+    return all(map(_reads_all, node.users))
+
+
+def _reads_all(reader: Node) -> bool:
+    if reader.op == "output" or not isinstance(reader.target, OpOverload):
+        return True  # it reads memory
+    if reader.target in _REARRANGING:
+        return all_is_read(reader)
+    tags = reader.target.tags
+    is_simple = torch.Tag.pointwise in tags or _REDUCTION in tags
+    return is_simple or reader.target in (*_CONVERSIONS, torch.ops.aten.clone.default)
 
 
 def readers_of(node: Node) -> Iterator[Node]:
@@ -38,8 +64,7 @@ def _widens(node: Node) -> bool:
     if not isinstance(source, torch.Tensor):
         return False
     dtype: torch.dtype = node.meta["val"].dtype
-    is_wider = dtype.itemsize > source.dtype.itemsize
-    return is_wider and torch.promote_types(source.dtype, dtype) == dtype
+    return dtype.itemsize > source.dtype.itemsize and holds_values_of(dtype, source.dtype)
 
 
 def kernels_that_read(node: Node, waits: Mapping[Node, int]) -> int:

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import stages
+from minitorch2 import config, stages
 from minitorch2.backends import numba as numba_backend
-from minitorch2.errors import BackendError, ConfigError
+from minitorch2.errors import BackendError, ConfigError, MinitorchWarning
 
 FOR_GPUS = ("cudagraphs", "max_autotune")
 
@@ -120,12 +120,44 @@ def test_classes_and_values_cannot_be_compiled(value, words, fix):
         assert fix in caught.value.fix and len(str(caught.value)) < 300
 
 
-def test_backend_failure_is_a_backend_error():
-    def failing(gm, inputs):
-        raise ZeroDivisionError("inside")
+def failing(gm, inputs):
+    raise ZeroDivisionError("inside")
 
-    with pytest.raises(BackendError, match="ZeroDivisionError: inside"):
-        minitorch2.compile(lambda x: x + 1, backend=failing)(X)
+
+@pytest.mark.parametrize("options", [{"fullgraph": True}, {"options": {"suppress_errors": False}}])
+def test_backend_failure_is_a_backend_error(options):
+    with (
+        config.patch(suppress_errors=True),
+        pytest.raises(BackendError, match="ZeroDivisionError: inside") as raised,
+    ):
+        minitorch2.compile(lambda x: x + 1, backend=failing, **options)(X)
+    assert "code: minitorch2.compile(lambda" in str(raised.value)
+
+
+def test_graph_runs_in_python_if_its_backend_fails():
+    with config.patch(suppress_errors=True), pytest.warns(MinitorchWarning) as said:
+        compiled = minitorch2.compile(lambda x: x + 1, backend=failing)
+        assert torch.equal(compiled(X), X + 1) and torch.equal(compiled(X), X + 1)
+        explained = minitorch2.explain(lambda x: x + 1, backend=failing)(X)
+    assert len(said) == 2 and "ZeroDivisionError: inside" in str(said[0].message)
+    assert explained.counts["backend_failures"] == 1
+    assert "internal error" in str(explained) and "ZeroDivisionError: inside" in str(explained)
+
+
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (lambda gm, inputs: None, "the backend <lambda> returned None, not a function"),
+        (lambda gm, inputs: lambda x: None, "returned None, not a tuple or list of 1"),
+        (lambda gm, inputs: lambda x: x + 1, "returned a Tensor, not a tuple or list of 1"),
+        (lambda gm, inputs: lambda x: (x, x), "returned a tuple of 2, not a tuple or list of 1"),
+    ],
+)
+def test_backend_with_a_result_of_another_form_is_told_so(make, cause):
+    """None was called, and of a tensor with one row the row was the result, without an error."""
+    with config.patch(suppress_errors=True), pytest.raises(BackendError) as raised:
+        minitorch2.compile(lambda x: x + 1, backend=make)(torch.ones(1, 3))
+    assert cause in str(raised.value) and "Fix: return" in str(raised.value)
 
 
 def test_disabled_function_breaks_the_graph_and_runs_in_python():

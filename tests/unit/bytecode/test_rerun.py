@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import config
+from minitorch2 import config, stages
 from minitorch2.errors import MinitorchWarning
 
 GOOD, BAD = torch.tensor([0, 2]), torch.tensor([1, 7])
@@ -168,21 +168,76 @@ def row(x, rows):
 
 def test_a_backend_that_fails_where_python_does_not_is_blamed():
     compiled = minitorch2.compile(row, backend=failing)
-    with pytest.warns(MinitorchWarning, match="a bug of the backend"):
+    warned = pytest.warns(MinitorchWarning, match="a bug of the backend")
+    with config.patch(suppress_errors=True), warned:
         assert compiled(torch.arange(5), GOOD).tolist() == [0, 2]
     minitorch2.reset()
     with config.patch(suppress_errors=False), pytest.raises(RuntimeError, match="a bug"):
         compiled(torch.arange(5), GOOD)
 
 
-def test_arithmetic_is_called_without_a_handler():
+def test_compiled_code_that_fails_is_given_up_after_one_warning():
+    """A kernel that cannot be launched failed the program where nothing else could fail."""
+    calls = []
+
+    def failing_once(module, inputs):
+        def run(*arguments):
+            calls.append(1)
+            raise RuntimeError("a bug of the backend")
+
+        return run
+
     def arithmetic(x):
         return x.sin() @ x + 1
 
-    compiled = minitorch2.compile(arithmetic, backend=failing)
-    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="a bug"):
-        warnings.simplefilter("error")
-        compiled(torch.randn(3, 3))
+    compiled, x = minitorch2.compile(arithmetic, backend=failing_once), torch.randn(3, 3)
+    with (
+        config.patch(suppress_errors=True),
+        stages.collect() as log,
+        pytest.warns(MinitorchWarning, match="a bug") as said,
+    ):
+        for _ in range(3):
+            assert torch.equal(compiled(x), arithmetic(x))
+    assert (len(said), len(calls), log.counts["backend_failures"]) == (1, 1, 1)
+    one_graph = minitorch2.compile(arithmetic, backend=failing_once, fullgraph=True)
+    with pytest.raises(RuntimeError, match="a bug"):
+        one_graph(x)
+
+
+def test_random_numbers_are_drawn_once():
+    """The frame that ran again went on with the generator's next numbers."""
+
+    def pick(x, rows):
+        noise = torch.rand(3)
+        try:
+            return x[rows] + noise
+        except IndexError:
+            return noise + torch.rand(3)
+
+    results = []
+    for function in (pick, minitorch2.compile(pick, backend="numba")):
+        torch.manual_seed(0)
+        results.append([*function(torch.zeros(3), torch.tensor([9, 0, 0])).tolist(), torch.rand(1)])
+    assert results[0] == results[1]
+
+
+def test_retry_takes_the_branch_that_it_takes_in_eager():
+    """The check of `cholesky` was dropped: the first try gave NaN and the loop ended."""
+
+    def factor(a):
+        jitter, tries = 1e-6, 0
+        while True:
+            try:
+                return torch.linalg.cholesky(a + jitter * torch.eye(3)), tries
+            except torch.linalg.LinAlgError:
+                jitter, tries = jitter * 10, tries + 1
+
+    a = -torch.eye(3) * 0.05
+    expected, tries = factor(a)
+    for backend in BACKENDS:
+        found, count = minitorch2.compile(factor, backend=backend)(a)
+        assert count == tries == 5
+        torch.testing.assert_close(found, expected)
 
 
 def test_data_that_is_not_as_supposed_is_no_fault_of_the_backend():

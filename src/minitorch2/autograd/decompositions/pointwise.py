@@ -109,9 +109,17 @@ def nan_to_num(
     if not x.is_floating_point():
         return x.clone()
     limits = torch.finfo(x.dtype)
-    x = torch.where(torch.isnan(x), 0.0 if nan is None else nan, x)
-    x = torch.where(x == float("inf"), limits.max if posinf is None else posinf, x)
-    return torch.where(x == float("-inf"), limits.min if neginf is None else neginf, x)
+    x = torch.where(torch.isnan(x), _rounded(0.0 if nan is None else nan, x.dtype), x)
+    greatest = limits.max if posinf is None else _rounded(posinf, x.dtype)
+    least = limits.min if neginf is None else _rounded(neginf, x.dtype)
+    x = torch.where(x == float("inf"), greatest, x)
+    return torch.where(x == float("-inf"), least, x)
+
+
+def _rounded(number: float, dtype: torch.dtype) -> float:
+    """The number as a dtype holds it: this operator, unlike `where`, takes too great ones."""
+    limits = torch.finfo(dtype)
+    return number if limits.min <= number <= limits.max else math.copysign(math.inf, number)
 
 
 @register_decomposition(aten.polygamma.default)

@@ -74,7 +74,7 @@ class Entry:
         with stages.phase("load"):
             call = load_program(self.backward)
         stages.record("wrapper.py", self.backward)
-        return call, self.written
+        return call, self.written, None
 
 
 def counted(log: stages.StageLog) -> dict[str, int]:

@@ -20,6 +20,7 @@ from minitorch2.bytecode.sources import (
     ContentsSource,
     Source,
 )
+from minitorch2.bytecode.torchscript import is_scripted_module
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 def wrap_module(capture: Capture, value: torch.nn.Module, source: Source) -> VariableTracker:
     """A module of `torch.nn`."""
-    if type(value).__module__.startswith("torch.jit"):
+    if is_scripted_module(value):
         unsupported("script-module", "a TorchScript module")
     guards = guarded(capture, *type_guards(capture, value, source))
     return ModuleVariable(type(value), value, source=source, guards=guards)

@@ -30,6 +30,7 @@ from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import (
     UnmodeledTensorVariable,
     why_unmodeled,
 )
+from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
         return EnteredAutocast(node)
     if isinstance(value, str | bytes):
         unsupported("format", "the text of a tensor is not known while capturing")
-    if not node.meta.get("impure") and not is_symbol_node(node):
+    if not is_marked(node) and not is_symbol_node(node):
         capture.graph.erase(node)
     if isinstance(value, torch.Size):
         return SizeVariable([from_number(size) for size in value])

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from minitorch2 import config, profiling, stages
+from minitorch2.bytecode.backend_calls import call_backend, is_suppressible
 from minitorch2.bytecode.capture import Frame
 from minitorch2.bytecode.compile_frame import (
     Backend,
@@ -40,7 +41,7 @@ from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, garbage_uncollected, is_held, released
 from minitorch2.controls import Disabled
 from minitorch2.dimensions import ShapesSpec, mark_arguments
-from minitorch2.errors import BackendError, MinitorchError, UnsupportedError
+from minitorch2.errors import MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.logs import compile_id, compiling, get_logger
@@ -167,20 +168,30 @@ class Region:
         return next(self._numbers)
 
     def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Run:
-        """Run the backend.
+        """Run the backend; if it fails, the graph runs as it is.
 
         Raises:
-            BackendError: the backend failed.
+            MinitorchError: the backend failed, and that is not suppressed.
         """
-        backend = forced_backend() or self.backend
+        backend, spare = forced_backend() or self.backend, module.copy()
         try:
             with released():
-                return backend(module, inputs)
-        except MinitorchError:
-            raise
+                return call_backend(backend, module, inputs)
         except Exception as error:
-            cause = f"the backend failed: {type(error).__name__}: {error}"
-            raise BackendError(cause, code="backend-failed") from error
+            if not self.suppresses_errors() or not is_suppressible(error):
+                raise
+            self.note_failure(str(error))
+        return spare
+
+    def suppresses_errors(self) -> bool:
+        """Whether what fails here is run in Python instead."""
+        return not self.fullgraph and self.settings().suppress_errors
+
+    def note_failure(self, failure: str) -> None:
+        """Say that a graph runs in Python because its backend failed."""
+        stages.count("backend_failures")
+        self.failures.append(failure)
+        caution(_LOGGER, f"{failure}\nThe graph runs in Python instead")
 
     def continuation(
         self,
@@ -294,7 +305,7 @@ class Region:
         except MinitorchError:
             raise
         except Exception as error:
-            if not self.settings().suppress_errors:
+            if not self.suppresses_errors():
                 raise
             _LOGGER.exception(
                 "internal error while capturing %s; it runs in Python", code.co_qualname

@@ -116,8 +116,9 @@ class Operators(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Count the operator, and run it."""
-        self._region.note(getattr(func, "__name__", ""), sys._getframe(1))
+        """Count the operator, and run it; PyTorch's own compiler takes modes into its graphs."""
+        if not torch.compiler.is_dynamo_compiling():
+            self._region.note(getattr(func, "__name__", ""), sys._getframe(1))
         return func(*args, **(kwargs or {}))
 
 

@@ -4,23 +4,23 @@ Law::
 
     x = f(a)        # no reader, no effect        -->        (nothing)
 
-A node that draws random numbers, mutates an argument or calls unknown code stays: dropping it would
-move the random generator or lose a write.
+A node that draws random numbers, mutates an argument, may raise because of values, or calls unknown
+code stays: dropping it would move the random generator, lose a write, or lose an exception.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minitorch2.graph.effects import is_impure
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.raising import must_run
 from minitorch2.graph.rewriting import Rewrite, graph_pass
 from minitorch2.graph.symbol_nodes import Liveness
 
 
 @graph_pass
 def eliminate_dead_code(module: GraphModule) -> Iterator[Rewrite]:
-    """Erase pure nodes without readers, transitively.
+    """Erase nodes without readers and effects, transitively.
 
     >>> import torch
     >>> from minitorch2.graph.graph import Graph
@@ -34,7 +34,7 @@ def eliminate_dead_code(module: GraphModule) -> Iterator[Rewrite]:
     """
     live = Liveness()
     for node in reversed(module.graph.nodes):
-        if node.users or is_impure(node) or live.is_read(node):
+        if node.users or must_run(node) or live.is_read(node):
             live.note(node.args, dict(node.kwargs))
         else:
             yield Rewrite("nobody reads it", node)

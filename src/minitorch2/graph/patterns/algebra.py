@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minitorch2.graph.dtypes import holds_values_of
 from minitorch2.graph.patterns.rule import rule
 
 aten = torch.ops.aten
@@ -121,8 +122,7 @@ def choice_of_equals(condition: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 def _holds_exactly(x: Tensor, wide: torch.dtype, narrow: torch.dtype) -> bool:
     """Whether ``wide`` has every value of ``narrow``, the dtype of ``x``."""
-    same_kind = wide.is_floating_point == narrow.is_floating_point and not wide.is_complex
-    return x.dtype == narrow and same_kind and torch.promote_types(wide, narrow) == wide
+    return x.dtype == narrow and not wide.is_complex and holds_values_of(wide, narrow)
 
 
 @rule(_FAMILY, when=_holds_exactly)

@@ -37,10 +37,23 @@ def lower_by_fallback(
     """
     if target._schema.is_mutable:
         raise LoweringError(f"{target} mutates its arguments: functionalize the graph first")
-    stages.count("fallbacks")
-    stages.record("fallback", f"{target}: {reason}")
-    _LOGGER.info("%s runs as in eager PyTorch: %s", target, reason)
+    report_call("fallback", target, reason)
     return extern_call(target, args, kwargs, fake, is_fallback=True)
+
+
+def report_call(kind: str, target: object, reason: str) -> None:
+    """Say that an operator runs as in eager PyTorch.
+
+    Args:
+        kind: ``"fallback"``, or ``"library_call"`` where that is a choice.
+        target: the operator.
+        reason: why.
+    """
+    stages.count(f"{kind}s")
+    lines = [node.meta.get("source") for node in current_table().origins[-1:]]
+    places = "".join(f" at {line.file}:{line.line}" for line in lines if line is not None)
+    stages.record(kind, f"{target}{places}: {reason}")
+    _LOGGER.info("%s%s runs as in eager PyTorch: %s", target, places, reason)
 
 
 def extern_call(
