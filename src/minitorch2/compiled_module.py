@@ -42,7 +42,8 @@ def compile_module(module: M, region: Region) -> M:
         raise ConfigError(cause, code="not-compilable")
     twin_class = region.twin_classes.get((cls, function))
     if twin_class is None:
-        compiled = Dispatcher(region, original_of(function)).as_function()
+        holder = None if "forward" in module.__dict__ else cls
+        compiled = Dispatcher(region, original_of(function), holder).as_function()
         twin_class = twin_class_with_forward(cls, compiled, (compile_module, region))
         if not hasattr(cls, "recompiles"):
             type.__setattr__(twin_class, "recompiles", staticmethod(region.recompiles))

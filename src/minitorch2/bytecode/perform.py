@@ -66,9 +66,8 @@ def pop_names(evaluator: Evaluator, residual: Residual, count: int) -> list[str]
 def perform_call(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """``function(args, name=value)``"""
     function, args, kwargs = take_call(evaluator.stack, instruction)
-    parts = [residual.operand(arg) for arg in args]
-    parts += [f"{name}={residual.operand(value)}" for name, value in kwargs.items()]
-    push_result(evaluator, residual, f"{residual.operand(function)}({', '.join(parts)})")
+    parts = residual.arguments(args, kwargs)
+    push_result(evaluator, residual, f"{residual.operand(function)}({parts})")
 
 
 @performs("CALL_FUNCTION_EX")

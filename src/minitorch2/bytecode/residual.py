@@ -27,7 +27,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
@@ -39,7 +39,9 @@ from minitorch2.bytecode.references import References
 from minitorch2.bytecode.shared_paths import share_paths
 from minitorch2.bytecode.sources import GlobalSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.errors import VerificationError
 from minitorch2.generated_code import keep_source, new_file
+from minitorch2.graph.scope import keywords, loaded_globals
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -154,6 +156,13 @@ class Residual:
         if id(tracker) in self._names or not isinstance(source, GlobalSource):
             return self.name_for(tracker)
         return self.name_for(tracker) if source.name in self.volatile else source.name
+
+    def arguments(
+        self, args: Iterable[VariableTracker], kwargs: Mapping[str, VariableTracker]
+    ) -> str:
+        """The arguments of a call, each of which is used once, at once."""
+        named = {name: self.operand(value) for name, value in kwargs.items()}
+        return ", ".join([*map(self.operand, args), *keywords(named)])
 
     def _build(self, tracker: VariableTracker) -> str:
         if id(tracker) in self._in_progress:
@@ -319,9 +328,25 @@ class Residual:
         """
         self._bind_shadowed_builtins()
         free = [*self.code.co_freevars, *self.references.values, RERUN]
-        if config.current().step_residual_code:
-            return self._compile_as_its_own_file(free)
-        return compile_function(self._lines(), free, self.code)
+        settings = config.current()
+        if settings.step_residual_code:
+            code = self._compile_as_its_own_file(free)
+        else:
+            code = compile_function(self._lines(), free, self.code)
+        if settings.verify:
+            self._check_names(code)
+        return code
+
+    def _check_names(self, code: CodeType) -> None:
+        """Names that residual code makes up are bound; the others are the user's own.
+
+        Raises:
+            VerificationError: one is not.
+        """
+        known = {*self.namespace, *vars(builtins), *self.code.co_names, *self._globals_written}
+        if unbound := loaded_globals(code) - known:
+            cause = f"residual code loads {sorted(unbound)}:\n{self.source()}"
+            raise VerificationError(cause, code="residual-names")
 
     def _compile_as_its_own_file(self, free: Sequence[str]) -> CodeType:
         """The same with its own text's lines, which debuggers find in `linecache`."""

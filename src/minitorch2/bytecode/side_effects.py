@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
+from minitorch2.graph.scope import assigned, deleted
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
@@ -84,12 +85,12 @@ class AttributeEffect(Effect):
             deleter = residual.reference(object.__delattr__, "object_delattr")
             residual.emit(f"{deleter}({target}, {self.name!r})")
         elif isinstance(self.pending, Deleted):
-            residual.emit(f"del {target}.{self.name}")
+            residual.emit(deleted(target, self.name))
         elif self.hide_setter:
             setter = residual.reference(object.__setattr__, "object_setattr")
             residual.emit(f"{setter}({target}, {self.name!r}, {residual.name_for(self.pending)})")
         else:
-            residual.emit(f"{target}.{self.name} = {residual.name_for(self.pending)}")
+            residual.emit(assigned(target, self.name, residual.name_for(self.pending)))
 
 
 @dataclass

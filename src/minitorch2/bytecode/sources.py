@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from minitorch2.graph.scope import member
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -153,12 +155,9 @@ class AttributeSource(StepSource):
     name: str
 
     def step(self, base: str) -> str:
-        if self.name.isidentifier() and not self.name.startswith("__"):
-            return f"{base}.{self.name}"
-        # A name with leading underscores would be mangled inside a class.
-        if self.name.isidentifier() and self.name.endswith("__"):
-            return f"{base}.{self.name}"
-        return f"getattr({base}, {self.name!r})"
+        if self.name.startswith("__") and not self.name.endswith("__"):
+            return f"getattr({base}, {self.name!r})"  # it would be mangled inside a class
+        return member(base, self.name)
 
 
 @dataclass(frozen=True, eq=False)

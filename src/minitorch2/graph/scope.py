@@ -12,9 +12,11 @@ names. So no name is put into a text but by the `Scope` of that text, which know
 from __future__ import annotations
 
 import builtins
+import dis
 import keyword
 from collections.abc import Container, Iterable, Mapping
 from typing import Final
+from types import CodeType
 from unicodedata import normalize
 
 PYTHON: Final = frozenset((*keyword.kwlist, *dir(builtins)))
@@ -64,6 +66,26 @@ def is_name(text: str) -> bool:
 def member(owner: str, name: str) -> str:
     """The attribute of an object, as text: ``owner.name``, or ``getattr`` for what is no name."""
     return f"{owner}.{name}" if is_name(name) else f"getattr({owner}, {name!r})"
+
+
+def loaded_globals(code: CodeType) -> set[str]:
+    """Names that code, and code inside of it, looks up as globals or builtins."""
+    loads = {each.argval for each in dis.get_instructions(code) if each.opname in _LOADS}
+    return loads.union(*(loaded_globals(c) for c in code.co_consts if isinstance(c, CodeType)))
+
+
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
+
+
+def assigned(owner: str, name: str, value: str) -> str:
+    """The statement that assigns an attribute of an object."""
+    is_plain = is_name(name)
+    return f"{owner}.{name} = {value}" if is_plain else f"setattr({owner}, {name!r}, {value})"
+
+
+def deleted(owner: str, name: str) -> str:
+    """The statement that deletes an attribute of an object."""
+    return f"del {owner}.{name}" if is_name(name) else f"delattr({owner}, {name!r})"
 
 
 def path(root: str, names: Iterable[str]) -> str:

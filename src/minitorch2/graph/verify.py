@@ -6,6 +6,8 @@ Each rule is one small function that yields what is wrong; :func:`verify` raises
 
 from __future__ import annotations
 
+import builtins
+import dis
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -13,6 +15,9 @@ from minitorch2.errors import VerificationError
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import OPCODES, Node, nodes_in
+from minitorch2.graph.printer import print_python
+from minitorch2.graph.scope import loaded_globals
+from minitorch2.graph.symbols.expression import SYMBOL_NAME
 
 
 class Violation(NamedTuple):
@@ -34,8 +39,9 @@ def verify(graph: Graph | GraphModule) -> None:
         for violation in rule(nodes):
             _fail(rule.__name__, violation)
     if module is not None:
-        for violation in attributes_exist(module):
-            _fail("attributes_exist", violation)
+        for check in (attributes_exist, prints_as_python):
+            for violation in check(module):
+                _fail(check.__name__, violation)
 
 
 def _fail(rule: str, violation: Violation) -> None:
@@ -142,6 +148,21 @@ def attributes_exist(module: GraphModule) -> Iterator[Violation]:
                 module.lookup(str(node.target))
             except (KeyError, AttributeError):
                 yield Violation(node, f"the module has no attribute {node.target!r}")
+
+
+def prints_as_python(module: GraphModule) -> Iterator[Violation]:
+    """The printed text is Python, and the names that it reads are there."""
+    printed = print_python(module.graph, {*dir(GraphModule), *vars(module)})
+    last = next(reversed(module.graph.nodes))
+    try:
+        code = compile(printed.text, "<graph>", "exec")
+    except SyntaxError as error:
+        yield Violation(last, f"its text is no Python: {error}")
+        return
+    imported = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_NAME"}
+    unbound = loaded_globals(code) - imported - printed.names.keys() - vars(builtins).keys()
+    if unbound := {name for name in unbound if not SYMBOL_NAME.fullmatch(name)}:
+        yield Violation(last, f"its text reads {sorted(unbound)}")
 
 
 RULES: Final[tuple[Rule, ...]] = (

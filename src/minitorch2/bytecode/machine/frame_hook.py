@@ -221,8 +221,15 @@ class _Machinery:
         )
 
     def mark(self, code: CodeType, value: int) -> None:
-        """Writes the extra slot of a code object."""
-        self._set_extra(code, self._extra_index, value)
+        """Writes the extra slot of a code object.
+
+        Raises:
+            RecursionError: the program's calls are too deep for one more.
+        """
+        try:
+            self._set_extra(code, self._extra_index, value)
+        except ctypes.ArgumentError as error:  # the types are right: ctypes was interrupted
+            raise RecursionError("maximum recursion depth exceeded") from error
 
     def take_row(self) -> int:
         """A row of the table for this thread; the first one installs the hook."""

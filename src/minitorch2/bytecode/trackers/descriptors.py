@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch.distributions.utils import lazy_property
 
+from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.polyfills import POLYFILLS
-from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
+from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute_of
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -39,7 +40,8 @@ TRUSTED_MODULES: Final = words(
     "torch builtins math operator itertools functools collections enum abc typing types dataclasses"
     " copy contextlib numbers inspect sys os warnings numpy re string"
 )
-"""Top-level packages whose modules and classes nobody changes: their attributes need no guards."""
+"""Top-level packages whose modules and classes are taken as they are: what their functions refer to
+needs no guards. Only that a function is not replaced by another one is guarded."""
 
 
 def is_trusted(module: str | None) -> bool:
@@ -72,11 +74,13 @@ def allocator(cls: type) -> type:
     return next(c for c in cls.__mro__ if type(c.__dict__.get("__new__")) is type(len))
 
 
-def class_attribute_source(evaluator: Evaluator, cls: type, name: str, value: object) -> Source:
-    """Where to load something that a class holds; trusted classes never change theirs."""
-    if is_trusted(cls.__module__):
-        return evaluator.capture.reference(value, f"{cls.__name__}_{name}")
-    return ItemSource(AttributeSource(evaluator.capture.reference(cls), "__dict__"), name)
+def class_attribute_source(
+    evaluator: Evaluator, cls: type, name: str, value: object, part: str | None = None
+) -> Source:
+    """Where to load something that a class holds, or a part of it."""
+    place: Source = ItemSource(AttributeSource(evaluator.capture.reference(cls), "__dict__"), name)
+    place = AttributeSource(place, part) if part else place
+    return _trusted(evaluator, cls, name, value, place) or place
 
 
 def inherited_source(
@@ -87,9 +91,26 @@ def inherited_source(
     It is loaded through the instance's own class, so that an override defined later is noticed.
     """
     holder = cls if class_lookup(cls, name)[0] is found_in else found_in
-    if is_trusted(holder.__module__):
-        return evaluator.capture.reference(value, f"{holder.__name__}_{name}")
-    return AttributeSource(evaluator.capture.reference(holder), name)
+    place = AttributeSource(evaluator.capture.reference(holder), name)
+    return _trusted(evaluator, holder, name, value, place) or place
+
+
+def _trusted(
+    evaluator: Evaluator, cls: type, name: str, value: object, place: Source
+) -> Source | None:
+    """The private name of what a trusted class holds; None for other classes.
+
+    A class that Python code made may still get another function: that is one guard, and nothing of
+    the function itself (its defaults, say) is guarded.
+    """
+    if not is_trusted(cls.__module__):
+        return None
+    if isinstance(value, types.FunctionType) and not cls.__flags__ & _IMMUTABLE:
+        evaluator.capture.add_guard(id_match(place, value, evaluator.source_line()))
+    return evaluator.capture.reference(value, f"{cls.__name__}_{name}")
+
+
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
 def class_function(
@@ -97,9 +118,7 @@ def class_function(
 ) -> VariableTracker:
     """The tracker of a function that a class holds, directly or inside a descriptor."""
     value = getattr(raw, part) if part else raw
-    source = class_attribute_source(evaluator, cls, name, value)
-    if part and not source.is_fixed:
-        source = AttributeSource(source, part)
+    source = class_attribute_source(evaluator, cls, name, value, part)
     return evaluator.capture.wrap(value, source)
 
 
@@ -152,7 +171,11 @@ def bind(
         source = class_attribute_source(evaluator, found_in, name, raw)
         descriptor = evaluator.capture.wrap(raw, source)
         return _python_descriptor(evaluator, owner, cls, descriptor, name)
-    return evaluator.capture.wrap(raw, inherited_source(evaluator, cls, found_in, name, raw))
+    source = inherited_source(evaluator, cls, found_in, name, raw)
+    if owner is not None and owner.source is not None and not isinstance(raw, _CONSTANT):
+        # Residual code may load it: by the object, so that it does not keep the class alive.
+        source = AttributeSource(TypeSource(owner.source), name)
+    return evaluator.capture.wrap(raw, source)
 
 
 def _python_descriptor(
@@ -173,6 +196,10 @@ def _python_descriptor(
     from_owner = owner or evaluator.capture.wrap(None, evaluator.capture.reference(None))
     args = [from_owner, class_tracker(evaluator, cls)]
     return descriptor.call_method(evaluator, "__get__", args, {})
+
+
+_CONSTANT = (str, bool, bytes, type, types.NoneType, types.FunctionType)
+"""Class attributes that residual code never loads."""
 
 
 class BuiltinMethodVariable(VariableTracker):
@@ -215,4 +242,4 @@ class BuiltinMethodVariable(VariableTracker):
     def reconstruct(self, residual: Residual) -> str:
         if self.owner is not None:
             return attribute_of(residual, self.owner, self.name)
-        return f"{residual.name_for(self.cls)}.{self.name}"
+        return attribute_of(residual, self.cls, self.name)

@@ -173,9 +173,8 @@ class OutsideCoroutine(VariableTracker):
         return CoroutineType
 
     def reconstruct(self, residual: Residual) -> str:
-        parts = [residual.name_for(value) for value in self.args]
-        parts += [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
-        return f"{residual.name_for(self.function)}({', '.join(parts)})"
+        parts = residual.arguments(self.args, self.kwargs)
+        return f"{residual.name_for(self.function)}({parts})"
 
 
 def comes_from_outside(iterator: VariableTracker) -> bool:

@@ -24,6 +24,7 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVa
 from minitorch2.bytecode.trackers.python_values.coroutine import OutsideCoroutine
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+from minitorch2.graph.scope import assigned
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -241,7 +242,7 @@ class NestedFunctionVariable(FunctionVariable):
             flat = f"iter({residual.name_for(self.annotations)})"
             residual.emit(f"{made}.__annotations__ = (lambda i: dict(zip(i, i)))({flat})")
         for attribute, value in self.attributes.items():
-            residual.emit(f"{made}.{attribute} = {residual.name_for(value)}")
+            residual.emit(assigned(made, attribute, residual.name_for(value)))
         if self.dict.entries:
             residual.emit(f"{made}.__dict__ = {residual.name_for(self.dict)}")
         return made
@@ -301,9 +302,8 @@ class PartialVariable(VariableTracker):
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
-        parts = [residual.name_for(part) for part in (self.function, *self.args)]
-        named = [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
-        return f"{residual.reference(functools.partial)}({', '.join([*parts, *named])})"
+        parts = residual.arguments([self.function, *self.args], self.kwargs)
+        return f"{residual.reference(functools.partial)}({parts})"
 
 
 class GetterVariable(PartialVariable):
@@ -334,9 +334,7 @@ class GetterVariable(PartialVariable):
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
-        parts = [residual.name_for(part) for part in self.args]
-        parts += [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
-        return f"{residual.reference(self.cls)}({', '.join(parts)})"
+        return f"{residual.reference(self.cls)}({residual.arguments(self.args, self.kwargs)})"
 
 
 def is_none(value: VariableTracker | None) -> bool:

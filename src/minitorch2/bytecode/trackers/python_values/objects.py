@@ -313,6 +313,9 @@ class ObjectVariable(VariableTracker):
             self._absent(evaluator, name)
         if pending is None:
             self.plain_attribute(evaluator, name)
+        elif existed and self.source is not None:
+            guard = AttributeGuard(self.source, name, True, user_line=evaluator.source_line())
+            self.guards |= {evaluator.capture.add_guard(guard)}
         custom = isinstance(class_lookup(self.cls, "__delattr__")[1], types.FunctionType)
         effects.delete_attribute(self, name, existed=existed, raw=custom)
 

@@ -6,7 +6,7 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.guards import AttributeGuard
+from minitorch2.bytecode.guards import AttributeGuard, id_match
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource, FixedAttributeSource
@@ -48,6 +48,10 @@ class PythonModuleVariable(KnownObjectVariable):
             f"{self.value.__name__}.{name}"
         )
         step = FixedAttributeSource if fixed else AttributeSource
+        if fixed and callable(value):  # somebody may replace a function; nobody a constant
+            evaluator.capture.add_guard(
+                id_match(AttributeSource(source, name), value, evaluator.source_line())
+            )
         result = evaluator.capture.wrap(value, step(source, name))
         result.guards |= self.guards
         return result

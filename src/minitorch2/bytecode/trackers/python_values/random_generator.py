@@ -20,6 +20,7 @@ from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
+from minitorch2.graph.scope import keywords
 from minitorch2.graph.symbols.ranges import ANY, Range
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class RandomVariable(ObjectVariable):
         values = [arg.as_constant() for arg in args]
         named = {key: value.as_constant() for key, value in kwargs.items()}
         example, limits = _probed(name, values, named)
-        parts = [*map(repr, values), *(f"{key}={value!r}" for key, value in named.items())]
+        parts = [*map(repr, values), *keywords({key: repr(each) for key, each in named.items()})]
         assert self.source is not None
         number = capture.draw(self.source, f"{name}({', '.join(parts)})", example, limits)
         return from_number(number)

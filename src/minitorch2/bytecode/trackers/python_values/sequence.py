@@ -263,6 +263,9 @@ class SizeVariable(TupleVariable):
             return NOT_IMPLEMENTED
         return self.concatenated([*other.elements, *self.elements])
 
+    def text(self, shown: list[str]) -> str:
+        return f"torch.Size([{', '.join(shown)}])"
+
     def py_numel(self, evaluator: Evaluator) -> VariableTracker:
         product: VariableTracker = ConstantVariable(1)
         for element in self.realized():

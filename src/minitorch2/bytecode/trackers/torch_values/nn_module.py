@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard, Test
+from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard, Test, id_match
 from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.sources import Source
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
+MODULE_CALL: Final = torch.nn.Module.__call__
 HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -137,9 +138,11 @@ class ModuleVariable(ObjectVariable):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         found_in, custom = class_lookup(self.cls, "__call__")
-        if found_in is not torch.nn.Module:
+        if custom is not MODULE_CALL:
             method = class_function(evaluator, found_in, "__call__", custom)
             return method.call(evaluator, [self, *args], kwargs)
+        place = AttributeSource(evaluator.capture.reference(torch.nn.Module), "__call__")
+        evaluator.capture.add_guard(id_match(place, custom, evaluator.source_line()))
         if self.value is MISSING:
             if self._hooked(evaluator) or _global_hooks():
                 unsupported("module-hooks", "hooks on a module made by the captured code")

@@ -79,9 +79,8 @@ class OutsideContextVariable(VariableTracker):
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
-        parts = [residual.name_for(part) for part in self.args]
-        parts += [f"{name}={residual.name_for(value)}" for name, value in self.kwargs.items()]
-        return residual.bind(f"{residual.reference(self.cls)}({', '.join(parts)})", "context")
+        parts = residual.arguments(self.args, self.kwargs)
+        return residual.bind(f"{residual.reference(self.cls)}({parts})", "context")
 
 
 def _constructor(cls: type) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
-from minitorch2.bytecode.guards import AttributeGuard
+from minitorch2.bytecode.guards import AttributeGuard, id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -145,7 +145,9 @@ class TensorVariable(VariableTracker):
             return special(self, evaluator)  # type: ignore[no-any-return]
         if name == "__class__":
             return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))
-        if callable(getattr(torch.Tensor, name, None)):
+        if callable(method := getattr(torch.Tensor, name, None)):
+            place = AttributeSource(evaluator.capture.reference(torch.Tensor), name)
+            evaluator.capture.add_guard(id_match(place, method, evaluator.source_line()))
             return GetAttrVariable(self, name)
         if not hasattr(torch.Tensor, name) and name not in self.own_attributes:
             if self.source is not None:
