@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 
 from minitorch2.bytecode.evaluator import Evaluator
-from minitorch2.bytecode.machine.continuation import CELL, make_continuation
+from minitorch2.bytecode.machine.continuation import CELL, make_continuation, variable_names
 from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets
 from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.machine.program import program_of
@@ -122,6 +122,7 @@ class Continuations:
         )
         shown = code.replace(co_name=origin.co_name, co_qualname=origin.co_qualname)
         program_of.note(shown, program_of(code))
+        variable_names.note(shown, variable_names(origin))
         self._origins[id(shown)] = origin
         return Continuation(code.co_name, shown, as_is)
 

@@ -39,6 +39,10 @@ class ObservedError(Exception):
         """Whether the exception knows already in which context it was raised."""
 
 
+class UninitializedError(Exception):
+    """A lazy module is called for the first time: Python makes this call, which initializes it."""
+
+
 def raise_observed(kind: type[BaseException], *arguments: object) -> NoReturn:
     """Raise ``kind(*arguments)`` in the user's program, from a tracker."""
     raise ObservedError(kind, arguments)

@@ -15,8 +15,8 @@ import builtins
 import dis
 import keyword
 from collections.abc import Container, Iterable, Mapping
-from typing import Final
 from types import CodeType
+from typing import Final
 from unicodedata import normalize
 
 PYTHON: Final = frozenset((*keyword.kwlist, *dir(builtins)))

@@ -7,6 +7,7 @@ import torch
 
 import minitorch2
 from minitorch2 import config, stages
+from minitorch2.errors import GraphBreakError
 from minitorch2.testing.assertions import assert_matches_eager
 from tests.unit.bytecode import language
 from tests.unit.bytecode.language import (
@@ -21,13 +22,14 @@ from tests.unit.bytecode.language import (
     numbers_programs,
     text,
 )
+from tests.unit.bytecode.language.breaking import BREAKING
 
 TOPICS = (asynchronous, classes, containers, control, dataclass_programs, functools_programs)
 TOPICS += (generators, library, numbers_programs, text)
 
 assert all(TOPICS)  # importing them fills the tables
 
-WHOLE = [name for name in language.PROGRAMS if name not in language.BREAKS]
+WHOLE = [name for name in language.PROGRAMS if name not in BREAKING]
 
 
 def sizes():
@@ -39,9 +41,10 @@ def compiled(function, **settings):
     return minitorch2.compile(function, backend="eager", **settings)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in language.PROGRAMS if name not in language.BREAKS]
-)
+WHOLE = [name for name in language.PROGRAMS if name not in BREAKING]
+
+
+@pytest.mark.parametrize("name", WHOLE)
 def test_one_graph(name):
     function = language.PROGRAMS[name]
     with config.patch(suppress_errors=False), stages.collect() as log, warnings.catch_warnings():
@@ -54,11 +57,14 @@ def test_one_graph(name):
     assert 1 <= log.counts["graphs"] <= 3
 
 
-@pytest.mark.parametrize("name", language.BREAKS)
-def test_breaks_on_purpose(name):
+@pytest.mark.parametrize("name", BREAKING)
+def test_breaks_are_right(name):
     function = language.PROGRAMS[name]
-    with config.patch(suppress_errors=False), stages.collect() as log:
+    with config.patch(suppress_errors=False), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         fast = compiled(function)
         for x in sizes():
             assert_matches_eager(function, x, calls=1, compile=lambda _: fast)
-    assert language.BREAKS[name] in "".join(log.texts("graph_break"))
+        with pytest.raises(GraphBreakError) as caught:
+            compiled(function, fullgraph=True)(sizes()[0])
+    assert caught.value.code == BREAKING[name]

@@ -29,7 +29,7 @@ class Bag:
     __hash__ = None
 
 
-# Names that are no names of Python -----------------------------------------------------------------
+# Names that are no names of Python ----------------------------------------------------------------
 
 OUTSIDE = Bag()
 setattr(OUTSIDE, "from", X)
@@ -95,7 +95,7 @@ def test_text_of_a_graph_is_checked():
         verify(GraphModule(graph))
 
 
-# What programs replace after they were compiled ----------------------------------------------------
+# What programs replace after they were compiled ---------------------------------------------------
 
 
 def tripled(tensor, *args, **kwargs):
@@ -161,7 +161,7 @@ def test_the_forward_of_a_class_is_replaced(monkeypatch):
     torch.testing.assert_close(compiled(X), module(X))
 
 
-# Classes that die ----------------------------------------------------------------------------------
+# Classes that die ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("values", [[2.5, 3.5, 4.5], [torch.ones(3), X, -X]], ids=str)
@@ -179,3 +179,32 @@ def test_a_class_dies_whose_attribute_residual_code_loads(values):
     gc.collect()
     assert died() is None
     assert not compiled.__globals__["_minitorch2_dispatcher"].entries
+
+
+# Modules that take their sizes from their first input ---------------------------------------------
+
+
+class LazyNet(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.LazyConv2d(4, 3), torch.nn.LazyBatchNorm2d()
+        self.linear = torch.nn.LazyLinear(5)
+
+    def forward(self, x):
+        return self.linear(self.norm(self.conv(x)).relu().flatten(1))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_lazy_modules_are_initialized_by_the_first_call(inside):
+    image = torch.randn(2, 3, 8, 8)
+
+    def outputs(compile):
+        torch.manual_seed(0)
+        module = LazyNet()
+        function = compile((lambda x: module(x)) if inside else module)
+        return [function(image) for _ in range(3)], list(module.parameters())
+
+    with config.patch(suppress_errors=False), stages.collect() as log:
+        given = outputs(lambda f: minitorch2.compile(f, backend="eager", fullgraph=True))
+    torch.testing.assert_close(given, outputs(lambda f: f))
+    assert log.counts["graphs"] == 1

@@ -218,7 +218,7 @@ def wrap_partial(
     keywords = capture.wrap(value.keywords, AttributeSource(source, "keywords"))
     assert isinstance(args, TupleVariable) and isinstance(keywords, DictVariable)
     named = {key.as_constant(): element for key, element in keywords.pairs()}
-    return PartialVariable(function, args.realized(), named, source=source, guards=guards)
+    return PartialVariable(function, args.realized(), named, value, source=source, guards=guards)
 
 
 def wrap_getter(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ def constant_guards(capture: Capture, value: object, source: Source) -> frozense
     """The guard that a value stays equal, unless its source cannot change."""
     if source.is_fixed:
         return frozenset()
+    if isinstance(value, decimal.Decimal):  # 1.0 and 1.00 are equal, but print otherwise
+        return guarded(capture, id_match(source, value, capture.line))
     return guarded(capture, constant_match(source, value, capture.line))
 
 

@@ -20,6 +20,7 @@ from minitorch2.bytecode.dispatch.stance import shown_entries
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.machine import frame_hook
+from minitorch2.bytecode.observed import UninitializedError
 from minitorch2.bytecode.rerun import Rerun
 from minitorch2.bytecode.signature import generate_function, signature_of
 from minitorch2.bytecode.sources import LocalSource, PeekSource
@@ -247,7 +248,10 @@ class Dispatcher:
             return None
         self._note_varying(values)
         before = len(self.entries)
-        compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
+        try:
+            compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
+        except UninitializedError:
+            return self.call_uncaptured
         if compiled is None:
             return None
         if len(self.entries) > before:  # another thread was here while the backend ran

@@ -34,6 +34,7 @@ from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.machine.interpreter_api import check_threads
 from minitorch2.bytecode.observe.recompiles import Recompile
+from minitorch2.bytecode.observed import UninitializedError
 from minitorch2.bytecode.skip_files import is_skipped_file, runs_apart
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.control_rules import mark_of
@@ -300,7 +301,7 @@ class Region:
             if self.fullgraph:
                 raise graph_break_error(reason) from None
             self.run_as_is(code, reason)
-        except UserProgramError:
+        except (UserProgramError, UninitializedError):
             raise
         except MinitorchError:
             raise

@@ -25,8 +25,17 @@ from minitorch2.bytecode.machine.comprehensions import shadowed_cells
 from minitorch2.bytecode.machine.errors import ContinuationError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import reachable
+from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.machine.program import Program, program_of
 from minitorch2.bytecode.machine.suspendable import SUSPENDABLE
+
+
+@once_per_code
+def variable_names(code: CodeType) -> tuple[str, ...]:
+    """The variables of a function in the order of their slots; of a continuation, in the order that
+    they have in the whole function."""
+    return tuple(dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)))
+
 
 CELL = ".cell_"
 """What the parameter that brings a cell begins with; like CPython's `.0`, no name of a program."""

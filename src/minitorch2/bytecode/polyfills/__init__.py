@@ -24,6 +24,7 @@ from torch.optim.optimizer import _get_value
 
 from minitorch2.bytecode.polyfills import (
     asynchronous,
+    caches,
     higher_order,
     iterators,
     optimizers,
@@ -45,9 +46,17 @@ GETTERS: Final[dict[type, Callable[..., Any]]] = {
 }
 """Classes of callables to what calling an instance does: their arguments come first."""
 
+EXCEPTION_TEXTS: Final[dict[Any, Callable[..., Any]]] = {
+    BaseException.__str__: values.exception_str,
+    BaseException.__repr__: values.exception_repr,
+    KeyError.__str__: values.key_error_str,
+}
+"""Methods of exceptions that come from outside."""
+
 POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     functools.reduce: iterators.reduce,
     functools.cmp_to_key: values.cmp_to_key,
+    functools._lru_cache_wrapper: caches.lru_cache_wrapper,
     itertools.accumulate: iterators.accumulate,
     itertools.starmap: iterators.starmap,
     itertools.takewhile: iterators.takewhile,
@@ -58,13 +67,11 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     itertools.filterfalse: iterators.filterfalse,
     itertools.groupby: iterators.groupby,
     itertools.tee: iterators.tee,
+    itertools.pairwise: iterators.pairwise,
     typing.cast: values.cast,
     _COLLECTIONS._count_elements: values.count_elements,
     aiter: asynchronous.aiter_of,
     anext: asynchronous.anext_of,
-    BaseException.__str__: values.exception_str,
-    BaseException.__repr__: values.exception_repr,
-    KeyError.__str__: values.key_error_str,
     _NAMESPACE.__init__: values.namespace_init,
     _NAMESPACE.__eq__: values.namespace_eq,
     _NAMESPACE.__ne__: values.namespace_ne,

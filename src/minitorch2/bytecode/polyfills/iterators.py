@@ -152,6 +152,15 @@ def _walk(iterator: Iterator[Any], link: list[Any]) -> Iterator[Any]:
         yield value
 
 
+def pairwise(iterable: Iterable[Any], /) -> Iterator[Any]:
+    """``itertools.pairwise``"""
+    iterator = iter(iterable)
+    left = next(iterator, _MISSING)
+    for right in iterator:
+        yield left, right
+        left = right
+
+
 def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """``iter(function, sentinel)``"""
     while True:

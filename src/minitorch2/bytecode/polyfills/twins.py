@@ -1,7 +1,8 @@
 """Modules of the standard library without their accelerators in C.
 
-`heapq` and `bisect` are written in Python and then replaced, function by function, by C. Executed
-once more while the C module cannot be imported, they give the Python functions, to be inlined.
+`heapq`, `bisect` and `operator` are written in Python and then replaced, function by function, by
+C. Executed once more while the C module cannot be imported, they give the Python functions, to be
+inlined.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-ACCELERATED = {"heapq": "_heapq", "bisect": "_bisect"}
+ACCELERATED = {"heapq": "_heapq", "bisect": "_bisect", "operator": "_operator"}
 """Module to its accelerator."""
+
+MODELED = ["abs", "call", "concat", "countOf", "delitem", "iconcat", "indexOf", "length_hint"]
+"""Functions of `operator` that have no rule of their own."""
 
 
 def python_twin(name: str) -> ModuleType:
@@ -39,6 +43,6 @@ def twins() -> dict[Any, Callable[..., Any]]:
     for name in ACCELERATED:
         real, twin = importlib.import_module(name), python_twin(name)
         for key, value in vars(real).items():
-            if type(value) is type(len):
+            if type(value) is type(len) and (name != "operator" or key in MODELED):
                 found[value] = getattr(twin, key)
     return found

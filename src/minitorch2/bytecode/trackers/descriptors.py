@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from torch.distributions.utils import lazy_property
 
 from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -156,6 +157,9 @@ def bind(
     if isinstance(raw, property) and owner is not None:
         getter = class_function(evaluator, found_in, name, raw, "fget")
         return getter.call(evaluator, [owner], {})
+    if isinstance(raw, property):
+        place = class_attribute_source(evaluator, found_in, name, raw)
+        return evaluator.capture.wrap(raw, place)
     if isinstance(raw, functools.cached_property) and owner is not None:
         value = class_function(evaluator, found_in, name, raw, "func").call(evaluator, [owner], {})
         evaluator.capture.side_effects.store_attribute(owner, name, value, raw=True)
@@ -233,6 +237,8 @@ class BuiltinMethodVariable(VariableTracker):
         if isinstance(self.value, types.BuiltinFunctionType | types.ClassMethodDescriptorType):
             class_method: Any = getattr(self.cls, "call_class_method")  # noqa: B009
             return class_method(evaluator, self.name, args, kwargs)  # type: ignore[no-any-return]
+        if self.owner is None and not args:
+            raise_observed(TypeError, f"unbound method {self.name}() needs an argument")
         owner, rest = (args[0], args[1:]) if self.owner is None else (self.owner, args)
         builtin = getattr(owner, "call_builtin", None)
         if builtin is not None:

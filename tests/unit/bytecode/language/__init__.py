@@ -10,23 +10,9 @@ from typing import Any
 PROGRAMS: dict[str, Callable[..., Any]] = {}
 """Every program by the name of its topic and its own."""
 
-BREAKS: dict[str, str] = {}
-"""Programs that break the graph on purpose, with the code of the reason."""
-
 
 def program(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add a program, which is to be one graph."""
     topic = function.__module__.rpartition(".")[2]
     PROGRAMS[f"{topic}-{function.__name__}"] = function
     return function
-
-
-def breaks(code: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add a program that breaks the graph on purpose: its value is CPython's all the same."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        topic = function.__module__.rpartition(".")[2]
-        BREAKS[f"{topic}-{function.__name__}"] = code
-        return program(function)
-
-    return register

@@ -187,13 +187,13 @@ def called_and_formatted(x):
 @program
 def conversions(x):
     v = Vector(x, x)
-    return [10, 20, 30][v], int(v), float(v), round(v, 3), range(v), v < Vector(x)
+    return x + 1, [10, 20, 30][v], int(v), float(v), round(v, 3), range(v), v < Vector(x)
 
 
 @program
 def as_keys(x):
     table = {Vector(x): x, Vector(x, x): x + 1}
-    return table[Vector(x + 5)], len({Vector(x), Vector(x * 2)})
+    return x + 1, table[Vector(x + 5)], len({Vector(x), Vector(x * 2)})
 
 
 @program

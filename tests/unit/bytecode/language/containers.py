@@ -23,7 +23,7 @@ def list_methods(x):
 def tensor_in_list(x):
     y = x + 1
     items = [x, y]
-    return y in items, items.index(y), items.count(x), x not in [y][:0]
+    return y * 2, x in items, items.index(x), [x].count(x), x not in [y][:0]
 
 
 @program
@@ -39,7 +39,7 @@ def tensors_in_sets(x):
     y = x + 1
     seen = {x, y, x}
     seen.discard(y)
-    return len(seen), x in seen, y in seen
+    return x + 1, len(seen), x in seen, y in seen
 
 
 @program
@@ -60,7 +60,12 @@ def sort_by_key(x):
 @program
 def minimum_of_shapes(x):
     rows = [x, x[:, :1], x[:1]]
-    return min(rows, key=lambda t: t.dim()), max(len(r.shape) for r in rows), max([1], default=2)
+    return (
+        x + 1,
+        min(rows, key=lambda t: t.dim()),
+        max(len(r.shape) for r in rows),
+        max([1], default=2),
+    )
 
 
 @program
@@ -148,9 +153,10 @@ def swapped(x):
 def tuples(x):
     t = (x, 1) + (2,)
     return (
+        x + 1,
         t * 2,
-        t.count(1),
-        t.index(2),
+        t[1:].count(1),
+        t[1:].index(2),
         t[::-1],
         (1, 2) < (1, 3),
         hash((1, 2)) == hash((1, 2)),
@@ -172,7 +178,7 @@ def shallow_copy(x):
     b = copy.copy(a)
     b[1].append(2)
     b.append(3)
-    return a, b
+    return x + 1, a, b
 
 
 @program
@@ -244,7 +250,7 @@ def sequence_compare(x):
 def list_of_lists(x):
     grid = [[0] * 2 for _ in range(2)]
     grid[1][0] = x
-    return grid, [cell for row in grid for cell in row if cell is not x]
+    return x + 1, grid, [cell for row in grid for cell in row if cell is not x]
 
 
 @program
@@ -298,12 +304,12 @@ def dict_order_kept(x):
     d["b"] = x
     del d["a"]
     d["a"] = 3
-    return d
+    return x + 1, d
 
 
 @program
 def equal_but_other_keys(x):
-    return {1: "a", True: "b", 1.0: x}, {0: 1, False: 2}
+    return x + 1, {1: "a", True: "b", 1.0: x}, {0: 1, False: 2}
 
 
 @program

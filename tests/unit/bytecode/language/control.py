@@ -4,7 +4,7 @@ import contextlib
 
 import torch
 
-from tests.unit.bytecode.language import breaks, program
+from tests.unit.bytecode.language import program
 
 LEVEL = 1
 SCALE = 2
@@ -290,7 +290,7 @@ def deleted_names(x):
     try:
         a
     except UnboundLocalError:
-        return b
+        return b + 1
     del b
 
 
@@ -458,7 +458,7 @@ def torch_modes(x):
     return z, torch.is_grad_enabled()
 
 
-@breaks("data-dependent-branch")
+@program
 def branch_on_data(x):
     if x.sum() > 0:
         return x + 1

@@ -126,7 +126,7 @@ def is_dataclass(x):
 
 @program
 def returned(x):
-    return Point(x + 1, 2, ["a"]), Frozen(x), Slotted(x)
+    return x + 1, Point(1, 2, ["a"]), Frozen(3), Slotted(4), Pair(1)
 
 
 @program
@@ -215,7 +215,12 @@ def named_tuple_text(x):
 @program
 def attributes_of_dataclass(x):
     p = Point(x)
-    return getattr(p, "x"), hasattr(p, "q"), [getattr(p, f.name) for f in dataclasses.fields(p)][1]
+    return (
+        x + 1,
+        getattr(p, "x"),
+        hasattr(p, "q"),
+        [getattr(p, f.name) for f in dataclasses.fields(p)][1],
+    )
 
 
 @program

@@ -158,7 +158,7 @@ def stop_iteration_becomes_runtime_error(x):
     try:
         next(values)
     except RuntimeError as error:
-        return y, str(error), type(error.__cause__).__name__
+        return y + 1, str(error), type(error.__cause__).__name__
 
 
 @program

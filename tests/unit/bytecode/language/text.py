@@ -12,6 +12,7 @@ from tests.unit.bytecode.language import program
 @program
 def shape_as_text(x):
     return (
+        x + 1,
         str(x.shape),
         repr(x.shape),
         f"{x.shape}",
@@ -24,6 +25,7 @@ def shape_as_text(x):
 @program
 def shape_parts_as_text(x):
     return (
+        x + 1,
         f"{x.shape[0]}x{x.shape[1]:>4}",
         str(x.shape[0]),
         "%d" % x.size(0),
@@ -35,6 +37,7 @@ def shape_parts_as_text(x):
 @program
 def shape_in_containers_as_text(x):
     return (
+        x + 1,
         str([x.shape]),
         repr((x.shape, 1)),
         f"{ {'s': x.shape} }",
@@ -46,6 +49,7 @@ def shape_in_containers_as_text(x):
 @program
 def slice_of_shape_as_text(x):
     return (
+        x + 1,
         str(x.shape[:1]),
         str(x.shape + (1,)),
         repr(x.shape[1:]),
@@ -56,6 +60,7 @@ def slice_of_shape_as_text(x):
 @program
 def dtype_and_device_as_text(x):
     return (
+        x + 1,
         str(x.dtype),
         f"{x.dtype}",
         str(x.device),

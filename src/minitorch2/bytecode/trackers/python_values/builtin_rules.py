@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.machine.continuation import variable_names
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills.iterators import call_until
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -25,10 +26,12 @@ from minitorch2.bytecode.trackers.descriptors import (
     is_trusted,
 )
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable, is_none
+from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable, sort
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
@@ -417,7 +420,23 @@ def next_element(
     return operations.next_item(evaluator, iterator) or default
 
 
-@models(print, input, open, exec, eval, compile, breakpoint, globals, locals, dir)
+@models(globals)
+def global_variables(evaluator: Evaluator) -> VariableTracker:
+    """``globals()``"""
+    namespace = evaluator.namespace
+    return evaluator.capture.wrap(namespace, evaluator.capture.reference(namespace))
+
+
+@models(locals)
+def local_variables(evaluator: Evaluator) -> VariableTracker:
+    """``locals()`` of a function: a dict that nothing else has."""
+    cells = {name: cell.contents for name, cell in evaluator.cells.items()}
+    bound = {**evaluator.locals, **cells}
+    known = [(name, bound.get(name)) for name in variable_names(evaluator.code)]
+    return dict_of_names({name: realize(value) for name, value in known if value is not None})
+
+
+@models(print, input, open, exec, eval, compile, breakpoint, dir)
 def outside_the_graph(
     evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:

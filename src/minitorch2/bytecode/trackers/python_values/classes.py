@@ -172,6 +172,8 @@ class ClassVariable(KnownObjectVariable):
             return fold(operator.or_, operands)
         if name == "__len__" and issubclass(self.value, enum.Enum):
             return ConstantVariable(len(self.value))
+        if name in ("__repr__", "__str__", "__format__"):
+            return fold(getattr(type(self.value), name), [self, *args])
         if name == "__iter__":
             return TupleVariable(self.items(evaluator)).py___iter__(evaluator)
         return super().call_method(evaluator, name, args, kwargs)
@@ -189,8 +191,8 @@ class ClassVariable(KnownObjectVariable):
             part = "__func__" if isinstance(custom, classmethod) else None
             function = class_function(evaluator, found_in, "__class_getitem__", custom, part)
             return function.call(evaluator, [self, key], {})
-        if key.is_constant() and is_trusted(found_in.__module__):
-            return GenericAliasVariable(self, self.value[key.as_constant()])  # type: ignore[index]
+        if is_trusted(found_in.__module__) and (real := _known_object(key)) is not MISSING:
+            return GenericAliasVariable(self, self.value[real])  # type: ignore[index]
         return unsupported("class-subscript", f"{self.value.__name__}[...]")
 
     def call_builtin(
@@ -291,6 +293,16 @@ class ClassVariable(KnownObjectVariable):
         if self.source is not None:
             return residual.load(self.source)
         return residual.reference(self.value)
+
+
+def _known_object(tracker: VariableTracker) -> Any:
+    """What a tracker stands for, if it is a constant or an object from outside; else MISSING."""
+    if tracker.is_constant():
+        return tracker.as_constant()
+    if isinstance(tracker, ListVariable | TupleVariable):
+        parts = [_known_object(element) for element in tracker.realized()]
+        return MISSING if any(part is MISSING for part in parts) else tracker.CLS(parts)
+    return getattr(tracker, "value", MISSING) if isinstance(tracker, ObjectVariable) else MISSING
 
 
 class GenericAliasVariable(KnownObjectVariable):

@@ -7,7 +7,9 @@ wrapped by `literal`, to which each tracker of a container type registers itself
 
 from __future__ import annotations
 
+import decimal
 import enum
+import fractions
 import math
 import re
 import types
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 SCALAR_TYPES = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented))
 OTHER_CONSTANT_TYPES = (
+    decimal.Decimal,
+    fractions.Fraction,
     types.UnionType,
     types.GenericAlias,
     re.Pattern,
@@ -133,7 +137,7 @@ class ConstantVariable(VariableTracker):
             raise_as_observed(error)
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        if not isinstance(self.value, str | bytes):
+        if not isinstance(self.value, str | bytes | enum.Flag):
             raise_observed(TypeError, f"'{type(self.value).__name__}' object is not iterable")
         return [ConstantVariable(item) for item in self.value]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import fractions
 import functools
 import itertools
 import types
@@ -211,6 +213,8 @@ def _number(
     return result or raise_observed(TypeError, f"{cls.__name__}() of a wrong type")
 
 
+constructs(decimal.Decimal)(lambda evaluator, *args: fold(decimal.Decimal, args))
+constructs(fractions.Fraction)(lambda evaluator, *args: fold(fractions.Fraction, args))
 constructs(complex)(lambda evaluator, *args: fold(complex, args))
 constructs(bytes)(lambda evaluator, *args: fold(bytes, args))
 constructs(torch.device)(lambda evaluator, *args, **kw: fold(torch.device, args, kw))
@@ -381,7 +385,6 @@ for _function in (
     itertools.combinations,
     itertools.permutations,
     itertools.combinations_with_replacement,
-    itertools.pairwise,
 ):
     _over_lists(_function)
 
@@ -393,8 +396,13 @@ def make_partial(
     *args: VariableTracker,
     **kwargs: VariableTracker,
 ) -> VariableTracker:
-    """``functools.partial(function, *args, **kwargs)``"""
-    return PartialVariable(function, args, kwargs)
+    """``functools.partial(function, *args, **kwargs)``; a partial of a partial is one."""
+    if type(function) is PartialVariable and function.is_plain(evaluator):
+        args, kwargs = (*function.args, *args), {**function.kwargs, **kwargs}
+        function = function.function
+    made = PartialVariable(function, args, kwargs)
+    evaluator.capture.side_effects.new_object(made)
+    return made
 
 
 def _getter(function: Any, body: Any) -> None:

@@ -28,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.set import SetVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -47,6 +48,8 @@ def shallow_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
         return value
     if isinstance(value, ListVariable | DictVariable | SetVariable):
         return value.call_method(evaluator, "copy", [], {})
+    if isinstance(value, TensorVariable):
+        return _tensor(evaluator, value, "detach")
     if isinstance(value, ObjectVariable) and class_lookup(value.cls, "__copy__")[1] is not MISSING:
         return value.call_method(evaluator, "__copy__", [], {})
     made = _new_instance(evaluator, value)
@@ -86,6 +89,8 @@ class Copier:
             return self._tuple(value)
         if isinstance(value, SetVariable):
             return value.call_method(self.evaluator, "copy", [], {})  # elements are hashable atoms
+        if isinstance(value, TensorVariable):
+            return self._copies.setdefault(id(value), _tensor(self.evaluator, value, "clone"))
         return self._instance(value)
 
     def _list(self, value: ListVariable) -> VariableTracker:
@@ -109,12 +114,21 @@ class Copier:
 
     def _instance(self, value: VariableTracker) -> VariableTracker:
         if _has_own_deepcopy(value):
-            unsupported("copy", f"copy.deepcopy of {value}, which has its own __deepcopy__")
+            if self._copies:  # it would have to be told what is copied already
+                unsupported("copy", f"copy.deepcopy of {value}, which has its own __deepcopy__")
+            return value.call_method(self.evaluator, "__deepcopy__", [DictVariable(())], {})
         made = self._copies[id(value)] = _new_instance(self.evaluator, value)
         for name, attribute in _attributes(self.evaluator, value):
             copied = self.copy(attribute)
             self.evaluator.capture.side_effects.store_attribute(made, name, copied, raw=True)
         return made
+
+
+def _tensor(evaluator: Evaluator, value: TensorVariable, method: str) -> VariableTracker:
+    """A copy of a plain tensor without gradient: with the same memory, or with its own."""
+    if value.requires_grad or value.python_type() is not torch.Tensor or value.own_attributes:
+        unsupported("copy", f"copy of {value}")
+    return value.call_method(evaluator, method, [], {})
 
 
 def _is_atom(value: VariableTracker) -> bool:

@@ -17,7 +17,7 @@ from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.skip_files import refuses_inlining
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import MISSING, inherits
+from minitorch2.bytecode.trackers.descriptors import MISSING, inherits, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
@@ -63,10 +63,11 @@ class FunctionVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if name != "__get__" or not args or kwargs:
-            return super().call_method(evaluator, name, args, kwargs)
-        is_bound = args[0].python_type() is not type(None)
-        return self.bind(args[0]) if is_bound else self
+        if name == "__get__":
+            return self if is_none(args[0]) else self.bind(args[0])
+        if name == "__call__":
+            return self.call(evaluator, args, kwargs)
+        return super().call_method(evaluator, name, args, kwargs)
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         evaluator.capture.side_effects.store_attribute(self, name, value)
@@ -106,10 +107,10 @@ class UserFunctionVariable(FunctionVariable):
         if pending is not None or not hasattr(self.value, name):
             raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
         value = getattr(self.value, name)
+        if name in ("__get__", "__call__"):
+            return GetAttrVariable(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return literal(value)
-        if name == "__get__":
-            return GetAttrVariable(self, name)
         if name == "__code__":
             return evaluator.capture.wrap(value, evaluator.capture.reference(value))
         source = self.source or evaluator.capture.reference(self.value)
@@ -183,6 +184,8 @@ class NestedFunctionVariable(FunctionVariable):
         if name == "__globals__":
             namespace = evaluator.capture.reference(self.namespace)
             return evaluator.capture.wrap(self.namespace, namespace)
+        if name in ("__get__", "__call__"):
+            return GetAttrVariable(self, name)
         if hasattr(_returning, name):
             unsupported("attribute", f"attribute {name!r} of a function that is made here")
         return raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
@@ -264,17 +267,22 @@ def _docstring(code: CodeType) -> str | None:
 
 
 class PartialVariable(VariableTracker):
-    """A `functools.partial`."""
+    """A `functools.partial`.
+
+    Args:
+        real: the object itself, if it comes from outside.
+    """
 
     def __init__(
         self,
         function: VariableTracker,
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
+        real: functools.partial[Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.function, self.args, self.kwargs = function, list(args), kwargs
+        self.function, self.args, self.kwargs, self.real = function, list(args), kwargs, real
 
     def python_type(self) -> type:
         return functools.partial
@@ -289,7 +297,46 @@ class PartialVariable(VariableTracker):
             return TupleVariable(self.args)
         if name == "keywords":
             return dict_of_names(self.kwargs)
-        return super().get_attribute(evaluator, name)
+        if name == "__dict__":
+            return super().get_attribute(evaluator, name)
+        return self._own_attribute(evaluator, name)
+
+    def is_plain(self, evaluator: Evaluator) -> bool:
+        """Whether it is known to have no attributes of its own."""
+        pending = evaluator.capture.side_effects.pending_attributes(self)
+        return not pending and (self.real is None or not self.real.__dict__)
+
+    def _own_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        pending = evaluator.capture.side_effects.load_attribute(self, name)
+        if isinstance(pending, VariableTracker):
+            return pending
+        if name == "__call__":
+            return GetAttrVariable(self, name)
+        if name == "__class__":
+            return evaluator.capture.wrap(functools.partial, None)
+        if self.source is not None and self.real is not None:
+            place = AttributeSource(self.source, "__dict__")
+            found = evaluator.capture.wrap(self.real.__dict__, place)
+            assert isinstance(found, DictVariable)
+            if (value := found.lookup_name(name)) is not None:
+                return value
+        if hasattr(functools.partial, name):
+            return super().get_attribute(evaluator, name)
+        return raise_observed(AttributeError, f"'partial' object has no attribute {name!r}")
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        evaluator.capture.side_effects.store_attribute(self, name, value)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(evaluator, args, kwargs)
+        return super().call_method(evaluator, name, args, kwargs)
 
     def call(
         self,
@@ -375,6 +422,8 @@ class CachedFunctionVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
+        if is_trusted(self.value.__module__) and not all(a.is_constant() for a in args):
+            return self.function.call(evaluator, args, kwargs)  # the cache only saves time
         real = [_cache_key(evaluator, arg) for arg in args]
         named = {name: _cache_key(evaluator, value) for name, value in kwargs.items()}
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from inspect import CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType, GeneratorType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.names import CAPTURING
@@ -22,6 +22,7 @@ from minitorch2.bytecode.polyfills.iterators import call_until
 from minitorch2.bytecode.steps import drive, half_way
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.exceptions import exception_of
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.errors import UnsupportedError
@@ -92,6 +93,16 @@ class GeneratorVariable(IteratorVariable):
     def finished(self) -> bool:
         """Whether it has returned or raised."""
         return self.frame.result is not None
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__"):
+            return ConstantVariable(getattr(self.frame.code, f"co_{name.strip('_')}"))
+        if name in ("gi_running", "cr_running", "ag_running"):
+            return ConstantVariable(self.running)
+        if name in ("gi_yieldfrom", "cr_await", "ag_await") and not self.running:
+            waits = self.started and not self.finished
+            return (self._delegate() if waits else None) or NONE
+        return super().get_attribute(evaluator, name)
 
     # The protocol -------------------------------------------------------------------------------
 
@@ -190,7 +201,7 @@ class GeneratorVariable(IteratorVariable):
         except ObservedError as raised:
             frame.result = NONE
             if raised.kind is StopIteration:
-                raise_observed(RuntimeError, f"{self.KIND} raised StopIteration")
+                self._raise_in_place_of(raised)
             raise
         finally:
             self.running = False
@@ -199,6 +210,15 @@ class GeneratorVariable(IteratorVariable):
         assert frame.result is not None, "a frame stops by a yield or a return"
         nothing = frame.result.is_constant() and frame.result.as_constant() is None
         raise ObservedError(StopIteration, values=() if nothing else (frame.result,))
+
+    def _raise_in_place_of(self, raised: ObservedError) -> NoReturn:
+        """A StopIteration that leaves a generator is a RuntimeError (PEP 479)."""
+        cause = exception_of(self.frame, raised)
+        error = ObservedError(RuntimeError, (f"{self.KIND} raised StopIteration",))
+        made = exception_of(self.frame, error)
+        for name in ("__cause__", "__context__"):
+            self.frame.capture.side_effects.store_attribute(made, name, cause)
+        raise error
 
     def _delegate(self) -> VariableTracker | None:
         """The iterator of the ``yield from`` in which the frame waits."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
 from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.polyfills import EXCEPTION_TEXTS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
@@ -361,6 +362,9 @@ class ObjectVariable(VariableTracker):
             return self if result is self.container else result
         if name == "__init__":
             return NONE
+        if (text := EXCEPTION_TEXTS.get(method)) is not None:
+            body = evaluator.capture.wrap(text, evaluator.capture.reference(text))
+            return body.call(evaluator, [self, *args], kwargs)
         if name == "__iter__" and hasattr(method.__objclass__, "__next__"):
             return self  # as all iterators written in C do
         return unsupported("builtin-method", f"method {name!r} of a {self.cls.__name__}")

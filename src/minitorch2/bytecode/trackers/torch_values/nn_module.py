@@ -13,10 +13,11 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard, Test, id_match
 from minitorch2.bytecode.machine.guard_machine import Op
-from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.observed import UninitializedError, raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
@@ -147,6 +148,8 @@ class ModuleVariable(ObjectVariable):
             if self._hooked(evaluator) or _global_hooks():
                 unsupported("module-hooks", "hooks on a module made by the captured code")
             return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
+        if isinstance(self.value, LazyModuleMixin) and self.value.has_uninitialized_params():
+            raise UninitializedError
         if self._has_hooks():
             found_in, implementation = class_lookup(self.cls, "_call_impl")
             function = class_function(evaluator, found_in, "_call_impl", implementation)
