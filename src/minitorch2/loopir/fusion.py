@@ -14,6 +14,7 @@ Two nodes are first *aligned*: their loops are split until both have the same do
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -64,7 +65,7 @@ class Alignment:
 
 def has_reduction(node: KernelNode) -> bool:
     """Whether any body of the kernel is a reduction, or a scan."""
-    return any(body.has_inner_loops for body in bodies(node))
+    return node.has_inner_loops
 
 
 def align(first: KernelNode, second: KernelNode) -> Alignment | None:
@@ -155,7 +156,7 @@ def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) 
         return Refusal("no elements")
     alignment = align(first, second)
     if alignment is None:
-        return Refusal(f"no common loops: {first.group} and {second.group}")
+        return Refusal(f"no common loops: {first.group} and {second.group}", is_of_loops=True)
     scatters = _check_scatters(first, second)
     if scatters is not None:
         return scatters
@@ -166,17 +167,17 @@ def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) 
 
 def _check_scatters(first: KernelNode, second: KernelNode) -> Refusal | None:
     """A scatter shares loops only if no order of its stores counts: parts of a concatenation."""
-    for body in (*bodies(first), *bodies(second)):
+    for body in (*first.scatters, *second.scatters):
         loops = body.buffer.loops
+        assert isinstance(loops, Scatter)
         if body.repeats_stores:
             return Refusal(f"{body.name} may store twice to an element: its loops run in order")
-        if isinstance(loops, Scatter):
-            if has_reduction(first) or has_reduction(second):
-                return Refusal(f"{body.name} stores into a part of memory, beside a reduction")
-            if loops.mode == "add" and body.name in second.read_names:
-                return Refusal(f"{body.name} adds: only memory has the sum")
-            if loops.base in first.written_names and not loops.is_disjoint:
-                return Refusal(f"{body.name} needs all of {loops.base}")
+        if has_reduction(first) or has_reduction(second):
+            return Refusal(f"{body.name} stores into a part of memory, beside a reduction")
+        if loops.mode == "add" and body.name in second.read_names:
+            return Refusal(f"{body.name} adds: only memory has the sum")
+        if loops.base in first.written_names and not loops.is_disjoint:
+            return Refusal(f"{body.name} needs all of {loops.base}")
     return None
 
 
@@ -184,6 +185,8 @@ def _flows(
     first: KernelNode, second: KernelNode, alignment: Alignment
 ) -> Iterator[tuple[SchedulerNode, SchedulerNode, Access, Access]]:
     """(producer, consumer, write, read) for each buffer that goes from first to second."""
+    if not first.written_names & second.read_names:
+        return
     writers = {body.name: body for body in bodies(first)}
     for consumer in bodies(second):
         for read in consumer.reads_of:
@@ -201,7 +204,8 @@ def _check_addresses(first: KernelNode, second: KernelNode, alignment: Alignment
         if None in wanted or not _same(written, wanted) or not equal(write.offset, read.offset):
             return Refusal(
                 f"{consumer.name} reads {read.name} at other addresses than it is written:"
-                f" strides {wanted} offset {read.offset}, not {written} offset {write.offset}"
+                f" strides {wanted} offset {read.offset}, not {written} offset {write.offset}",
+                is_of_loops=True,
             )
     return None
 
@@ -250,8 +254,9 @@ def common_bytes(
     alignment = align(first, second)
     if alignment is None:
         return 0, False
-    left = _accesses(first, alignment, alignment.first_covers)
-    right = _accesses(second, alignment, alignment.second_covers)
+    names = first.touched_names & second.touched_names
+    left = _accesses(first, names, alignment, alignment.first_covers)
+    right = _accesses(second, names, alignment, alignment.second_covers)
     total, is_full = 0, False
     for name, strides, offset in left & right:
         elements = Access(name, strides, offset).elements(alignment.sizes)
@@ -262,13 +267,18 @@ def common_bytes(
 
 
 def _accesses(
-    node: KernelNode, alignment: Alignment, covers: bool
+    node: KernelNode, names: frozenset[str], alignment: Alignment, covers: bool
 ) -> set[tuple[str, Strides, object]]:
-    return {
-        (access.name, aligned(body, access, alignment, covers), access.offset)
+    """The accesses to some buffers; bodies of one kernel with equal loops have many in common."""
+    different = {
+        (access, body.sizes, body.covers_reduction, body.has_inner_loops): body
         for body in bodies(node)
         for access in (*body.reads_of, *body.writes_of)
-        if access.name in body.read_names or access.name == body.name
+        if access.name in names
+    }
+    return {
+        (access.name, aligned(body, access, alignment, covers), access.offset)
+        for (access, *_), body in different.items()
     }
 
 
@@ -280,8 +290,18 @@ def score_fusion(first: KernelNode, second: KernelNode, dtypes: Mapping[str, tor
     """
     same_category = has_reduction(first) == has_reduction(second)
     is_vertical = bool(first.written_names & second.read_names)
-    distance = min(abs(a.order - b.order) for a in bodies(first) for b in bodies(second))
-    return same_category, is_vertical, common_bytes(first, second, dtypes)[0], -distance
+    shared = common_bytes(first, second, dtypes)[0]
+    return same_category, is_vertical, shared, -_distance(first, second)
+
+
+def _distance(first: KernelNode, second: KernelNode) -> int:
+    """How far apart in the graph the nearest bodies of two kernels are; bodies are in order."""
+    orders = [body.order for body in bodies(second)]
+    nearest = []
+    for body in bodies(first):
+        behind = bisect(orders, body.order)
+        nearest += [abs(body.order - order) for order in orders[max(behind - 1, 0) : behind + 1]]
+    return min(nearest)
 
 
 def fuse(first: KernelNode, second: KernelNode) -> FusedSchedulerNode:

@@ -68,6 +68,8 @@ def linear_access(name: str, index: Expr, symbols: tuple[sympy.Symbol, ...]) -> 
 
 def refine(a: Sizes, b: Sizes) -> Sizes | None:
     """The coarsest loops that both are splits into: (6, 4), (2, 3, 4) -> (2, 3, 4); or None."""
+    if a == b:
+        return a
     result: list[Expr] = []
     left, right = list(a), list(b)
     while left and right:

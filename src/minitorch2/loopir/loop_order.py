@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -36,14 +37,12 @@ def match_order(first: KernelNode, second: KernelNode) -> bool:
 
 def _split_like(moved: KernelNode, fixed: KernelNode) -> bool:
     """Cut the loops of a pointwise kernel where the other cuts a buffer that both touch."""
-    for own in _accesses(moved):
-        for _, other in _sized_accesses(fixed):
-            if own.name == other.name and own.name:
-                fine = _cut_at(moved.ranges, own, other)
-                if fine is not None and fine != moved.ranges:
-                    for body in bodies(moved):
-                        body.set_domain(fine, (), True)
-                    return True
+    for own, _, other in _common_accesses(moved, fixed):
+        fine = _cut_at(moved.ranges, own, other)
+        if fine is not None and fine != moved.ranges:
+            for body in bodies(moved):
+                body.set_domain(fine, (), True)
+            return True
     return False
 
 
@@ -64,26 +63,33 @@ def _cut_at(sizes: Sizes, own: Access, other: Access) -> Sizes | None:
 
 
 def _order_like(moved: KernelNode, fixed: KernelNode) -> list[int] | None:
-    for own in _accesses(moved):
-        for other_sizes, other in _sized_accesses(fixed):
-            if own.name == other.name and own.name:
-                order = _sorted_into(moved.ranges, own, other_sizes, other)
-                if order is not None:
-                    return order
+    for own, sizes, other in _common_accesses(moved, fixed):
+        order = _sorted_into(moved.ranges, own, sizes, other)
+        if order is not None:
+            return order
     return None
 
 
-def _accesses(node: KernelNode) -> list[Access]:
-    return [access for body in bodies(node) for access in (*body.writes_of, *body.reads_of)]
-
-
-def _sized_accesses(node: KernelNode) -> list[tuple[Sizes, Access]]:
-    return [
-        (body.sizes, access)
-        for body in bodies(node)
+def _common_accesses(
+    moved: KernelNode, fixed: KernelNode
+) -> Iterator[tuple[Access, Sizes, Access]]:
+    """Pairs of different accesses to a buffer that both touch; the sizes are those of the loops
+    around the second one. Bodies of one kernel mostly touch a buffer alike."""
+    names = moved.touched_names & fixed.touched_names
+    others: dict[str, dict[tuple[Sizes, Access], None]] = {name: {} for name in names}
+    for body in bodies(fixed):
+        for access in (*body.writes_of, *body.reads_of):
+            if access.name in names and len(access.strides) == len(body.sizes):
+                others[access.name][body.sizes, access] = None
+    own = dict.fromkeys(
+        access
+        for body in bodies(moved)
         for access in (*body.writes_of, *body.reads_of)
-        if len(access.strides) == len(body.sizes)
-    ]
+        if access.name in names
+    )
+    for access in own:
+        for sizes, other in others[access.name]:
+            yield access, sizes, other
 
 
 def _sorted_into(own_sizes: Sizes, own: Access, sizes: Sizes, other: Access) -> list[int] | None:

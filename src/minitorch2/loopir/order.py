@@ -7,14 +7,23 @@ held; the lower peak wins.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Any, TypeAlias
 
-from minitorch2.loopir.buffers import Buffer, ExternKernel
+from minitorch2.loopir.buffers import Buffer, ExternKernel, settles_numbers
 from minitorch2.loopir.expressions import product
 from minitorch2.loopir.lowered_graph import LoweredGraph
-from minitorch2.loopir.schedule import BaseSchedulerNode, buffers_of
+from minitorch2.loopir.schedule import (
+    BaseSchedulerNode,
+    ExternKernelSchedulerNode,
+    NopKernelSchedulerNode,
+    buffers_of,
+)
+
+Needs: TypeAlias = Mapping[BaseSchedulerNode, Sequence[BaseSchedulerNode]]
+"""The nodes that each node directly needs to run first."""
 
 UNKNOWN_ELEMENTS = 4096
 WORTH = 0.95
@@ -34,16 +43,96 @@ class OrderDecision:
         return f"{kept}: intermediates peak at {self.greedy} bytes, {self.program} as written"
 
 
+def direct_needs(nodes: Sequence[BaseSchedulerNode]) -> Needs:
+    """The edges between the nodes of single buffers, which are in the order of the graph.
+
+    A node needs those whose buffers it reads. Operators with side effects keep their order. What
+    settles numbers comes before all that follows it in the graph, and needs what it reads.
+    """
+    by_name = {node.name: node for node in nodes}
+    needs: dict[BaseSchedulerNode, list[BaseSchedulerNode]] = {}
+    effects: BaseSchedulerNode | None = None
+    settled: BaseSchedulerNode | None = None
+    for node in nodes:
+        needs[node] = [by_name[name] for name in sorted(node.read_names) if name in by_name]
+        needs[node] += [settled] if settled else []
+        if isinstance(node, ExternKernelSchedulerNode) and node.kernel.has_side_effects:
+            needs[node] += [effects] if effects else []
+            effects = node
+        settled = node if _settles_numbers(node) else settled
+    return needs
+
+
+def _settles_numbers(node: BaseSchedulerNode) -> bool:
+    if isinstance(node, ExternKernelSchedulerNode):
+        return settles_numbers(node.kernel)
+    return isinstance(node, NopKernelSchedulerNode) and settles_numbers(node.buffer)
+
+
+def needs_between(nodes: Sequence[BaseSchedulerNode], needs: Needs) -> Needs:
+    """The edges between nodes of one or several buffers each, from those of single ones."""
+    owner = {member: node for node in nodes for member in node.members}
+    result: dict[BaseSchedulerNode, list[BaseSchedulerNode]] = {}
+    for node in nodes:
+        needed = dict.fromkeys(owner[other] for m in node.members for other in needs[m])
+        result[node] = [other for other in needed if other is not node]
+    return result
+
+
+def as_in_program(needs: Needs) -> list[BaseSchedulerNode]:
+    """The nodes by their first buffers, each behind what it needs."""
+    return list(_in_order(needs, lambda node: node.members[0].order))
+
+
+def _in_order(
+    needs: Needs,
+    rank: Callable[[BaseSchedulerNode], Any],
+    run: Callable[[BaseSchedulerNode], Iterable[BaseSchedulerNode]] = lambda node: (),
+) -> Iterator[BaseSchedulerNode]:
+    """The nodes, always the ready one of the lowest rank next.
+
+    `run` is told which, and names nodes that have a lower rank now.
+    """
+    missing = {node: len(needed) for node, needed in needs.items()}
+    followers = _followers(needs)
+    ready = [(rank(node), node.order, node) for node in needs if not missing[node]]
+    heapify(ready)
+    done: set[BaseSchedulerNode] = set()
+    while ready:
+        *_, node = heappop(ready)
+        if node in done:
+            continue
+        yield node
+        done.add(node)
+        changed = [other for other in run(node) if other not in done]
+        for other in followers[node]:
+            missing[other] -= 1
+        for other in dict.fromkeys((*followers[node], *changed)):
+            if not missing[other]:
+                heappush(ready, (rank(other), other.order, other))
+
+
+def _followers(needs: Needs) -> dict[BaseSchedulerNode, list[BaseSchedulerNode]]:
+    """The nodes that need each node."""
+    followers: dict[BaseSchedulerNode, list[BaseSchedulerNode]] = {node: [] for node in needs}
+    for node, needed in needs.items():
+        for other in needed:
+            followers[other].append(node)
+    return followers
+
+
 class Memory:
     """What is held while nodes run: buffers that other nodes read later, and donated arguments."""
 
     def __init__(self, nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> None:
         buffers = {**buffers_of(nodes), **lowered.donated}
         self.outputs = outputs = lowered.output_names
-        self.readers = Counter(
-            name for node in nodes for name in node.read_names - node.written_names
-        )
-        seen = {n for n in buffers if n in outputs or self.readers[n]}
+        self.readers: dict[str, list[BaseSchedulerNode]] = {}
+        for node in nodes:
+            for name in node.read_names - node.written_names:
+                self.readers.setdefault(name, []).append(node)
+        self.left = {name: len(readers) for name, readers in self.readers.items()}
+        seen = {n for n in buffers if n in outputs or n in self.readers}
         self.bytes = {name: size_of(buffers[name]) for name in seen}
         self.held = self.peak = sum(self.bytes.get(name, 0) for name in lowered.donated)
 
@@ -52,18 +141,22 @@ class Memory:
         dying = (name for name in self._last_read(node) if name not in self.outputs)
         return self._allocated(node) - sum(self.bytes.get(name, 0) for name in dying)
 
-    def run(self, node: BaseSchedulerNode) -> None:
-        """Account for a node."""
+    def run(self, node: BaseSchedulerNode) -> list[BaseSchedulerNode]:
+        """Account for a node; the nodes that may be the last readers of a buffer now."""
         self.peak = max(self.peak, self.held + self._allocated(node))
         self.held += self.growth(node)
-        self.readers.subtract(node.read_names - node.written_names)
+        changed = []
+        for name in node.read_names - node.written_names:
+            self.left[name] -= 1
+            changed += self.readers[name] if self.left[name] == 1 else []
+        return changed
 
     def _allocated(self, node: BaseSchedulerNode) -> int:
         return sum(self.bytes.get(name, 0) for name in node.written_names)
 
     def _last_read(self, node: BaseSchedulerNode) -> list[str]:
         names = node.read_names - node.written_names
-        return [name for name in names if self.readers[name] == 1]
+        return [name for name in names if self.left[name] == 1]
 
 
 def size_of(buffer: Buffer) -> int:
@@ -76,7 +169,7 @@ def size_of(buffer: Buffer) -> int:
 
 def order_nodes(
     nodes: Sequence[BaseSchedulerNode],
-    needs: Mapping[BaseSchedulerNode, set[BaseSchedulerNode]],
+    needs: Needs,
     lowered: LoweredGraph,
 ) -> tuple[list[BaseSchedulerNode], OrderDecision]:
     """The nodes in the order to run them; `nodes` are in an order that respects `needs`."""
@@ -87,28 +180,11 @@ def order_nodes(
 
 
 def _greedy(
-    nodes: Sequence[BaseSchedulerNode],
-    needs: Mapping[BaseSchedulerNode, set[BaseSchedulerNode]],
-    memory: Memory,
+    nodes: Sequence[BaseSchedulerNode], needs: Needs, memory: Memory
 ) -> list[BaseSchedulerNode]:
-    missing = {node: len(needs[node]) for node in nodes}
-    followers: dict[BaseSchedulerNode, list[BaseSchedulerNode]] = {node: [] for node in nodes}
-    for node in nodes:
-        for needed in needs[node]:
-            followers[needed].append(node)
+    """Always the ready node after which least is held; of several, the first of the program."""
     place = {node: position for position, node in enumerate(nodes)}
-    ready = [node for node in nodes if not missing[node]]
-    order: list[BaseSchedulerNode] = []
-    while ready:
-        chosen = min(ready, key=lambda node: (memory.growth(node), place[node]))
-        ready.remove(chosen)
-        memory.run(chosen)
-        order.append(chosen)
-        for node in followers[chosen]:
-            missing[node] -= 1
-            if not missing[node]:
-                ready.append(node)
-    return order
+    return list(_in_order(needs, lambda node: (memory.growth(node), place[node]), memory.run))
 
 
 def peak_of(nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> int:

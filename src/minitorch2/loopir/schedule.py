@@ -40,9 +40,10 @@ Translate = Callable[[Index], list[Expr]]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why two nodes are not fused."""
+    """Why two nodes are not fused; `is_of_loops` if other loops may help."""
 
     reason: str
+    is_of_loops: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,15 +110,20 @@ class BaseSchedulerNode:
         """The nodes of single buffers inside this one; itself if it is not fused."""
         return [self]
 
-    @property
+    @cached_property
     def read_names(self) -> frozenset[str]:
         """The buffers that are read."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def written_names(self) -> frozenset[str]:
         """The buffers that are written."""
         return frozenset((self.name,))
+
+    @cached_property
+    def touched_names(self) -> frozenset[str]:
+        """The buffers that are read or written."""
+        return self.read_names | self.written_names
 
 
 class ExternKernelSchedulerNode(BaseSchedulerNode):
@@ -127,7 +133,7 @@ class ExternKernelSchedulerNode(BaseSchedulerNode):
         super().__init__(kernel.name, order, kernel.origins)
         self.kernel = kernel
 
-    @property
+    @cached_property
     def read_names(self) -> frozenset[str]:
         """The buffers that the call gets."""
         return frozenset(view.name for view in self.kernel.views())
@@ -140,7 +146,7 @@ class NopKernelSchedulerNode(BaseSchedulerNode):
         super().__init__(buffer.name, order, buffer.origins)
         self.buffer = buffer
 
-    @property
+    @cached_property
     def read_names(self) -> frozenset[str]:
         """The call whose result this is."""
         return frozenset((self.buffer.kernel.name,))
@@ -162,6 +168,7 @@ class SchedulerNode(BaseSchedulerNode):
         self.is_scan = isinstance(buffer.loops, Scan)
         self.is_reduction = isinstance(buffer.loops, Reduction)
         self.has_inner_loops = self.is_scan or self.is_reduction
+        self.scatters = [self] if isinstance(buffer.loops, Scatter) else []
         self.covers_reduction = True
         self.ranges, self._to_index = _without_ones(buffer.loops.ranges)
         self.reduction_ranges, self._to_reduction = _without_ones(buffer.loops.reduction_ranges)
@@ -207,7 +214,7 @@ class SchedulerNode(BaseSchedulerNode):
         """(number of outputs, number of elements reduced into each)."""
         return product(self.ranges), product(self.reduction_ranges)
 
-    @property
+    @cached_property
     def read_names(self) -> frozenset[str]:
         """The buffers that must be there: those that the body loads from, and its base."""
         base = (self.buffer.base,) if self.buffer.base else ()
@@ -374,6 +381,9 @@ class FusedSchedulerNode(BaseSchedulerNode):
         self.nodes = sorted(nodes, key=lambda node: node.order)
         origins = tuple(dict.fromkeys(origin for node in self.nodes for origin in node.origins))
         super().__init__("_".join(node.name for node in self.nodes), self.nodes[-1].order, origins)
+        self._widest = next((n for n in self.nodes if n.has_inner_loops), self.nodes[0])
+        self.has_inner_loops = self._widest.has_inner_loops
+        self.scatters = [scatter for node in self.nodes for scatter in node.scatters]
 
     @property
     def members(self) -> list[BaseSchedulerNode]:
@@ -391,20 +401,16 @@ class FusedSchedulerNode(BaseSchedulerNode):
         return self._widest.reduction_ranges
 
     @property
-    def _widest(self) -> SchedulerNode:
-        return next((n for n in self.nodes if n.has_inner_loops), self.nodes[0])
-
-    @property
     def group(self) -> tuple[Expr, Expr]:
         """(number of outputs, number of elements reduced into each)."""
         return self._widest.group
 
-    @property
+    @cached_property
     def read_names(self) -> frozenset[str]:
         """The buffers that any body reads, those of the other bodies included."""
         return frozenset().union(*(node.read_names for node in self.nodes))
 
-    @property
+    @cached_property
     def written_names(self) -> frozenset[str]:
         """The buffers that the bodies write."""
         return frozenset(node.name for node in self.nodes)
@@ -427,12 +433,12 @@ class JoinedSchedulerNode(BaseSchedulerNode):
         """The nodes of single buffers."""
         return [member for kernel in self.kernels for member in kernel.members]
 
-    @property
+    @cached_property
     def read_names(self) -> frozenset[str]:
         """The buffers that any of the kernels reads."""
         return frozenset().union(*(kernel.read_names for kernel in self.kernels))
 
-    @property
+    @cached_property
     def written_names(self) -> frozenset[str]:
         """The buffers that the kernels write."""
         return frozenset().union(*(kernel.written_names for kernel in self.kernels))
