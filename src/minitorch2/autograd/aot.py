@@ -23,7 +23,7 @@ from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partitioner, min_cut_partition, split_block
 from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tensor_positions
-from minitorch2.autograd.runtime import Compiler, LazilyCompiled, compile_backward
+from minitorch2.autograd.runtime import BoxedCall, Compiler, LazilyCompiled, compile_backward
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
@@ -130,7 +130,13 @@ def _inference(program: TracedProgram, plan: ProgramPlan, compiler: Compiler) ->
     run_passes("post_grad", program.module)
     _record("aten graph", program.module)
     _mark_written(program)
-    return CompiledProgram(plan, compiler(program.module, _example_values(program.module)))
+    return CompiledProgram(plan, _compiled(compiler, program.module))
+
+
+def _compiled(compiler: Compiler, module: GraphModule) -> BoxedCall:
+    """A compiled aten graph. What the compiler itself computes heeds no default device."""
+    with torch._C.DisableTorchFunction():
+        return compiler(module, _example_values(module))
 
 
 def _mark_written(program: TracedProgram) -> None:
@@ -166,7 +172,7 @@ def _training(
     if stages.wanted("cut.dot"):
         stages.record("cut.dot", draw_cut(parts))
     function, repetition = FunctionPlan.of(program, parts), Repetition.of(program)
-    forward = forward_compiler(parts.forward, _example_values(parts.forward))
+    forward = _compiled(forward_compiler, parts.forward)
     backward = LazilyCompiled(partial(compile_backward, backward_compiler, parts.backward))
     plan = replace(plan, function=function, repetition=repetition)
     return CompiledProgram(plan, forward, backward)

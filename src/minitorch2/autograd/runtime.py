@@ -69,6 +69,7 @@ class LazilyCompiled:
             config.use(self._config),
             stages.collect_into(self._logs),
             compiling(self._id),
+            torch._C.DisableTorchFunction(),
         ):
             if self.call is None:
                 assert self._make is not None

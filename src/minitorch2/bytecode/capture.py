@@ -35,6 +35,7 @@ from minitorch2.bytecode.guards import (
     TypeMatch,
 )
 from minitorch2.bytecode.names import identifier
+from minitorch2.bytecode.overrides import ActiveOverrides, Overrides, mode_at
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
@@ -42,6 +43,7 @@ from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
     DrawnSource,
+    FunctionModeSource,
     LocalSource,
     ReferenceSource,
     Source,
@@ -51,6 +53,7 @@ from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, overridden
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.controls import errors_on_graph_break
@@ -80,6 +83,7 @@ class Frame:
         constants: results of functions that are called while capturing, by function and arguments.
         sizes: the sizes and numbers with which the code was compiled before.
         makes_leaves: whether the graph may hold leaves that the program makes.
+        overrides: which overrides of PyTorch's functions are in force.
     """
 
     function: FunctionType
@@ -88,6 +92,7 @@ class Frame:
     constants: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
     sizes: SizeHistory = field(default_factory=SizeHistory)
     makes_leaves: bool = True
+    overrides: ActiveOverrides = field(default_factory=ActiveOverrides.now)
 
     @property
     def code(self) -> CodeType:
@@ -128,6 +133,7 @@ class Capture:
             each, and its real context manager.
         errors_on_break: whether a graph break is an error, in each block that says so.
         sizes: the sizes that are symbols, and the guards on them.
+        overrides: who has a say in PyTorch's functions now.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each symbol that only data will tell.
@@ -153,6 +159,7 @@ class Capture:
     entered: dict[int, CodeType] = field(default_factory=dict)
     source_lines: dict[tuple[int, int], SourceLine] = field(default_factory=dict)
     sizes: Sizes = field(init=False)
+    overrides: Overrides = field(init=False)
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
     draws: list[tuple[str, Source, str]] = field(default_factory=list)
     transforms: list[str] = field(default_factory=list)
@@ -169,6 +176,10 @@ class Capture:
         self.root = self.graph
         self.sizes = Sizes(self.frame.sizes)
         self.sizes.env.locate = lambda: self.line
+        active = self.frame.overrides
+        stack = self.reference(mode_at)
+        modes = [self.wrap(mode, FunctionModeSource(stack, i)) for i, mode in active.modes]
+        self.overrides = Overrides(active.of_classes, active.of_modes, modes, tuple(modes))
 
     # Guards and values ---------------------------------------------------------------------------
 
@@ -366,6 +377,10 @@ class Capture:
                 made in Python, where it raises the user's own error.
         """
         kwargs = kwargs or {}
+        if is_operator(target):
+            answer = overridden(evaluator, op, target, args, kwargs)
+            if answer is not None:
+                return answer
         node_args = tuple(arg.as_argument() for arg in args)
         node_kwargs = {key: value.as_argument() for key, value in kwargs.items()}
         if any(node.meta.get("inside") for node in nodes_in((*node_args, *node_kwargs.values()))):

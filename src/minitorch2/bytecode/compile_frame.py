@@ -34,6 +34,7 @@ from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.names import CAPTURING
+from minitorch2.bytecode.overrides import set_state, without_overrides
 from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.rerun import generators_of, is_written, undoing, writes_late
 from minitorch2.bytecode.residual import Residual
@@ -286,6 +287,7 @@ class Attempt:
             self.capture.side_effects.emit(self.residual)
             check_leaves(self.capture, self.residual)
             self._leave_grad_mode(grad_enabled)
+            self._leave_overrides()
 
     def _leave_grad_mode(self, enabled: bool) -> None:
         """The graph ends in the grad mode in which it started; residual code makes the change."""
@@ -293,6 +295,21 @@ class Attempt:
             change = torch._C._set_grad_enabled
             self.capture.graph.call_function(change, (self.grad_enabled,)).meta["impure"] = True
             self.residual.emit(f"{self.residual.reference(change)}({enabled})")
+
+    def _leave_overrides(self) -> None:
+        """Residual code leaves and enters the modes that the captured code has left and entered."""
+        overrides, before = self.capture.overrides, self.frame.overrides
+        state = overrides.of_classes, overrides.of_modes
+        if state != (before.of_classes, before.of_modes):
+            self.residual.emit(f"{self.residual.reference(set_state)}{state}")
+        left, entered = overrides.changes()
+        leave = torch._C._pop_torch_function_stack
+        enter = torch._C._push_on_torch_function_stack
+        for _ in range(left):
+            self.residual.emit(f"{self.residual.reference(leave)}()")
+        for mode in entered:
+            name = self.residual.name_for(mode)
+            self.residual.emit(f"{self.residual.reference(enter)}({name})")
 
     def _new_residual(self) -> Residual:
         parameters = signature_of(self.frame.code).names
@@ -362,6 +379,8 @@ class Attempt:
         alive = set(module.graph.nodes)
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
+        if self.frame.overrides.modes:
+            compiled = without_overrides(compiled)
         spare = self._undoing(module, module, inputs)
         self.spare = None if spare is None else (name, spare)
         safe = self._undoing(compiled, module, inputs)

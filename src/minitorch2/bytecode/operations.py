@@ -295,15 +295,22 @@ def _either(
     """Ask the left operand, then the right one; a subclass on the right is asked first."""
     left_type, right_type = left.python_type(), right.python_type()
     attempts = [(left, right, name), (right, left, reflected)]
-    if right_type is not left_type and issubclass(right_type, left_type):
+    is_derived = right_type is not left_type and issubclass(right_type, left_type)
+    is_comparison = not reflected.startswith("__r")
+    if is_derived and (is_comparison or _overrides(right_type, left_type, reflected)):
         attempts.reverse()
-    if right_type is left_type and name != reflected and reflected.startswith("__r"):
+    if right_type is left_type and not is_comparison:
         attempts.pop()
     for owner, other, method in attempts:
         result = special(evaluator, owner, method, other)
         if result is not None:
             return result
     return None
+
+
+def _overrides(derived: type, base: type, name: str) -> bool:
+    """Whether a derived class has another method of this name than its base."""
+    return class_lookup(derived, name)[1] is not class_lookup(base, name)[1]
 
 
 def _required(

@@ -117,7 +117,7 @@ _REASONS = (
     Reason("tensor-layout", "a tensor that is not strided", "convert it with `to_dense` before"),
     Reason(
         "tensor-subclass",
-        "a tensor of a class that may give operators another meaning",
+        "a tensor of a class that says what operators do (`__torch_dispatch__`)",
         "pass a plain torch.Tensor",
     ),
     Reason(

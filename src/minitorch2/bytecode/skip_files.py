@@ -37,6 +37,8 @@ CONTROLS = PACKAGE + "controls.py"
 WRAPPERS = PACKAGE + "wrappers.py"
 COMPILER = (PACKAGE + "autograd/", PACKAGE + "backends/", PACKAGE + "codegen/")
 INLINED_TORCH = (
+    "_jit_internal.py",
+    "_tensor.py",
     "amp/autocast_mode.py",
     "amp/grad_scaler.py",
     "autograd/grad_mode.py",
@@ -53,6 +55,7 @@ INLINED_TORCH = (
     "nn/parameter.py",
     "nn/utils/",
     "optim/",
+    "overrides.py",
     "utils/_contextlib.py",
     "utils/_foreach_utils.py",
     "utils/_pytree.py",
@@ -91,6 +94,15 @@ def is_skipped_file(file: str) -> bool:
 def runs_apart(file: str) -> bool:
     """Whether code of this file is a part of compiled code, which calls nothing to be captured."""
     return is_generated(file) or file.startswith(COMPILER)
+
+
+def is_override(code: CodeType) -> bool:
+    """Whether PyTorch calls the code for each of its operators.
+
+    Where a graph breaks at one operator, a graph of one operator is worth nothing; the functions
+    that the override calls are captured.
+    """
+    return code.co_name in ("__torch_function__", "__torch_dispatch__")
 
 
 def is_stand_in(file: str) -> bool:

@@ -8,6 +8,8 @@ Grammar::
              | Drawn(name)                                      a random number of this very call
              | Attribute(source, name) | Item(source, key)      one step further
              | TypeOf(source) | Stride(source, dim) | Call(source) | Closure(source, index)
+             | Applied(source, function)                        a function of this project's
+             | FunctionMode(stack, index)                       an active `TorchFunctionMode`
              | DictKey(source, index) | DictValue(source, index)
              | Contents(source, kind)                           past overridden methods
              | Reduced(source) | Peek(source, index)            parts and elements of an iterator
@@ -74,6 +76,10 @@ class Source:
         while source is not None:
             yield source
             source = source.base
+
+    def roots(self) -> Iterator[Source]:
+        """The names that the expression mentions."""
+        yield from [self] if self.base is None else self.base.roots()
 
     def __str__(self) -> str:
         return self.expression()
@@ -198,6 +204,20 @@ class CallSource(StepSource):
 
 
 @dataclass(frozen=True, eq=False)
+class AppliedSource(StepSource):
+    """``function(base)``, for a function that asks without running code of the user's."""
+
+    function: ReferenceSource
+
+    def step(self, base: str) -> str:
+        return f"{self.function}({base})"
+
+    def roots(self) -> Iterator[Source]:
+        yield self.function
+        yield from self.of.roots()
+
+
+@dataclass(frozen=True, eq=False)
 class ReducedSource(StepSource):
     """``base.__reduce__()``: for a built-in iterator, what it was made of."""
 
@@ -217,6 +237,16 @@ class PeekSource(StepSource):
 
     def __str__(self) -> str:
         return f"peek({self.of}, {self.index})"
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionModeSource(StepSource):
+    """A mode on PyTorch's stack of modes that override functions; `base` reads the stack."""
+
+    index: int
+
+    def step(self, base: str) -> str:
+        return f"{base}({self.index})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ from types import FunctionType, ModuleType
 
 import numpy
 import torch
-from torch.utils._device import DeviceContext
 
 _HOLDERS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, numpy.ndarray)
 DEPTH = 2
@@ -33,20 +32,12 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
 
 
 def _is_watched() -> bool:
-    """Whether each operator of this thread is seen: by a tracer, or by a mode; not if that is a
-    default device or counts operators for `explain`.
+    """Whether each operator of this thread is seen by a tracer or by a dispatch mode.
 
     Modes of the compiler are on only while it works. What runs then besides is a finalizer or a
     handler of signals.
     """
-    if torch._C._is_tracing() or torch._C._len_torch_dispatch_stack():
-        return True
-    modes = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
-    return not all(isinstance(mode, DeviceContext) or _is_own(mode) for mode in modes)
-
-
-def _is_own(mode: object) -> bool:
-    return type(mode).__module__.startswith("minitorch2.")
+    return torch._C._is_tracing() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def has_tensor(value: object, depth: int) -> bool:

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Final
 import numpy
 import torch
 from torch._library.custom_ops import CustomOpDef
+from torch.utils._device import DeviceContext
 
 from minitorch2 import controls
 from minitorch2.bytecode.building.callables import (
+    wrap_accessor,
+    wrap_attribute,
     wrap_builtin,
     wrap_cached_function,
     wrap_cell,
@@ -59,17 +62,20 @@ from minitorch2.bytecode.building.iterators import (
 from minitorch2.bytecode.building.objects import (
     wrap_array,
     wrap_autocast,
+    wrap_device_mode,
     wrap_error_on_graph_break,
     wrap_module,
     wrap_numpy_function,
     wrap_numpy_scalar,
     wrap_object,
     wrap_outside_context,
+    wrap_overrides_region,
     wrap_thread_local,
     wrap_ufunc,
     wrap_weak_reference,
 )
 from minitorch2.bytecode.building.tensors import field_names, wrap_tensor
+from minitorch2.bytecode.overrides import OverridesRegion
 from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.sources import (
     Source,
@@ -102,6 +108,7 @@ from minitorch2.bytecode.trackers.torch_values import (
     numpy_rules,
     optimizer_rules,
     outside_context,
+    override_rules,
     tensor_constructors,
     transform_rules,
     triton_kernel,
@@ -129,6 +136,7 @@ RULES: Final = (
     numpy_rules,
     optimizer_rules,
     outside_context,
+    override_rules,
     tensor_constructors,
     triton_kernel,
     transform_rules,
@@ -203,6 +211,10 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.WrapperDescriptorType: wrap_descriptor,
     functools._lru_cache_wrapper: wrap_cached_function,
     types.CellType: wrap_cell,
+    types.GetSetDescriptorType: wrap_attribute,
+    types.MethodWrapperType: wrap_accessor,
+    DeviceContext: wrap_device_mode,
+    OverridesRegion: wrap_overrides_region,
     type: wrap_class,
     numpy.ndarray: wrap_array,
     numpy.ufunc: wrap_ufunc,

@@ -40,7 +40,9 @@ from minitorch2.bytecode.trackers.python_values.random_generator import RandomVa
 from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
+from minitorch2.bytecode.trackers.torch_values.accessors import AccessorVariable, AttributeVariable
 from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
+from minitorch2.bytecode.trackers.torch_values.override_rules import DisabledOverridesVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
@@ -98,7 +100,7 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
         # PyTorch hides what it wraps there from its own compiler.
         identity_guards(capture, value, source)
         return capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
-    if value.__code__.co_filename == TENSOR_FILE and hasattr(torch.Tensor, value.__name__):
+    if _is_tensor_method(value):
         return _tensor_method(capture, value, source)
     if isinstance(source.root(), LocalSource | CellSource):
         # A caller often makes its function anew for each call: the same code in the same module
@@ -111,6 +113,12 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
         guards = identity_guards(capture, value, source)
     made = transformed_outside(capture, value, source, guards)
     return made or UserFunctionVariable(value, source=source, guards=guards)
+
+
+def _is_tensor_method(value: types.FunctionType) -> bool:
+    """Whether a rule says what it does; the override that classes inherit is evaluated."""
+    is_here = value.__code__.co_filename == TENSOR_FILE and hasattr(torch.Tensor, value.__name__)
+    return is_here and value.__name__ != "__torch_function__"
 
 
 def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTracker:
@@ -196,12 +204,31 @@ def wrap_descriptor(capture: Capture, value: Any, source: Source) -> VariableTra
     return method
 
 
+def wrap_attribute(
+    capture: Capture, value: types.GetSetDescriptorType, source: Source
+) -> VariableTracker:
+    """An attribute that C code computes, found on a class: ``torch.Tensor.shape``."""
+    guards = identity_guards(capture, value, source)
+    return AttributeVariable(value, source=source, guards=guards)
+
+
+def wrap_accessor(
+    capture: Capture, value: types.MethodWrapperType, source: Source
+) -> VariableTracker:
+    """``torch.Tensor.shape.__get__``; of anything else, the method of its owner."""
+    if isinstance(value.__self__, types.GetSetDescriptorType):
+        capture.wrap(value.__self__, AttributeSource(source, "__self__"))
+        return AccessorVariable(value, source=source)
+    owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
+    return GetAttrVariable(owner, value.__name__)
+
+
 def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> VariableTracker:
     """A bound method."""
     guards = guarded(capture, *type_guards(capture, value, source))
     function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
     owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
-    if isinstance(owner, OutsideContextVariable | RandomVariable):
+    if isinstance(owner, OutsideContextVariable | RandomVariable | DisabledOverridesVariable):
         return GetAttrVariable(owner, value.__name__)
     method = BoundMethodVariable(function, owner, source)
     method.guards |= guards

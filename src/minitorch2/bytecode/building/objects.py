@@ -9,12 +9,14 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._device import DeviceContext
 
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
 from minitorch2.bytecode.guards import (
     LengthMatch,
 )
+from minitorch2.bytecode.overrides import OverridesRegion
 from minitorch2.bytecode.sources import (
     AttributeSource,
     ContentsSource,
@@ -35,7 +37,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
-from minitorch2.bytecode.trackers.torch_values import context, numpy_array
+from minitorch2.bytecode.trackers.torch_values import context, numpy_array, override_rules
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_ufuncs import UfuncVariable
 from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
@@ -78,6 +80,21 @@ def wrap_autocast(capture: Capture, value: torch.autocast, source: Source) -> Va
     """A region of autocast made outside."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return context.autocast_of(capture, value, source, guards)
+
+
+def wrap_overrides_region(
+    capture: Capture, value: OverridesRegion, source: Source
+) -> VariableTracker:
+    """A region without overrides that a graph breaks in."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return override_rules.region_of(capture, value, source, guards)
+
+
+def wrap_device_mode(capture: Capture, value: DeviceContext, source: Source) -> VariableTracker:
+    """A default device that is in force around the captured code."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    capture.wrap(value.device, AttributeSource(source, "device"))
+    return override_rules.DeviceModeVariable(value.device, source=source, guards=guards)
 
 
 def wrap_outside_context(capture: Capture, value: object, source: Source) -> VariableTracker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -13,9 +14,9 @@ from minitorch2.bytecode.guards import (
     TensorMetadata,
     TypeMatch,
 )
-from minitorch2.bytecode.sources import (
-    Source,
-)
+from minitorch2.bytecode.overrides import overrides_functions
+from minitorch2.bytecode.plain_tensors import as_plain
+from minitorch2.bytecode.sources import AppliedSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
@@ -26,6 +27,10 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.torch_values.context import EnteredAutocast
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_subclass import (
+    TensorSubclassVariable,
+    has_own_dispatch,
+)
 from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import (
     UnmodeledTensorVariable,
     why_unmodeled,
@@ -44,6 +49,8 @@ TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
     """A tensor is an input of the graph; one that is not modelled can only be passed on."""
+    if is_subclass(value):
+        return wrap_subclass(capture, value, source)
     reason = why_unmodeled(value, TENSOR_TYPES)
     if reason is not None:
         guards = guarded(capture, *type_guards(capture, value, source))
@@ -58,6 +65,32 @@ def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> Variab
         return TensorVariable(node, fake, type(value), own, source=source, guards=guards)
 
     return capture.tensor_input(value, source, make, layout)
+
+
+def is_subclass(value: torch.Tensor) -> bool:
+    """Whether a tensor of a derived class has its data as all tensors have."""
+    cls = type(value)
+    is_derived = cls not in TENSOR_TYPES and not has_own_dispatch(cls)
+    return is_derived and why_unmodeled(value, [cls]) is None
+
+
+def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
+    """A tensor of a derived class: the graph has a plain one on the same memory."""
+    cls = type(value)
+    guards = guarded(capture, *type_guards(capture, value, source))
+    data, place, kind = value, source, cls
+    if overrides_functions(cls):
+        data, kind = as_plain(value), torch.Tensor
+        place = AppliedSource(source, capture.reference(as_plain))
+    is_weight = isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
+    layout = capture.sizes.of_tensor(data, place, is_weight=is_weight)
+    metadata = TensorMetadata.of(data, frozenset() if layout is None else layout.dynamic)
+    guards |= guarded(capture, TensorMatch(place, replace(metadata, cls=kind)))
+
+    def make(node: Node, fake: FakeTensor) -> VariableTracker:
+        return TensorSubclassVariable(node, fake, cls, value, capture, source=source, guards=guards)
+
+    return capture.tensor_input(data, place, make, layout)
 
 
 def wrap_varying_number(capture: Capture, value: object, source: Source) -> VariableTracker | None:

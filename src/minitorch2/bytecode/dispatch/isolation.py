@@ -5,7 +5,8 @@ a compilation changes for its thread is put back by whoever asked for it: the st
 comparing with what was before, context variables (options, logs) by working in a copy.
 
 Nor does the user's state reach in: hooks on saved tensors (``torch.utils.checkpoint`` counts with
-them) are for the tensors of a run, not for the fake ones of a compilation.
+them) are for the tensors of a run, not for the fake ones of a compilation; overrides of PyTorch's
+functions are not for the calls that a compilation makes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import TypeVar
 
 import torch
 from torch._C import _autograd
+
+from minitorch2.bytecode.overrides import hidden
 
 R = TypeVar("R")
 
@@ -59,7 +62,7 @@ def isolated(work: Callable[[], R]) -> R:
     """What `work` returns; if it raises, the thread's state is what it was."""
     before = ThreadState.now()
     try:
-        with _without_saved_tensors_hooks():
+        with _without_saved_tensors_hooks(), hidden():
             return copy_context().run(work)
     except BaseException:
         before.restore()

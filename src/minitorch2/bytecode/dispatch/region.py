@@ -35,7 +35,7 @@ from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.machine.interpreter_api import check_threads
 from minitorch2.bytecode.observe.recompiles import Recompile
 from minitorch2.bytecode.observed import UninitializedError
-from minitorch2.bytecode.skip_files import is_skipped_file, runs_apart
+from minitorch2.bytecode.skip_files import is_override, is_skipped_file, runs_apart
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.cautions import caution
@@ -243,7 +243,7 @@ class Region:
         mark = mark_of(function)
         if isinstance(mark, Disabled):
             return self._left_to_python(function, values) if mark.recursive else None
-        if is_skipped_file(code.co_filename):
+        if is_skipped_file(code.co_filename) or is_override(code):
             _LOGGER.debug("step 1 of 8: skip %s of %s", code.co_qualname, code.co_filename)
             frame_hook.skip(code)
             return None

@@ -16,6 +16,7 @@ Grammar::
             | ShapeCondition(condition, symbols)   a relation between sizes
             | Contiguous(source, rank)             the layout of a tensor of varying sizes
             | GradMode(enabled) | GlobalState(state)
+            | OverridesOfClasses(enabled)
             | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
 
 A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
@@ -59,6 +60,7 @@ from minitorch2.bytecode.guards.torch_state import (
     Autocasts,
     GlobalState,
     GradMode,
+    OverridesOfClasses,
     autocast_dtypes,
     global_state_guards,
 )
@@ -94,6 +96,7 @@ __all__ = [
     "Name",
     "LoggerDisabled",
     "NoneMatch",
+    "OverridesOfClasses",
     "STATE_READERS",
     "SameObject",
     "Remaining",

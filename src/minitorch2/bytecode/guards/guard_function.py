@@ -248,7 +248,7 @@ class _Body:
 
 def _root_names(guards: Iterable[Guard]) -> set[str]:
     """The variables of the user's that guards read."""
-    roots = {source.root() for guard in guards for source in guard.sources()}
+    roots = {root for guard in guards for source in guard.sources() for root in source.roots()}
     return {root.name for root in roots if isinstance(root, RootSource)}
 
 

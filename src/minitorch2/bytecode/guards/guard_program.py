@@ -25,6 +25,7 @@ from minitorch2.bytecode.guards.tensors import TensorMatch
 from minitorch2.bytecode.guards.values import Held, TypeMatch
 from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
 from minitorch2.bytecode.sources import (
+    AppliedSource,
     AttributeSource,
     CellObjectSource,
     CellSource,
@@ -175,6 +176,9 @@ class _Writer:
                 value = self.value(base)
                 if base in self._plain and source == AttributeSource(base, "__dict__"):
                     return load(Op.DICT, value)
+                if isinstance(source, AppliedSource):
+                    function = self.references[source.function.name].operand
+                    return load(Op.CALL, value, self._object(function))
                 for op, operand in _steps(source):
                     value = load(op, value, 0 if op is Op.TYPE else keep(operand))
                 return value

@@ -18,7 +18,6 @@ may need one because of what they view: those are asked.
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -50,12 +49,18 @@ DTYPES = (
 )  # fmt: skip
 """Dtypes that guards recognize; tensors of others are asked."""
 
-REQUIRES_GRAD = sys.intern("requires_grad")
-"""The attribute that a view is asked for; programs refer to this object."""
 
 _Found = TypeVar("_Found")
 _EVERY_BIT = 2**64 - 1
 _WORD = 8
+
+
+def requires_grad(tensor: torch.Tensor) -> bool:
+    """What a view is asked; a mode that sees PyTorch's functions must not see it."""
+    if not torch._C._len_torch_function_stack():
+        return tensor.requires_grad
+    with torch._C.DisableTorchFunction():
+        return tensor.requires_grad
 
 
 class UnfamiliarLayoutError(Exception):
@@ -97,7 +102,7 @@ class TensorLayout:
         if words is None:
             return None
         flags = [self.autograd, self.requires_grad, self.grad_fn, int(metadata.requires_grad)]
-        flags.append(id(REQUIRES_GRAD))
+        flags.append(id(requires_grad))
         return [self.tensor, len(words), *(part for word in words for part in word), *flags]
 
     def _words(self, m: TensorMetadata) -> list[tuple[int, int, int]] | None:

@@ -9,6 +9,7 @@ import torch
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
 from minitorch2.bytecode.machine.guard_machine import Op
+from minitorch2.bytecode.overrides import classes_have_overrides, device_of_modes
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,30 @@ class GlobalState(Guard):
 
 @dataclass(frozen=True)
 class DefaultDevice(Guard):
-    """The device of factories inside ``with torch.device(...)``."""
+    """The device of factories inside ``with torch.device(...)``; None if no mode sets one."""
 
     KIND = "DEFAULT_DEVICE"
-    device: torch.device
+    device: torch.device | None
 
     def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(torch.get_default_device)}()"
+        actual = f"{name(device_of_modes)}()"
         yield Check("default device", f"{actual} == {name(self.device)}", actual, str(self.device))
+
+
+@dataclass(frozen=True)
+class OverridesOfClasses(Guard):
+    """Whether classes with a ``__torch_function__`` have a say in PyTorch's functions."""
+
+    KIND = "TORCH_FUNCTION"
+    enabled: bool
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(classes_have_overrides)}()"
+        condition = actual if self.enabled else f"not {actual}"
+        yield Check("overrides of classes", condition, actual, str(self.enabled))
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.STATE, classes_have_overrides, self.enabled),)
 
 
 def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
@@ -119,5 +136,5 @@ def global_state_guards() -> tuple[Guard, ...]:
     state = tuple(reader() for _, reader in STATE_READERS)
     guards = (GradMode(torch.is_grad_enabled()), GlobalState(state), Autocasts(autocast_dtypes()))
     if torch._C._len_torch_function_stack():
-        return (*guards, DefaultDevice(torch.get_default_device()))
+        return (*guards, DefaultDevice(device_of_modes()))
     return guards

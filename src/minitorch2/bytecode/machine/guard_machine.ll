@@ -267,7 +267,7 @@ word_right:
   %w_next = add i64 %w, 1
   br label %word
 flag:                                   ; then: offset of a pointer, of a byte, of a word; answer;
-                                        ; the attribute to ask where neither is set
+                                        ; the function to ask where neither is set
   %flag_offset_p = getelementptr i64, ptr %w_p, i64 2
   %flag_offset = load i64, ptr %flag_offset_p
   %byte_offset_p = getelementptr i64, ptr %w_p, i64 3
@@ -291,10 +291,10 @@ flag_look:
   %either = or i1 %byte_set, %other_set
   br i1 %either, label %flag_answer, label %flag_ask
 flag_ask:
-  %flag_name_p = getelementptr i64, ptr %w_p, i64 6
-  %flag_name_address = load i64, ptr %flag_name_p
-  %flag_name = inttoptr i64 %flag_name_address to ptr
-  %asked = call ptr @attribute(ptr %x, ptr %flag_name)
+  %flag_function_p = getelementptr i64, ptr %w_p, i64 6
+  %flag_function_address = load i64, ptr %flag_function_p
+  %flag_function = inttoptr i64 %flag_function_address to ptr
+  %asked = call ptr @call_one(ptr %flag_function, ptr %x)
   %has_asked = icmp ne ptr %asked, null
   br i1 %has_asked, label %flag_asked, label %error
 flag_asked:

@@ -16,6 +16,7 @@ import torch
 from minitorch2 import controls, wrappers
 from minitorch2.bytecode.blocks import note_call
 from minitorch2.bytecode.observed import raise_as_observed
+from minitorch2.bytecode.overrides import in_default_device
 from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
@@ -170,8 +171,9 @@ def _call_allowed(
     evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
     capture, name = evaluator.capture, controls.name_of(function.value)
+    target = in_default_device(function.value, capture.overrides.default_device())
     try:
-        return capture.call_in_graph(evaluator, "call_function", function.value, args, kwargs)
+        return capture.call_in_graph(evaluator, "call_function", target, args, kwargs)
     except UnsupportedError as error:
         if error.code != "folded-value":
             raise

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from torch.distributions.utils import lazy_property
 
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_observed
+import torch
+
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -35,6 +37,8 @@ BUILTIN_METHODS = (
     types.BuiltinFunctionType,
     types.ClassMethodDescriptorType,
 )
+FREE_FUNCTIONS = (torch._C._disabled_torch_function_impl,)
+"""Functions written in C that classes hold, but that are no methods of them."""
 DATA_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 TRUSTED_MODULES: Final = words(
@@ -164,6 +168,8 @@ def bind(
         value = class_function(evaluator, found_in, name, raw, "func").call(evaluator, [owner], {})
         evaluator.capture.side_effects.store_attribute(owner, name, value, raw=True)
         return value
+    if any(raw is each for each in FREE_FUNCTIONS):
+        return evaluator.capture.wrap(raw, evaluator.capture.reference(raw))
     if isinstance(raw, BUILTIN_METHODS):
         if (body := POLYFILLS.get(raw)) is not None:
             function = evaluator.capture.wrap(body, evaluator.capture.reference(body))
@@ -174,6 +180,8 @@ def bind(
     if hasattr(type(raw), "__get__"):
         source = class_attribute_source(evaluator, found_in, name, raw)
         descriptor = evaluator.capture.wrap(raw, source)
+        if owner is None and isinstance(raw, types.GetSetDescriptorType):
+            return descriptor
         return _python_descriptor(evaluator, owner, cls, descriptor, name)
     source = inherited_source(evaluator, cls, found_in, name, raw)
     if owner is not None and owner.source is not None and not isinstance(raw, _CONSTANT):
@@ -227,6 +235,18 @@ class BuiltinMethodVariable(VariableTracker):
 
     def truth(self, evaluator: Evaluator) -> bool:
         return True
+
+    def hash_key(self) -> Hashable:
+        if self.owner is not None:
+            unsupported("hash", f"the built-in method {self.name} as a key")
+        return ("object", id(self.value))
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if self.owner is None and isinstance(value := getattr(self.value, name, None), str):
+            return evaluator.capture.wrap(value, evaluator.capture.reference(value))
+        if self.owner is None and name in ("__objclass__", "__class__") and value is not None:
+            return class_tracker(evaluator, value)
+        return super().get_attribute(evaluator, name)
 
     def call(
         self,

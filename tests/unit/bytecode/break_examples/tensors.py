@@ -73,12 +73,25 @@ def dense(x):
     return x.sin()
 
 
+class Watched(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+
+@breaks("tensor-subclass", X.as_subclass(Watched))
+def tensor_that_sees_operators(x):
+    return x.sin()
+
+
 class Labelled(torch.Tensor):
-    pass
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs)
 
 
-@breaks("tensor-subclass", X.as_subclass(Labelled))
-def tensor_of_a_class(x):
+@whole("tensor-subclass", X.as_subclass(Labelled))
+def tensor_that_sees_functions(x):
     return x.sin()
 
 

@@ -94,9 +94,15 @@ def list_that_contains_itself(x):
     return numbers
 
 
-@breaks("descriptor", X, range(3))
-def attribute_written_in_c(x, numbers):
-    return x + (ValueError.__cause__ is None)
+class Square:
+    @property
+    def side(self):
+        return 1
+
+
+@breaks("descriptor", X)
+def property_of_a_class(x):
+    return x + (Square.side is None)
 
 
 @breaks("endless-iteration", X)

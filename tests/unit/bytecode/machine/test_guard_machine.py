@@ -175,7 +175,9 @@ def test_words_behind_an_object():
     start = ctypes.addressof(ctypes.c_char.from_buffer(holder))
     offset = 8 * list(words).index(start)
 
-    unset = sys.intern("__hash__")  # of a bytearray it is None: asked, it says no
+    def unset(value):
+        """Asked where neither is set."""
+        return False
 
     def guard(mask, value, wanted):
         table = [offset, 1, 0, mask, value, 8, 0, 8, wanted, id(unset)]

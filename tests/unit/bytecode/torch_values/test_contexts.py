@@ -73,7 +73,8 @@ CAPTURED = [
     "with torch.autocast('cuda', enabled=False):\n    t = x @ q\nt",
     "with record_function('name'):\n    t = x + 1\nt",
     "with torch.autograd.profiler.record_function('name'):\n    t = x + 1\nt",
-    ("with torch.device('cpu'):\n    t = torch.ones(2)\nt", "torch-context", "torch-context"),
+    "with torch.device('cpu'):\n    t = torch.ones(2)\nt",
+    "t = w * 2\nwith torch.device('meta'):\n    u = torch.ones(2)\n    v = torch.ones(2, device='cpu')\nt + v, u",
     (
         "with sdpa_kernel(SDPBackend.MATH):\n    t = F.scaled_dot_product_attention(b, b, b)\nt",
         "not-inlined",
@@ -153,9 +154,7 @@ ACROSS_BREAKS = [
     ),
     (
         "with torch.device('cpu'):\n    t = torch.ones(2)\n    print(end='')\n    u = torch.zeros(2)\nt + u",
-        "torch-context",
         "builtin",
-        "torch-context",
     ),
     (
         "for n_ in range(3):\n    with torch.no_grad():\n        w = w * 2\n        if w.sum() > 5:\n            w = w - 1\nw",
@@ -182,11 +181,6 @@ BREAKS = [
     ),
     (
         "t = w * 2\nwith saved_tensors_hooks(lambda t: t, lambda t: t):\n    u = w * w\nt, u",
-        "torch-context",
-        "torch-context",
-    ),
-    (
-        "t = w * 2\nwith torch.device('meta'):\n    u = torch.ones(2)\nt, u",
         "torch-context",
         "torch-context",
     ),

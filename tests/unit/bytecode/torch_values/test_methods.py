@@ -139,11 +139,7 @@ METHODS = [
     "x.histc(4, -1, 1)",
     "x.put_(j, torch.ones(3)), x.renorm(2, 0, 1.0), x.nan_to_num(0.0), x.heaviside(y)",
     "x.sum().backward",
-    (
-        "torch.Tensor.sum(x), torch.Tensor.view(x, -1), torch.Tensor.shape.__get__(x)",
-        "descriptor",
-        "builtin-method",
-    ),
+    "torch.Tensor.sum(x), torch.Tensor.view(x, -1), torch.Tensor.shape.__get__(x)",
     "list(map(torch.Tensor.sum, x))",
     "[t.sum() for t in x], [t for t in lst], [a + b_ for a, b_ in zip(lst, x)]",
     "for t in x:\n    y = y + t\ny",

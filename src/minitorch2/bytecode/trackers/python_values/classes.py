@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource
@@ -47,6 +48,8 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 )
 from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_subclass import has_own_dispatch, new_tensor
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -265,10 +268,12 @@ class ClassVariable(KnownObjectVariable):
             return made
         if issubclass(cls, type):
             unsupported("class-statement", f"the metaclass {cls.__name__} makes a class")
-        if issubclass(cls, torch.Tensor | torch.autograd.Function):
+        if issubclass(cls, torch.autograd.Function) or has_own_dispatch(cls):
             unsupported("construction", f"construction of a {cls.__name__} while capturing")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return named_tuple(evaluator, cls, args, kwargs)
+        if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
+            return _structure(evaluator, cls, *args)
         return self._construct(evaluator, args, kwargs)
 
     def _construct(
@@ -349,10 +354,14 @@ class GenericAliasVariable(KnownObjectVariable):
         return residual.reference(self.value, self.origin.value.__name__)
 
 
-def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> ObjectVariable:
+def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> VariableTracker:
     """``object.__new__(cls)``, or that of the built-in container that `cls` derives from."""
     if issubclass(cls, BaseException):
         return make_exception(evaluator, cls, args)
+    if issubclass(cls, torch.Tensor):
+        data = CONSTRUCTORS[torch.Tensor](evaluator, *args)
+        assert isinstance(data, TensorVariable)
+        return new_tensor(evaluator, cls, data)
     container: VariableTracker | None = None
     if issubclass(cls, defaultdict):
         unsupported("construction", f"construction of {cls.__name__}, a defaultdict")
@@ -382,6 +391,15 @@ _ABSTRACT = 1 << 20  # Py_TPFLAGS_IS_ABSTRACT: abstract methods are left
 def _is_plain(cls: type) -> bool:
     """Whether instances are laid out as those of `object`: C code adds nothing to them."""
     return allocator(cls) in (object, types.SimpleNamespace)
+
+
+def _structure(evaluator: Evaluator, cls: Any, elements: VariableTracker) -> VariableTracker:
+    """Call of a class such as `torch.return_types.max`, whose fields C code names."""
+    values = operations.iterate(evaluator, elements)
+    if len(values) != cls.n_sequence_fields:
+        takes = f"{cls.__name__}() takes a {cls.n_sequence_fields}-sequence"
+        raise_observed(TypeError, f"{takes} ({len(values)}-sequence given)")
+    return NamedTupleVariable(values, cls, cls.__match_args__)
 
 
 def named_tuple(

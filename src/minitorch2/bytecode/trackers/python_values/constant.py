@@ -54,6 +54,9 @@ OPERATORS = words(
 )
 """Special methods that answer NotImplemented to operands that they do not know."""
 
+CONSTANT_CONTEXTS: dict[type, dict[str, Callable[..., VariableTracker]]] = {}
+"""What entering and leaving a constant does: ``with torch.device(...)``."""
+
 _LITERALS: dict[type, Callable[[Any], VariableTracker]] = {}
 
 
@@ -165,7 +168,7 @@ class ConstantVariable(VariableTracker):
         if not isinstance(method, types.BuiltinMethodType | types.MethodWrapperType):
             return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
         if name in ("__enter__", "__exit__"):
-            unsupported("torch-context", f"{self.value!r} as a context sets the default device")
+            return CONSTANT_CONTEXTS[type(self.value)][name](evaluator, self, *args)
         if name in OPERATORS and not all(arg.is_foldable() for arg in args):
             if name == "__mod__" and isinstance(self.value, str | bytes):
                 unsupported("format", "the text of a value is not known while capturing")

@@ -19,6 +19,7 @@ from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
+from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 
 if TYPE_CHECKING:
@@ -118,9 +119,10 @@ class DecoratedVariable(FunctionVariable):
 
 def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
     """Change the grad mode from here on."""
+    function, args = torch._C._set_grad_enabled, [ConstantVariable(enabled)]
+    if overridden(evaluator, "call_function", function, args) is not None:
+        return
     if torch.is_grad_enabled() != enabled:
-        function = torch._C._set_grad_enabled
-        args = [ConstantVariable(enabled)]
         evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
 
 

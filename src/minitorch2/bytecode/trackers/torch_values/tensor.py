@@ -6,8 +6,10 @@ what needs the data ends the graph. PyTorch 2 paper, section 3.5 (*TensorVariabl
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
@@ -16,7 +18,7 @@ from minitorch2.bytecode.guards import AttributeGuard, id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import allocator
+from minitorch2.bytecode.trackers.descriptors import allocator, bind
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
@@ -24,11 +26,13 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     ConstantVariable,
     literal,
 )
+from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     SizeVariable,
     TupleVariable,
 )
+from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.symbolic import (
     SymbolicNumberVariable,
     compute,
@@ -93,9 +97,15 @@ class TensorVariable(VariableTracker):
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        self.cls = cls
+        self.hold(node, fake, own_attributes)
+
+    def hold(
+        self, node: Node, fake: FakeTensor, own_attributes: frozenset[str] = frozenset()
+    ) -> None:
+        """Say what the graph knows of it."""
         self.node = node
         self.fake = fake
-        self.cls = cls
         self.own_attributes = own_attributes
         self.leaf_grad: bool | None = None
         self.leaf: TensorVariable | None = None
@@ -130,6 +140,11 @@ class TensorVariable(VariableTracker):
     # Attributes ---------------------------------------------------------------------------------
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if not callable(getattr(torch.Tensor, name, None)) and hasattr(torch.Tensor, name):
+            args = [self, ConstantVariable(name)]
+            answer = overridden(evaluator, "call_function", getattr, args)
+            if answer is not None:
+                return answer
         if name == "shape":
             return self.size()
         if name == "requires_grad":
@@ -143,6 +158,8 @@ class TensorVariable(VariableTracker):
         special = SPECIAL_ATTRIBUTES.get(name)
         if special is not None:
             return special(self, evaluator)  # type: ignore[no-any-return]
+        if name == "__torch_function__":
+            return inherited_override(evaluator)
         if name == "__class__":
             return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))
         if callable(method := getattr(torch.Tensor, name, None)):
@@ -165,10 +182,9 @@ class TensorVariable(VariableTracker):
         if self.leaf_grad is not None:
             return ConstantVariable(True)
         if self.fake.requires_grad and self.cls is torch.Tensor:
-            real = evaluator.capture.input_value(self)
+            real = self.real(evaluator)
             if real is not None and self.source is not None:
-                source = AttributeSource(self.source, "is_leaf")
-                return evaluator.capture.wrap(real.is_leaf, source)
+                return self._known_leaf(evaluator, real)
         return ConstantVariable(not self.fake.requires_grad or self.fake.is_leaf)
 
     def _grad(self, evaluator: Evaluator) -> VariableTracker:
@@ -176,21 +192,33 @@ class TensorVariable(VariableTracker):
         pending = evaluator.capture.side_effects.load_attribute(self, "grad")
         if isinstance(pending, VariableTracker):
             return pending
-        real = evaluator.capture.input_value(self)
+        real = self.real(evaluator)
         if real is None:
             return NONE
         if self.source is None or not (real.is_leaf or real.retains_grad):
             unsupported("tensor-attribute", "the gradient of an input that is no leaf")
+        return self._known_grad(evaluator, real)
+
+    def real(self, evaluator: Evaluator) -> torch.Tensor | None:
+        """The tensor itself, of an input of the graph."""
+        return evaluator.capture.input_value(self)
+
+    def _known_leaf(self, evaluator: Evaluator, real: torch.Tensor) -> VariableTracker:
+        assert self.source is not None
+        return evaluator.capture.wrap(real.is_leaf, AttributeSource(self.source, "is_leaf"))
+
+    def _known_grad(self, evaluator: Evaluator, real: torch.Tensor) -> VariableTracker:
+        assert self.source is not None
         return evaluator.capture.wrap(real.grad, AttributeSource(self.source, "grad"))
 
     def _grad_fn(self, evaluator: Evaluator) -> VariableTracker:
         """None, or something that is not None: the graph's own operators are not autograd's."""
-        real = evaluator.capture.input_value(self)
+        real = self.real(evaluator)
         if not self.fake.requires_grad or self.leaf_grad is not None:
             return NONE
         if real is None or self.source is None:
             return GradFnVariable()
-        leaf = evaluator.capture.wrap(real.is_leaf, AttributeSource(self.source, "is_leaf"))
+        leaf = self._known_leaf(evaluator, real)
         return NONE if leaf.as_constant() else GradFnVariable()
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
@@ -218,6 +246,10 @@ class TensorVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
+        if hasattr(torch.Tensor, name):
+            answer = overridden(evaluator, "call_method", name, [self, *args], kwargs)
+            if answer is not None:
+                return answer
         if name in METADATA_METHODS:
             return self._metadata(name, args, kwargs)
         if name in KNOWN_READS and self.fake.known is not None and not args:
@@ -274,7 +306,7 @@ class TensorVariable(VariableTracker):
 
     def _ask_for_bit(self, evaluator: Evaluator, name: str) -> VariableTracker:
         """``x.is_conj()`` and its like: the class guard of an input tells them; others may vary."""
-        real = evaluator.capture.input_value(self)
+        real = self.real(evaluator)
         if name == "is_inference":
             made_here = torch.is_inference_mode_enabled()
             return ConstantVariable(made_here if real is None else real.is_inference())
@@ -318,7 +350,7 @@ class TensorVariable(VariableTracker):
             return call(evaluator, "call_function", function, [self, *args])
         if not hasattr(torch.Tensor, name):
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
-        return unsupported("tensor-method", f"Tensor.{name}")
+        return in_python(evaluator, name, [self, *args])
 
     def _getitem(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         call = evaluator.capture.call_in_graph
@@ -388,6 +420,22 @@ class TensorVariable(VariableTracker):
             return residual.bind(f"{made}.requires_grad_({self.leaf_grad})", "leaf")
         cls = residual.reference(self.cls)
         return residual.bind(f"{cls}({residual.name_for(self.data)}, {self.leaf_grad})", "leaf")
+
+
+def inherited_override(evaluator: Evaluator) -> VariableTracker:
+    """``torch.Tensor.__torch_function__``"""
+    override = vars(torch.Tensor)["__torch_function__"]
+    return bind(evaluator, None, torch.Tensor, torch.Tensor, "__torch_function__", override)
+
+
+def in_python(evaluator: Evaluator, name: str, args: Sequence[VariableTracker]) -> VariableTracker:
+    """A method that `torch.Tensor` has in Python, such as ``__rdiv__``, evaluated as it is."""
+    found: Any = vars(torch.Tensor).get(name)
+    body = inspect.unwrap(found)  # the wrapper asks for overrides, which was done
+    if not isinstance(body, FunctionType):
+        unsupported("tensor-method", f"Tensor.{name}")
+    function = UserFunctionVariable(body, source=evaluator.capture.reference(body))
+    return function.call(evaluator, args, {})
 
 
 SPECIAL_METHODS: Final[dict[str, Any]] = {

@@ -60,7 +60,8 @@ def make_legacy(
 def make_tensor(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
     """``torch.Tensor(data)`` has the default dtype."""
     if len(args) == 1 and isinstance(args[0], TensorVariable):
-        return args[0].call_method(evaluator, "detach", [], {})
+        alias = torch.ops.aten.alias.default
+        return evaluator.capture.call_in_graph(evaluator, "call_function", alias, args)
     return make_legacy(evaluator, torch.get_default_dtype(), args)
 
 

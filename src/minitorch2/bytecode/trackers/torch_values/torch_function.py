@@ -28,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 )
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
+from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.errors import UnsupportedError
@@ -93,7 +94,6 @@ QUERIES: Final = {
     torch.get_autocast_cpu_dtype,
     torch._C._is_any_autocast_enabled,
     torch.get_default_dtype,
-    torch.get_default_device,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_num_threads,
@@ -106,7 +106,6 @@ QUERIES: Final = {
     torch.broadcast_shapes,
     torch.amp.is_autocast_available,
     torch._C._get_cudnn_enabled,
-    torch._C._len_torch_function_stack,
     torch._C._get_privateuse1_backend_name,
     torch._C._is_multithreading_enabled,
 }
@@ -119,13 +118,6 @@ ALWAYS: Final[dict[Any, object]] = {
     torch.compiler.cudagraph_mark_step_begin: None,
     torch._C._get_tracing_state: None,
     torch._C._is_tracing: False,
-    torch._C._is_torch_function_enabled: True,
-    torch.overrides.has_torch_function: False,
-    torch.overrides.has_torch_function_unary: False,
-    torch.overrides.has_torch_function_variadic: False,
-    torch._C._has_torch_function: False,
-    torch._C._has_torch_function_unary: False,
-    torch._C._has_torch_function_variadic: False,
 }
 """Questions with one answer inside captured code."""
 
@@ -198,6 +190,10 @@ class TorchVariable(KnownObjectVariable):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         value = self.value
+        if _is_overridable(value):
+            answer = overridden(evaluator, "call_function", value, args, kwargs)
+            if answer is not None:
+                return answer
         if value in HANDLERS:
             return HANDLERS[value](evaluator, *args, **kwargs)
         if value in ALWAYS:
@@ -221,6 +217,11 @@ class TorchVariable(KnownObjectVariable):
         if self.source is not None:
             return residual.load(self.source)
         return residual.reference(self.value)
+
+
+def _is_overridable(function: Any) -> bool:
+    """Whether classes and modes may have a say in a function."""
+    return isinstance(function, _OPERATOR_TYPES) or function in OPERATORS
 
 
 def _makes_leaf(function: Any, kwargs: dict[str, VariableTracker]) -> bool:

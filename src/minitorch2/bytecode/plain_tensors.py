@@ -1,0 +1,37 @@
+"""Tensors of a subclass, seen without their class: compiled code and guards look at them so.
+
+A subclass may override what any operator and attribute of its tensors does. None of this runs here:
+guards that ask a tensor for its size are no calls of the user's program.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def as_plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A plain tensor on the same memory; its gradient flows to the tensor."""
+    if torch.is_grad_enabled():
+        return torch.Tensor.as_subclass(tensor, torch.Tensor)
+    with torch._C.DisableTorchFunction(), torch.enable_grad():
+        return torch.Tensor.as_subclass(tensor, torch.Tensor)
+
+
+def of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
+    """A tensor of a subclass on a result's memory; gradients flow to the result."""
+    if torch.is_grad_enabled():
+        return torch.Tensor.as_subclass(tensor, cls)
+    with torch._C.DisableTorchFunction(), torch.set_grad_enabled(tensor.grad_fn is not None):
+        return torch.Tensor.as_subclass(tensor, cls)
+
+
+def gradient_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What the backward pass has left."""
+    with torch._C.DisableTorchFunction():
+        return tensor.grad
+
+
+def is_leaf(tensor: torch.Tensor) -> bool:
+    """Whether no operator of autograd has made it."""
+    with torch._C.DisableTorchFunction():
+        return tensor.is_leaf

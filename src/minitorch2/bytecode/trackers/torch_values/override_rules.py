@@ -1,0 +1,281 @@
+"""Functions and contexts about overrides: ``DisableTorchFunctionSubclass``, modes, subclassing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._device import DeviceContext, _device_constructors
+
+from minitorch2.bytecode.overrides import OverridesRegion
+from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.builtin import models
+from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, constructs
+from minitorch2.bytecode.trackers.python_values.constant import (
+    CONSTANT_CONTEXTS,
+    NONE,
+    ConstantVariable,
+)
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.torch_values.intercept import OverridableCall
+from minitorch2.bytecode.trackers.torch_values.overriding import (
+    dispatch,
+    has_override,
+    has_overrides,
+)
+from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_subclass import new_tensor
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.guards import Guard
+    from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.sources import Source
+
+# Regions ------------------------------------------------------------------------------------------
+
+
+class DisabledOverridesVariable(ModeledVariable):
+    """``torch._C.DisableTorchFunctionSubclass()``, or ``DisableTorchFunction``, which modes obey
+    too."""
+
+    def __init__(self, cls: Any, before: tuple[bool, bool] | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.cls, self.before = cls, before
+
+    def python_type(self) -> type:
+        return self.cls  # type: ignore[no-any-return]
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def py___enter__(self, evaluator: Evaluator) -> None:
+        self.before = evaluator.capture.overrides.disable(modes_too=self.modes_too)
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
+        assert self.before is not None
+        evaluator.capture.overrides.restore(self.before)
+        self.before = None
+        return NONE
+
+    @property
+    def modes_too(self) -> bool:
+        """Whether modes have no say either."""
+        return self.cls is torch._C.DisableTorchFunction
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.before is None:
+            return residual.bind(f"{residual.reference(self.cls)}()", "region")
+        cls = residual.reference(OverridesRegion)
+        return residual.bind(f"{cls}({self.modes_too}, {self.before})", "region")
+
+
+def region_of(
+    capture: Capture, value: OverridesRegion, source: Source, guards: frozenset[Guard]
+) -> VariableTracker:
+    """A region that was entered in front of a break."""
+    for name in ("modes_too", "before"):
+        capture.wrap(getattr(value, name), AttributeSource(source, name)).as_constant()
+    classes = torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction
+    return DisabledOverridesVariable(
+        classes[value.modes_too], value.before, source=source, guards=guards
+    )
+
+
+def _region(cls: Any) -> None:
+    @constructs(cls)
+    def make(evaluator: Evaluator) -> VariableTracker:
+        return DisabledOverridesVariable(cls)
+
+
+for _cls in (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction):
+    _region(_cls)
+
+# Questions ----------------------------------------------------------------------------------------
+
+
+@handles(torch.overrides.has_torch_function, torch._C._has_torch_function)
+def has_torch_function(evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
+    """``has_torch_function(values)``: whether a mode, or a class among the values', has a say."""
+    return has_torch_function_variadic(evaluator, *values.items(evaluator))
+
+
+@handles(
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+    torch._C._has_torch_function_unary,
+    torch._C._has_torch_function_variadic,
+)
+def has_torch_function_variadic(evaluator: Evaluator, *values: VariableTracker) -> VariableTracker:
+    """The same of arguments one by one."""
+    mode = evaluator.capture.overrides.innermost()
+    return ConstantVariable(mode is not None or has_overrides(evaluator, values))
+
+
+@handles(torch._C._is_torch_function_enabled)
+def is_torch_function_enabled(evaluator: Evaluator) -> VariableTracker:
+    """Whether classes have a say now."""
+    return ConstantVariable(evaluator.capture.overrides.of_classes)
+
+
+@handles(torch.overrides.handle_torch_function)
+def handle_torch_function(
+    evaluator: Evaluator,
+    public_api: VariableTracker,
+    relevant_args: VariableTracker,
+    *args: VariableTracker,
+    **kwargs: VariableTracker,
+) -> VariableTracker:
+    """How a function that is written in Python asks the overrides."""
+    overrides = evaluator.capture.overrides
+    relevant = [
+        a for a in relevant_args.items(evaluator) if overrides.of_classes and has_override(a)
+    ]
+    function = getattr(public_api, "value", None)
+    if function is None:
+        unsupported("call", "the overrides of a function that is made here")
+    return dispatch(evaluator, OverridableCall(function, tuple(relevant), args, kwargs))
+
+
+@models(torch._C._disabled_torch_function_impl)
+def without_override(
+    evaluator: Evaluator,
+    function: VariableTracker,
+    types: VariableTracker,
+    args: VariableTracker = NONE,
+    kwargs: VariableTracker = NONE,
+) -> VariableTracker:
+    """The override that classes without one inherit from `torch.nn.Parameter`."""
+    positional = [] if _is_none(args) else args.items(evaluator)
+    with evaluator.capture.overrides.disabled(modes_too=False):
+        return function.call(evaluator, positional, keywords_of(kwargs))
+
+
+def keywords_of(kwargs: VariableTracker) -> dict[str, VariableTracker]:
+    """Keyword arguments, given as a dict or as None."""
+    pairs = kwargs.pairs() if isinstance(kwargs, DictVariable) else ()
+    return {key.as_constant(): value for key, value in pairs}
+
+
+# Modes --------------------------------------------------------------------------------------------
+
+
+@models(torch._C._push_on_torch_function_stack)
+def push_mode(evaluator: Evaluator, mode: VariableTracker) -> None:
+    """From here on the mode sees the calls of PyTorch's functions."""
+    evaluator.capture.overrides.modes.append(mode)
+
+
+@models(torch._C._pop_torch_function_stack)
+def pop_mode(evaluator: Evaluator) -> VariableTracker:
+    """The innermost mode is left."""
+    return evaluator.capture.overrides.modes.pop()
+
+
+@handles(torch._C._len_torch_function_stack)
+def count_modes(evaluator: Evaluator) -> VariableTracker:
+    """How many modes there are."""
+    return ConstantVariable(len(evaluator.capture.overrides.modes))
+
+
+class DeviceModeVariable(VariableTracker):
+    """``with torch.device(...)``: a mode that gives functions that make tensors a device."""
+
+    def __init__(self, device: torch.device, **options: Any) -> None:
+        super().__init__(**options)
+        self.device = device
+
+    def python_type(self) -> type:
+        return DeviceContext
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name != "__torch_function__":
+            return super().call_method(evaluator, name, args, kwargs)
+        function, _, positional, *named = args
+        keywords = keywords_of(named[0]) if named else {}
+        given = keywords.get("device", NONE)
+        if getattr(function, "value", None) in _device_constructors() and _is_none(given):
+            keywords["device"] = ConstantVariable(self.device)
+        return function.call(evaluator, positional.items(evaluator), keywords)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        device = residual.name_for(ConstantVariable(self.device))
+        return residual.bind(f"{residual.reference(DeviceContext)}({device})", "mode")
+
+
+def _is_none(value: VariableTracker) -> bool:
+    return isinstance(value, ConstantVariable) and value.value is None
+
+
+def _enter_device(evaluator: Evaluator, device: ConstantVariable) -> VariableTracker:
+    push_mode(evaluator, DeviceModeVariable(device.as_constant()))
+    return device
+
+
+def _leave_device(
+    evaluator: Evaluator, device: ConstantVariable, *exception: VariableTracker
+) -> VariableTracker:
+    pop_mode(evaluator)
+    return NONE
+
+
+CONSTANT_CONTEXTS[torch.device] = {"__enter__": _enter_device, "__exit__": _leave_device}
+
+
+@handles(torch.get_default_device)
+def default_device(evaluator: Evaluator) -> VariableTracker:
+    """The device of the innermost default device; those around the captured code are guarded."""
+    device = evaluator.capture.overrides.default_device() or torch.device("cpu")
+    has_number = device.index is not None or device.type in ("cpu", "meta")
+    return ConstantVariable(device if has_number else torch.empty(0, device=device).device)
+
+
+# Subclasses ---------------------------------------------------------------------------------------
+
+
+def _as_subclass(
+    tensor: TensorVariable, evaluator: Evaluator, cls: VariableTracker
+) -> VariableTracker:
+    """``x.as_subclass(cls)``"""
+    if not isinstance(cls, ClassVariable):
+        unsupported("construction", "a tensor of a class that is not known")
+    return new_tensor(evaluator, cls.value, tensor)
+
+
+SPECIAL_METHODS["as_subclass"] = _as_subclass
+
+
+@models(torch.Tensor._make_subclass)
+def make_subclass(
+    evaluator: Evaluator,
+    cls: VariableTracker,
+    data: VariableTracker,
+    require_grad: VariableTracker = NONE,
+    **kwargs: VariableTracker,
+) -> VariableTracker:
+    """``torch.Tensor._make_subclass(cls, data, require_grad)``: a new leaf on the data's memory."""
+    if not isinstance(cls, ClassVariable) or not isinstance(data, TensorVariable) or kwargs:
+        unsupported("construction", "a tensor of a subclass, made with options")
+    with evaluator.capture.overrides.disabled(modes_too=True):
+        detached = TensorVariable.call_method(data, evaluator, "detach", [], {})
+    assert isinstance(detached, TensorVariable)
+    wanted = require_grad.truth(evaluator)
+    made = new_tensor(evaluator, cls.value, detached, leaf_grad=wanted)
+    made.data = detached
+    return made
