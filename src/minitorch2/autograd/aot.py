@@ -25,11 +25,13 @@ from minitorch2.autograd.partition import Partitioner, min_cut_partition, split_
 from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tensor_positions
 from minitorch2.autograd.runtime import BoxedCall, Compiler, LazilyCompiled, compile_backward
 from minitorch2.autograd.trace import Decompositions
+from minitorch2.autograd.wrappers import WrappedGradient, on_plain_tensors
 from minitorch2.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
+from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
@@ -70,9 +72,35 @@ def aot_autograd(
         partition=partition,
         decompositions=decompositions,
     )
+    return _on_plain_tensors(module, example_inputs, partial(_compile, compile_program), {})
+
+
+def _on_plain_tensors(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    compile: Callable[..., Any],
+    gradients: dict[int, WrappedGradient],
+) -> Callable[..., Sequence[Any]]:
+    """Compile a program on tensors that may be made of others. That a gradient is, is known when
+    the program has been traced: then once more."""
+    plain = on_plain_tensors(module, example_inputs, gradients)
+    try:
+        if plain is None:
+            return compile(module, example_inputs)  # type: ignore[no-any-return]
+        return plain.around(compile(plain.module, plain.open(example_inputs)))
+    except WrappedGradient as found:
+        index = found.index if plain is None else plain.input_of(found.index)
+        if index in gradients or not found.is_fixed():
+            raise
+        return _on_plain_tensors(module, example_inputs, compile, {**gradients, index: found})
+
+
+def _compile(
+    compile_program: Callable[..., Any], module: GraphModule, example_inputs: Sequence[Any]
+) -> Callable[..., Sequence[Any]]:
     if config.current().freezing and not torch.is_grad_enabled():
         return FrozenProgram(module, example_inputs, compile_program)
-    return compile_program(module, example_inputs)
+    return compile_program(module, example_inputs)  # type: ignore[no-any-return]
 
 
 def _compile_program(
@@ -86,7 +114,8 @@ def _compile_program(
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> Callable[..., Sequence[Any]]:
     rewritten = module.copy()
-    run_passes("pre_grad", rewritten)
+    if not any(is_wrapper(node.meta.get("val")) for node in module.graph.nodes):
+        run_passes("pre_grad", rewritten)  # rules are about what operators do with plain tensors
     lifted, attributes = lift_attributes(rewritten)
     examples = [*example_inputs, *attributes]
     differentiate = torch.is_grad_enabled() and any(_requires_grad(value) for value in examples)

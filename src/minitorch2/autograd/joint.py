@@ -35,6 +35,7 @@ from minitorch2.autograd.higher_order import run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Decompositions, Tracer
+from minitorch2.autograd.wrappers import WrappedGradient
 from minitorch2.errors import UnsupportedError, at_line
 from minitorch2.graph.composite import Composite
 from minitorch2.graph.effects import bare_name
@@ -58,6 +59,7 @@ from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOLIC
 from minitorch2.graph.symbols.unbacked import making_symbols
 from minitorch2.graph.value_checks import check_values
+from minitorch2.graph.wrapper_tensors import is_wrapper
 
 aten = torch.ops.aten
 
@@ -418,6 +420,9 @@ class _ProgramTracer:
             next(found) if isinstance(x, torch.Tensor) and x.requires_grad else None
             for x in self.leaves
         ]
+        for index, gradient in enumerate(gradients):
+            if gradient is not None and is_wrapper(gradient):
+                raise WrappedGradient(index, gradient)
         return [None if g is None else self.tracer.read(g) for g in gradients]
 
     def _spent_heads(self) -> dict[int, str]:
@@ -495,10 +500,11 @@ class _AsNonLeaf(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:
+        ctx.set_materialize_grads(False)
         return fake_like(leaf)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> torch.Tensor | None:
         return gradient
 
 

@@ -139,6 +139,8 @@ class Tracer(DispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if not all(issubclass(cls, FakeTensor) for cls in types):
+            return NotImplemented  # a class of the user's says what it does with plain tensors
         keywords = dict(kwargs or {})
         if func in METADATA_OPERATORS:
             return run_fake(func, args, keywords)

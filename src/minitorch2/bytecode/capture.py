@@ -67,6 +67,7 @@ from minitorch2.graph.symbols import free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.symbols.ranges import ANY, Range
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
+from minitorch2.graph.wrapper_tensors import is_wrapper
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -394,6 +395,8 @@ class Capture:
         except Exception as error:
             cause = f"{describe_target(op, target)} failed: {type(error).__name__}: {error}"
             raise UnsupportedError(cause, code="operator-error") from error
+        if call.writes_tensors:
+            self._refuse_write_with_history(call)
         self.add_checks()
         node = self.graph.create_node(op, target, node_args, node_kwargs)
         node.meta.update(val=value, source=evaluator.source_line(), raises=call.may_raise)
@@ -407,6 +410,17 @@ class Capture:
         elif target is EXIT_AUTOCAST:
             self.autocasts.pop()
         return self._outcome(node, value, [*args, *kwargs.values()])
+
+    def _refuse_write_with_history(self, call: FakeCall) -> None:
+        """Leave it to Python to write to an input that is made of others and requires gradients:
+        what a graph writes to are the others, which have no history."""
+        inputs = [entry.node.meta["val"] for entry in self.inputs if is_wrapper(entry.value)]
+        for value in call.args if inputs and torch.is_grad_enabled() else ():
+            base = getattr(value, "_base", None)
+            whole = value if base is None else base
+            if getattr(value, "requires_grad", False) and any(whole is each for each in inputs):
+                cause = f"a write to a {type(value).__name__} that requires gradients"
+                raise UnsupportedError(cause, code="tensor-subclass")
 
     def _values(self, argument: Any) -> Any:
         values = map_nodes(argument, lambda node: node.meta["val"])

@@ -379,17 +379,19 @@ class Attempt:
         alive = set(module.graph.nodes)
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
-        if self.frame.overrides.modes:
-            compiled = without_overrides(compiled)
         spare = self._undoing(module, module, inputs)
-        self.spare = None if spare is None else (name, spare)
+        self.spare = None if spare is None else (name, self._on_plain_tensors(spare))
         safe = self._undoing(compiled, module, inputs)
-        self.capture.references.bind(name, safe or compiled)
+        self.capture.references.bind(name, self._on_plain_tensors(safe or compiled))
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
         if safe is not None:
             self.residual.rerun_if_graph_raises()
+
+    def _on_plain_tensors(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """The graph as the modes that were captured with it do not see it a second time."""
+        return without_overrides(compiled) if self.frame.overrides.modes else compiled
 
     def _undoing(
         self, compiled: Callable[..., Any], module: GraphModule, inputs: list[GraphInput]

@@ -20,6 +20,7 @@ from minitorch2.graph.fake_tensor import FakeTensor, run_fake, same_storage
 from minitorch2.graph.raising import operator_raises
 from minitorch2.graph.symbols import expr_of
 from minitorch2.graph.value_checks import VALUE_CHECKS
+from minitorch2.graph.wrapper_tensors import is_wrapper
 
 ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
 EXIT_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._exit_autocast
@@ -45,6 +46,9 @@ class _Watch(DispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if not all(issubclass(cls, FakeTensor) for cls in types):
+            self.writes_tensors |= func._schema.is_mutable
+            return NotImplemented  # a class of the user's says what it does with plain tensors
         self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
         self.may_raise |= operator_raises(func, args, kwargs or {})
         if func._schema.is_mutable:
@@ -158,6 +162,7 @@ class FakeCall:
 def _is_real_parameter(value: object) -> bool:
     """A tensor that an operation reads though it is no argument of it, and that needs gradients."""
     is_real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+    is_real = is_real and not is_wrapper(value)
     return is_real and value.requires_grad  # type: ignore[attr-defined]
 
 

@@ -27,6 +27,7 @@ from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.unbacked import current_symbols
 from minitorch2.graph.unbacked_views import UNBACKED_VIEWS
+from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
 
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
@@ -85,6 +86,8 @@ class FakeTensor(torch.Tensor):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if not all(issubclass(other, FakeTensor) for other in types):
+            return NotImplemented
         return run_fake(func, args, kwargs or {})
 
 
@@ -156,8 +159,18 @@ class FakeConverter:
         known = self._fakes.get(id(tensor))
         if known is not None:
             return known
+        if is_wrapper(tensor):
+            return self._wrapper(tensor)  # type: ignore[return-value]
         fake = tensor if isinstance(tensor, FakeTensor) else self._make(tensor, sizes, strides)
         self._fakes[id(tensor)] = fake
+        self._alive.append(tensor)
+        return fake
+
+    def _wrapper(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the same class, made of fakes."""
+        fake = with_parts(tensor, lambda _, part: self.convert(part))
+        if tensor.requires_grad != fake.requires_grad:
+            fake.requires_grad_(tensor.requires_grad)
         self._alive.append(tensor)
         return fake
 

@@ -10,13 +10,15 @@ import torch
 
 from minitorch2.bytecode.building.guarding import guarded, type_guards
 from minitorch2.bytecode.guards import (
+    Guard,
     TensorMatch,
     TensorMetadata,
     TypeMatch,
+    WrapperMatch,
 )
 from minitorch2.bytecode.overrides import overrides_functions
 from minitorch2.bytecode.plain_tensors import as_plain
-from minitorch2.bytecode.sources import AppliedSource, Source
+from minitorch2.bytecode.sources import AppliedSource, AttributeSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
@@ -37,6 +39,7 @@ from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import (
 )
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
+from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -49,6 +52,8 @@ TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
     """A tensor is an input of the graph; one that is not modelled can only be passed on."""
+    if is_wrapper(value) and value.layout is torch.strided:
+        return wrap_wrapper(capture, value, source)
     if is_subclass(value):
         return wrap_subclass(capture, value, source)
     reason = why_unmodeled(value, TENSOR_TYPES)
@@ -93,6 +98,32 @@ def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> Vari
     return capture.tensor_input(data, place, make, layout)
 
 
+def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
+    """A tensor made of others: an input of the graph as it is; its parts are guarded."""
+    cls = type(value)
+    guards = guarded(capture, *wrapper_guards(capture, value, source))
+
+    def make(node: Node, fake: FakeTensor) -> VariableTracker:
+        return TensorSubclassVariable(node, fake, cls, value, capture, source=source, guards=guards)
+
+    return capture.tensor_input(value, source, make)
+
+
+def wrapper_guards(capture: Capture, value: torch.Tensor, source: Source) -> list[Guard]:
+    """What is assumed of a tensor made of others, and of each of them."""
+    if not is_wrapper(value):
+        metadata = TensorMetadata.of(value)
+        return [TensorMatch(source, metadata, user_line=capture.line)]
+    parts, context = taken_apart(value)
+    with torch._C.DisableTorchFunctionSubclass():
+        whole = tuple(value.size()), tuple(value.stride()), value.dtype, value.requires_grad
+    made = WrapperMatch(source, tuple(parts), context, whole, user_line=capture.line)
+    guards: list[Guard] = [TypeMatch(source, type(value), user_line=capture.line), made]
+    for name, part in parts.items():
+        guards += wrapper_guards(capture, part, AttributeSource(source, name))
+    return guards
+
+
 def wrap_varying_number(capture: Capture, value: object, source: Source) -> VariableTracker | None:
     """An int or float that changes from call to call, as a symbol; None if it is a constant."""
     if type(value) not in (int, float) or source.is_fixed or capture.is_in_module(source):
@@ -108,6 +139,9 @@ def wrap_varying_number(capture: Capture, value: object, source: Source) -> Vari
 def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
     """The tracker of what a node computes: tensors, containers of tensors, or known metadata."""
     capture.bind_symbols(node)
+    if is_wrapper(value):
+        made: Any = value
+        return TensorSubclassVariable(node, made, type(made), capture=capture)
     if isinstance(value, torch.Tensor):
         return TensorVariable(node, value)  # type: ignore[arg-type]
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):

@@ -4,6 +4,7 @@ Grammar::
 
     guard ::= TensorMatch(source, metadata)        class, dtype, device, requires_grad, ndim, sizes,
                                                    strides, dispatch keys: the eight checks
+            | WrapperMatch(source, names, context, whole)      a tensor made of other tensors
             | IdMatch(source, object)              the very same object (function, class, module)
             | TypeMatch(source, class)             exactly this class
             | ConstantMatch(source, value)         the same type and value; -0.0 is not 0.0
@@ -53,6 +54,7 @@ from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.guards.tensors import (
     TensorMatch,
     TensorMetadata,
+    WrapperMatch,
 )
 from minitorch2.bytecode.guards.torch_state import (
     STATE_READERS,
@@ -107,6 +109,7 @@ __all__ = [
     "TensorMetadata",
     "Test",
     "TypeMatch",
+    "WrapperMatch",
     "autocast_dtypes",
     "constant_match",
     "global_state_guards",

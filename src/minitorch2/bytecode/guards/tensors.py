@@ -10,6 +10,7 @@ import torch
 from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
 from minitorch2.bytecode.guards.tensor_layout import tensor_layout
 from minitorch2.bytecode.machine.guard_machine import Op
+from minitorch2.graph.wrapper_tensors import taken_apart
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,35 @@ class TensorMatch(SourceGuard):
         if table is None:
             return None
         return Test(Op.CLASS, self.metadata.cls), Test(Op.WORDS, table)
+
+
+@dataclass(frozen=True, eq=False)
+class WrapperMatch(SourceGuard):
+    """A tensor of a class with ``__tensor_flatten__`` that is made as the one seen.
+
+    Attributes:
+        names: of the inner tensors, which have guards of their own.
+        context: what the class wants to know besides.
+        whole: size, strides, dtype and `requires_grad` of the tensor itself.
+    """
+
+    KIND = "TENSOR_SUBCLASS"
+    names: tuple[str, ...]
+    context: object
+    whole: tuple[object, ...]
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        asked = f"{name(made_of)}({path})"
+        expected = self.names, self.context, *self.whole
+        yield Check("making", f"{asked} == {name(expected)}", asked, str(expected))
+
+
+def made_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What `WrapperMatch` compares, asked past the class's overrides."""
+    parts, context = taken_apart(tensor)
+    with torch._C.DisableTorchFunction():
+        whole = tuple(tensor.size()), tuple(tensor.stride()), tensor.dtype, tensor.requires_grad
+    return tuple(parts), context, *whole
 
 
 def _device_check(path: str, device: torch.device, name: Name) -> Check:

@@ -49,7 +49,9 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-from minitorch2.bytecode.trackers.torch_values.tensor_subclass import has_own_dispatch, new_tensor
+from minitorch2.bytecode.trackers.torch_values.tensor_subclass import has_own_dispatch, make_wrapper, new_tensor
+
+from minitorch2.graph.wrapper_tensors import is_wrapper_class
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -268,6 +270,8 @@ class ClassVariable(KnownObjectVariable):
             return made
         if issubclass(cls, type):
             unsupported("class-statement", f"the metaclass {cls.__name__} makes a class")
+        if has_own_dispatch(cls) and is_wrapper_class(cls):
+            return make_wrapper(evaluator, cls, args, kwargs)
         if issubclass(cls, torch.autograd.Function) or has_own_dispatch(cls):
             unsupported("construction", f"construction of a {cls.__name__} while capturing")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):

@@ -16,10 +16,12 @@ from minitorch2.bytecode.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, bind, class_lookup
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import has_override, overridden
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+
+from minitorch2.graph.wrapper_tensors import is_wrapper
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -97,6 +99,21 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
             return GetAttrVariable(self, name)
         return TensorVariable.get_attribute(self, evaluator, name)
 
+    def instance_dict(self) -> dict[str, object]:
+        if self.value is MISSING and is_wrapper(self.fake):
+            return self.fake.__dict__
+        return super().instance_dict()
+
+    def _own_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        value = self.instance_dict()[name]
+        if not isinstance(value, torch.Tensor) or not is_wrapper(self.fake):
+            return super()._own_attribute(evaluator, name) if self.source else literal(value)
+        args = [self, ConstantVariable(name)]
+        with evaluator.capture.overrides.disabled(modes_too=True):
+            part = evaluator.capture.call_in_graph(evaluator, "call_function", getattr, args)
+        part.source = self.source and self.attribute_source(name)
+        return part
+
     def _has_own(self, evaluator: Evaluator, name: str) -> bool:
         pending = evaluator.capture.side_effects.load_attribute(self, name)
         return isinstance(pending, VariableTracker) or name in self.instance_dict()
@@ -164,12 +181,29 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
+        if is_wrapper(self.fake):
+            return residual.graph_output(self.node, self)
         cls, data = residual.reference(self.cls), residual.graph_output(self.node, self)
         if self.leaf_grad is None:
             return residual.bind(f"{residual.reference(of_class)}({data}, {cls})", "tensor")
         tensor = residual.reference(torch.Tensor)
         made = f"{tensor}._make_subclass({cls}, {data}, {self.leaf_grad})"
         return residual.bind(made, "tensor")
+
+
+def make_wrapper(
+    evaluator: Evaluator,
+    cls: type,
+    args: Sequence[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker:
+    """Call of a class of tensors made of others: the call is a node of the graph."""
+    made = evaluator.capture.call_in_graph(evaluator, "call_function", cls, args, kwargs)
+    if not isinstance(made, TensorSubclassVariable):
+        unsupported("construction", f"{cls.__name__} gives something else")
+    if made.fake.requires_grad and torch.is_grad_enabled():
+        unsupported("leaf-made-inside", f"gradients flow to {made.node}, a leaf that is new")
+    return made
 
 
 def new_tensor(

@@ -1,0 +1,116 @@
+"""Tensors that are made of other tensors: classes with ``__torch_dispatch__`` and the protocol of
+``__tensor_flatten__``.
+
+    Wrapped ::= cls, (name of an inner tensor: None for a plain one, or Wrapped), context, size, stride
+
+Such a class says what operators do with its tensors in terms of operators on the inner ones, below
+autograd. So under tracing nothing of it is left but plain tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from minitorch2.errors import UnsupportedError
+
+
+def is_wrapper(value: object) -> bool:
+    """Whether a value is a tensor made of other tensors, as its class can tell."""
+    return isinstance(value, torch.Tensor) and is_wrapper_class(type(value))
+
+
+def is_wrapper_class(cls: type) -> bool:
+    """Whether tensors of a class say what they are made of."""
+    has_protocol = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+    return has_protocol and cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+
+
+def taken_apart(tensor: Any) -> tuple[dict[str, torch.Tensor], Any]:
+    """The inner tensors by name, and what the class wants to know besides."""
+    with torch._C.DisableTorchFunctionSubclass():
+        names, context = tensor.__tensor_flatten__()
+        return {name: getattr(tensor, name) for name in names}, context
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """How a tensor is made of plain ones.
+
+    Attributes:
+        cls: its class.
+        inner: for each inner tensor its name and what it is made of; None for a plain one.
+        context: what the class wants to know besides.
+        size: its size.
+        stride: its strides.
+    """
+
+    cls: type
+    inner: tuple[tuple[str, Wrapped | None], ...]
+    context: Any
+    size: tuple[Any, ...]
+    stride: tuple[Any, ...]
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> Wrapped | None:
+        """How a tensor is made; None for a plain one."""
+        if not is_wrapper(tensor):
+            return None
+        parts, context = taken_apart(tensor)
+        inner = tuple((name, Wrapped.of(part)) for name, part in parts.items())
+        with torch._C.DisableTorchFunctionSubclass():
+            return Wrapped(type(tensor), inner, context, tuple(tensor.size()), tuple(tensor.stride()))
+
+    def made_of(self, parts: Iterator[torch.Tensor]) -> torch.Tensor:
+        """The tensor, given the plain ones it is made of."""
+        inner = {
+            name: next(parts) if structure is None else structure.made_of(parts)
+            for name, structure in self.inner
+        }
+        unflatten: Callable[..., torch.Tensor] = self.cls.__tensor_unflatten__  # type: ignore[attr-defined]
+        with torch._C.DisableTorchFunctionSubclass():
+            return unflatten(inner, self.context, torch.Size(self.size), self.stride)
+
+    def with_sizes(self, numbers: Sequence[int]) -> Wrapped:
+        """The same of other outer sizes and strides, one behind the other."""
+        rank = len(self.size)
+        size, stride = tuple(numbers[:rank]), tuple(numbers[rank:])
+        return Wrapped(self.cls, self.inner, self.context, size, stride)
+
+    def fits(self, other: Wrapped | None) -> bool:
+        """Whether another tensor is made in the same way, whatever its size."""
+        if other is None or self.cls is not other.cls or len(self.inner) != len(other.inner):
+            return False
+        return all(
+            mine == theirs and (a is None) == (b is None) and (a is None or a.fits(b))
+            for (mine, a), (theirs, b) in zip(self.inner, other.inner, strict=True)
+        )
+
+
+def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The plain tensors that a tensor is made of; of a plain one, itself."""
+    if not is_wrapper(tensor):
+        yield tensor
+        return
+    for part in taken_apart(tensor)[0].values():
+        yield from plain_parts(part)
+
+
+def with_parts(tensor: Any, make: Callable[[str, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A tensor made as `tensor` is, of other inner tensors.
+
+    Args:
+        make: gives the inner tensor of a name in the place of another one.
+    """
+    parts, context = taken_apart(tensor)
+    inner: Mapping[str, torch.Tensor] = {name: make(name, part) for name, part in parts.items()}
+    with torch._C.DisableTorchFunctionSubclass():
+        size, stride = tensor.size(), tensor.stride()
+        made: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, size, stride)
+    if type(made) is not type(tensor):
+        cause = f"{type(tensor).__name__}.__tensor_unflatten__ gives a {type(made).__name__}"
+        raise UnsupportedError(cause, code="tensor-subclass")
+    return made
