@@ -45,7 +45,7 @@ class _PutTogether(torch.autograd.Function):
         structure = Wrapped.of(gradient)
         if structure is None and ctx.has_carrier:
             return None, gradient, *(None for _ in ctx.parts)
-        found = [*plain_parts(gradient)]
+        found = _TakeApart.apply(structure, False, gradient)  # type: ignore[no-untyped-call]
         kinds = [(g.dtype, g.size()) for g in found]
         if not ctx.structure.fits(structure) or kinds != ctx.parts:
             made, kind = ctx.structure.cls.__name__, type(gradient).__name__
@@ -74,11 +74,12 @@ class _TakeApart(torch.autograd.Function):
             return None, None, carried
         if all(gradient is None for gradient in found):
             return None, None, None
-        return None, None, ctx.structure.made_of(map(_present, found, ctx.parts))
+        present = map(_present, found, ctx.parts)
+        return None, None, _PutTogether.apply(ctx.structure, None, *present)  # type: ignore[no-untyped-call]
 
 
 class _Accept(torch.autograd.Function):
-    """``made, tensor, carriers -> tensor``: its gradient, made of others, leaves by the carriers."""
+    """``made, tensor, carriers -> tensor``: a gradient made of others leaves by the carriers."""
 
     @staticmethod
     def forward(ctx: Any, made: WrappedGradient, tensor: Any, *carriers: Any) -> Any:
@@ -92,7 +93,7 @@ class _Accept(torch.autograd.Function):
             return None, gradient, *nothing
         if not ctx.made.structure.fits(Wrapped.of(gradient)):
             raise UnsupportedError(_OF_OTHERS, code="tensor-subclass")
-        return None, None, *plain_parts(gradient)
+        return None, None, *_TakeApart.apply(ctx.made.structure, False, gradient)  # type: ignore[no-untyped-call]
 
 
 class _Send(torch.autograd.Function):
@@ -108,7 +109,8 @@ class _Send(torch.autograd.Function):
     def backward(ctx: Any, gradient: Any, *parts: Any) -> Any:
         if all(part is None for part in parts):
             return None, gradient
-        whole = ctx.made.structure.made_of(map(_present, parts, ctx.carriers))
+        present = map(_present, parts, ctx.carriers)
+        whole: Any = _PutTogether.apply(ctx.made.structure, None, *present)  # type: ignore[no-untyped-call]
         return None, whole if gradient is None else whole + gradient
 
 
@@ -332,7 +334,7 @@ def _output(module: GraphModule) -> Any:
 
 
 def _put_together(graph: Graph, node: Node, opening: Opening) -> Node:
-    captured = node.meta.get("val")
+    captured: Any = node.meta.get("val")
     made = [graph.placeholder(name) for name in opening.names(node.name)]
     if opening.structure is None:
         made[0].meta = dict(node.meta)

@@ -1,7 +1,7 @@
 """Tensors that are made of other tensors: classes with ``__torch_dispatch__`` and the protocol of
 ``__tensor_flatten__``.
 
-    Wrapped ::= cls, (name of an inner tensor: None for a plain one, or Wrapped), context, size, stride
+    Wrapped ::= cls, (name: None for a plain inner tensor, or Wrapped)..., context, size, stride
 
 Such a class says what operators do with its tensors in terms of operators on the inner ones, below
 autograd. So under tracing nothing of it is left but plain tensors.
@@ -62,7 +62,9 @@ class Wrapped:
         parts, context = taken_apart(tensor)
         inner = tuple((name, Wrapped.of(part)) for name, part in parts.items())
         with torch._C.DisableTorchFunctionSubclass():
-            return Wrapped(type(tensor), inner, context, tuple(tensor.size()), tuple(tensor.stride()))
+            return Wrapped(
+                type(tensor), inner, context, tuple(tensor.size()), tuple(tensor.stride())
+            )
 
     def made_of(self, parts: Iterator[torch.Tensor]) -> torch.Tensor:
         """The tensor, given the plain ones it is made of."""

@@ -131,7 +131,7 @@ FACTORIES = [
     "nn.Parameter(x)",
     "nn.Parameter(torch.ones(3)) * 2",
     "nn.Parameter(x, requires_grad=False)",
-    ("nn.Buffer(x)", "construction"),
+    "nn.Buffer(x)",
     ("t = nn.Parameter(torch.zeros(4))\nx + t, t", "leaf-made-inside"),
     "torch.from_numpy(n) + 1",
     "torch.get_default_dtype(), torch.zeros(1)",

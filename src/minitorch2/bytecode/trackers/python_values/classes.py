@@ -49,8 +49,11 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-from minitorch2.bytecode.trackers.torch_values.tensor_subclass import has_own_dispatch, make_wrapper, new_tensor
-
+from minitorch2.bytecode.trackers.torch_values.tensor_subclass import (
+    has_own_dispatch,
+    make_wrapper,
+    new_tensor,
+)
 from minitorch2.graph.wrapper_tensors import is_wrapper_class
 
 if TYPE_CHECKING:

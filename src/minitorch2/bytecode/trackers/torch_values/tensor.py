@@ -16,7 +16,7 @@ import torch
 
 from minitorch2.bytecode.guards import AttributeGuard, id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
-from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import allocator, bind
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
@@ -166,12 +166,26 @@ class TensorVariable(VariableTracker):
             place = AttributeSource(evaluator.capture.reference(torch.Tensor), name)
             evaluator.capture.add_guard(id_match(place, method, evaluator.source_line()))
             return GetAttrVariable(self, name)
+        if not hasattr(torch.Tensor, name) and (own := self._own(evaluator, name)) is not None:
+            return own
         if not hasattr(torch.Tensor, name) and name not in self.own_attributes:
             if self.source is not None:
                 guard = AttributeGuard(self.source, name, False, user_line=evaluator.source_line())
                 self.guards |= {evaluator.capture.add_guard(guard)}
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         return unsupported("tensor-attribute", f"attribute {name!r} of a tensor")
+
+    def _own(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
+        """What the user's program has set on the tensor object under a name."""
+        pending = evaluator.capture.side_effects.load_attribute(self, name)
+        if isinstance(pending, VariableTracker):
+            return pending
+        real = self.real(evaluator)
+        if pending is not None or real is None or name not in self.own_attributes:
+            return None
+        assert self.source is not None
+        place = ItemSource(AttributeSource(self.source, "__dict__"), name)
+        return evaluator.capture.wrap(real.__dict__[name], place)
 
     def size(self) -> SizeVariable:
         """``tensor.shape``."""
@@ -230,7 +244,12 @@ class TensorVariable(VariableTracker):
         if name == "requires_grad" and value.is_constant():
             self.call_method(evaluator, "requires_grad_", [value], {})
             return
-        unsupported("tensor-attribute-write", f"write to attribute {name!r} of a tensor")
+        if hasattr(torch.Tensor, name):
+            unsupported("tensor-attribute-write", f"write to attribute {name!r} of a tensor")
+        effects = evaluator.capture.side_effects
+        if self.source is None and not effects.is_new(self):
+            effects.new_object(self)
+        effects.store_attribute(self, name, value)
 
     def _is_own_data(self, value: VariableTracker) -> bool:
         """Whether ``x.data += 1`` only stores what was changed in place already."""

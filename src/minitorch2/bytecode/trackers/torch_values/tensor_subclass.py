@@ -20,7 +20,6 @@ from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import has_override, overridden
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-
 from minitorch2.graph.wrapper_tensors import is_wrapper
 
 if TYPE_CHECKING:
