@@ -208,8 +208,7 @@ def test_a_write_with_history_is_left_to_python():
     """What a graph writes to are the parts, which have no history."""
 
     def program(x):
-        y = x * 1
-        return y
+        return x * 1
 
     def write(y):
         y.mul_(2)
