@@ -20,7 +20,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from minitorch2.errors import BackendError, UnsupportedError
-from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.fake_tensor import FakeTensor, meta_tensor
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
@@ -140,7 +140,9 @@ class WrappedGradient(UnsupportedError):
 
 
 def _zeros(size: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Zeros of a size, without memory."""
+    """Zeros of a size, without memory; fake ones if the size is a symbol."""
+    if any(isinstance(n, SYMBOLIC) for n in size):
+        return FakeTensor(meta_tensor(size, [0] * len(size), dtype), device)
     return torch.zeros((), dtype=dtype, device=device).expand(size)
 
 

@@ -320,21 +320,19 @@ class Capture:
         source: Source,
         make: Callable[[Node, FakeTensor], VariableTracker],
         layout: SymbolicLayout | None = None,
+        fake: Any = None,
     ) -> VariableTracker:
         """Make a tensor an input of the graph; `make` wraps its node and fake value.
 
-        The same tensor reached twice is one input. With a `layout`, its sizes are symbols.
+        The same tensor reached twice is one input. With a `layout`, its sizes are symbols. One that
+        is made of others has a `fake` already.
         """
         known = self._inputs_by_id.get(id(value))
         if known is not None:
             return known.tracker
         with self.root.inserting_before(self._successor(source)):
             node = self.root.placeholder(_input_name(source))
-        if layout is None:
-            fake = self._fakes.convert(value)
-        else:
-            fake = self._fakes.convert(value, layout.sizes, layout.strides)
-        node.meta["val"] = fake
+        node.meta["val"] = fake = self.fake_of(value, layout) if fake is None else fake
         node.meta["buffer"] = _is_buffer(source)
         tracker = make(node, fake)
         entry = GraphInput(node, value, source, tracker)
@@ -343,6 +341,12 @@ class Capture:
         self.inputs.sort(key=lambda known: positions[known.node])
         self._inputs_by_id[id(value)] = entry
         return tracker
+
+    def fake_of(self, value: torch.Tensor, layout: SymbolicLayout | None) -> FakeTensor:
+        """The fake of a real tensor; with a `layout`, its sizes are symbols."""
+        if layout is None:
+            return self._fakes.convert(value)
+        return self._fakes.convert(value, layout.sizes, layout.strides)
 
     def input_value(self, tracker: VariableTracker) -> torch.Tensor | None:
         """The real tensor that an input of the graph was when it was captured."""

@@ -50,6 +50,7 @@ from minitorch2.graph.printer import symbol_sizes
 from minitorch2.graph.raising import is_marked, may_raise
 from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, free_symbols
+from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.logs import compile_id, get_logger
 
 _LOGGER = get_logger(__name__)
@@ -380,18 +381,21 @@ class Attempt:
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
         spare = self._undoing(module, module, inputs)
-        self.spare = None if spare is None else (name, self._on_plain_tensors(spare))
+        self.spare = None if spare is None else (name, self._on_plain_tensors(spare, inputs))
         safe = self._undoing(compiled, module, inputs)
-        self.capture.references.bind(name, self._on_plain_tensors(safe or compiled))
+        self.capture.references.bind(name, self._on_plain_tensors(safe or compiled, inputs))
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
         if safe is not None:
             self.residual.rerun_if_graph_raises()
 
-    def _on_plain_tensors(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The graph as the modes that were captured with it do not see it a second time."""
-        return without_overrides(compiled) if self.frame.overrides.modes else compiled
+    def _on_plain_tensors(
+        self, compiled: Callable[..., Any], inputs: list[GraphInput]
+    ) -> Callable[..., Any]:
+        """The graph without the overrides that were captured with it: they act only once."""
+        is_overridden = self.frame.overrides.modes or any(is_wrapper(e.value) for e in inputs)
+        return without_overrides(compiled) if is_overridden else compiled
 
     def _undoing(
         self, compiled: Callable[..., Any], module: GraphModule, inputs: list[GraphInput]

@@ -27,6 +27,7 @@ from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.unbacked import current_symbols
 from minitorch2.graph.unbacked_views import UNBACKED_VIEWS
+from minitorch2.graph.user_kernels import NoSymbolsError, run_user_kernel, user_kernel
 from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
 
 aten = torch.ops.aten
@@ -281,7 +282,8 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     facts = operator_facts(func)
     if func is aten._local_scalar_dense.default and known_value(args[0]) is not None:
         return func(known_value(args[0]))
-    if facts.needs_data and not _shape_is_known(func, args, kwargs):
+    kernel = user_kernel(func)
+    if facts.needs_data and kernel is None and not _shape_is_known(func, args, kwargs):
         return _data_dependent(func, args, kwargs)
     if facts.changes_metadata:  # others may hold the same meta tensor
         args[0].meta = args[0].meta.detach()
@@ -294,7 +296,10 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         meta_kwargs["device"] = "meta"
     device = device or torch.device("cpu")
     try:
-        result = _run_on_meta(func, meta_args, meta_kwargs, call.env)
+        if kernel is None:
+            result = _run_on_meta(func, meta_args, meta_kwargs, call.env)
+        else:
+            result = _run_users(func, kernel, meta_args, meta_kwargs, call.env)
     except RuntimeError as error:
         raise (_without_kernel(func, error) or error) from error
     if facts.changes_metadata:
@@ -302,6 +307,21 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     fake = call.wrap(result, device)
     learn(func, args, kwargs, fake, facts.makes_fresh_tensors)
     return fake
+
+
+def _run_users(
+    func: Operator, kernel: Any, args: list[Any], kwargs: dict[str, Any], env: ShapeEnv | None
+) -> Any:
+    """A user's kernel, which may ask for sizes that only data will tell."""
+    symbols = current_symbols()
+    env = env or (None if symbols is None else symbols.env)
+    try:
+        if env is None:
+            return run_user_kernel(kernel, symbols, args, kwargs)
+        with env.running(str(func)), enable_python_dispatcher():
+            return run_user_kernel(kernel, symbols, args, kwargs)
+    except NoSymbolsError:
+        raise DataDependentError(f"{func} makes a tensor whose size depends on data") from None
 
 
 def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -101,16 +101,32 @@ def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from plain_parts(part)
 
 
-def with_parts(tensor: Any, make: Callable[[str, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+class Layout(Protocol):
+    """Sizes and strides, which may be symbols."""
+
+    @property
+    def sizes(self) -> Sequence[Any]:
+        """The size of each dimension."""
+
+    @property
+    def strides(self) -> Sequence[Any]:
+        """The stride of each dimension."""
+
+
+def with_parts(
+    tensor: Any, make: Callable[[str, torch.Tensor], torch.Tensor], layout: Layout | None = None
+) -> torch.Tensor:
     """A tensor made as `tensor` is, of other inner tensors.
 
     Args:
         make: gives the inner tensor of a name in the place of another one.
+        layout: sizes and strides of the whole, if they are others.
     """
     parts, context = taken_apart(tensor)
     inner: Mapping[str, torch.Tensor] = {name: make(name, part) for name, part in parts.items()}
     with torch._C.DisableTorchFunctionSubclass():
-        size, stride = tensor.size(), tensor.stride()
+        size = tensor.size() if layout is None else torch.Size(layout.sizes)
+        stride = tensor.stride() if layout is None else tuple(layout.strides)
         made: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, size, stride)
     if type(made) is not type(tensor):
         cause = f"{type(tensor).__name__}.__tensor_unflatten__ gives a {type(made).__name__}"

@@ -41,7 +41,7 @@ class TwoTensor(torch.Tensor):
         first, second = (func(*part_of(args, name), **part_of(kwargs, name)) for name in ("a", "b"))
         leaves, structure = pytree.tree_flatten(first)
         pairs = zip(leaves, pytree.tree_leaves(second), strict=True)
-        made = [TwoTensor(x, y) if isinstance(x, torch.Tensor) else x for x, y in pairs]
+        made = [cls(x, y) if isinstance(x, torch.Tensor) else x for x, y in pairs]
         result = pytree.tree_unflatten(made, structure)
         return return_and_correct_aliasing(func, args, kwargs, result)
 
@@ -224,6 +224,47 @@ def test_a_write_with_history_is_left_to_python():
     with stages.collect() as log:
         assert run(compiled) == run(write)
     assert log.counts["graph_breaks"] > 0
+
+
+@pytest.mark.parametrize("dynamic, graphs", [(True, 1), (None, 2)])
+def test_sizes_that_vary(dynamic, graphs):
+    compiled = minitorch2.compile(lambda x: (x * 2).sin().sum(0), fullgraph=True, dynamic=dynamic)
+    with stages.collect() as log:
+        for size in (3, 4, 5, 6):
+            x = TwoTensor(torch.rand(size, 2), torch.rand(size, 2)).requires_grad_()
+            result = compiled(x)
+            assert shown(result) == shown((x * 2).sin().sum(0))
+            result.sum().backward()
+            assert shown(x.grad.a) == shown(2 * (x.a * 2).cos())
+    assert log.counts["graphs"] == graphs
+
+
+class Seeing(TwoTensor):
+    """Sees functions as well as operators."""
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, outer_size, outer_stride):
+        return Seeing(inner["a"], inner["b"])
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        SEEN.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+SEEN = []
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_a_class_that_overrides_functions_too(backend):
+    """It is evaluated while capturing, and not once more when the graph runs."""
+    compiled = minitorch2.compile(lambda x: (x * 2).sin(), fullgraph=True, backend=backend)
+    for _ in range(2):
+        x = Seeing(matrix(), matrix())
+        SEEN.clear()
+        result = compiled(x)
+        assert SEEN == ["mul", "sin"]
+        assert torch.allclose(result.a, (matrix() * 2).sin())
 
 
 class Untold(torch.Tensor):

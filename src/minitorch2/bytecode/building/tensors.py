@@ -39,7 +39,7 @@ from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import (
 )
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
-from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart
+from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart, with_parts
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -100,28 +100,36 @@ def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> Vari
 
 def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
     """A tensor made of others: an input of the graph as it is; its parts are guarded."""
-    cls = type(value)
-    guards = guarded(capture, *wrapper_guards(capture, value, source))
+    cls, guards = type(value), guarded(capture, *type_guards(capture, value, source))
+    is_weight = isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
+    fake, found = fake_wrapper(capture, value, source, is_weight)
+    guards |= guarded(capture, *found)
 
     def make(node: Node, fake: FakeTensor) -> VariableTracker:
         return TensorSubclassVariable(node, fake, cls, value, capture, source=source, guards=guards)
 
-    return capture.tensor_input(value, source, make)
+    return capture.tensor_input(value, source, make, fake=fake)
 
 
-def wrapper_guards(capture: Capture, value: torch.Tensor, source: Source) -> list[Guard]:
-    """What is assumed of a tensor made of others, and of each of them."""
-    if not is_wrapper(value):
-        metadata = TensorMetadata.of(value)
-        return [TensorMatch(source, metadata, user_line=capture.line)]
-    parts, context = taken_apart(value)
+def fake_wrapper(
+    capture: Capture, value: Any, source: Source, is_weight: bool
+) -> tuple[Any, list[Guard]]:
+    """The fake of a tensor that may be made of others, and what is assumed of all of them."""
     with torch._C.DisableTorchFunctionSubclass():
-        whole = tuple(value.size()), tuple(value.stride()), value.dtype, value.requires_grad
-    made = WrapperMatch(source, tuple(parts), context, whole, user_line=capture.line)
-    guards: list[Guard] = [TypeMatch(source, type(value), user_line=capture.line), made]
-    for name, part in parts.items():
-        guards += wrapper_guards(capture, part, AttributeSource(source, name))
-    return guards
+        layout = capture.sizes.of_tensor(value, source, is_weight=is_weight)
+        metadata = TensorMetadata.of(value, frozenset() if layout is None else layout.dynamic)
+    if not is_wrapper(value):
+        return capture.fake_of(value, layout), [TensorMatch(source, metadata)]
+    parts, context = taken_apart(value)
+    guards: list[Guard] = [WrapperMatch(source, tuple(parts), context, metadata)]
+
+    def part_of(name: str, part: torch.Tensor) -> Any:
+        fake, found = fake_wrapper(capture, part, AttributeSource(source, name), is_weight)
+        guards.extend(found)
+        return fake
+
+    fake: Any = with_parts(value, part_of, layout)
+    return fake.requires_grad_(value.requires_grad), guards
 
 
 def wrap_varying_number(capture: Capture, value: object, source: Source) -> VariableTracker | None:

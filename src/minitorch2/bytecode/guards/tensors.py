@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -79,26 +80,40 @@ class WrapperMatch(SourceGuard):
     Attributes:
         names: of the inner tensors, which have guards of their own.
         context: what the class wants to know besides.
-        whole: size, strides, dtype and `requires_grad` of the tensor itself.
+        metadata: of the tensor itself. A size of None may vary.
     """
 
     KIND = "TENSOR_SUBCLASS"
     names: tuple[str, ...]
     context: object
-    whole: tuple[object, ...]
+    metadata: TensorMetadata
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        m = self.metadata
+        expected = self.names, self.context, m.dtype, m.requires_grad, m.sizes, m.strides
         asked = f"{name(made_of)}({path})"
-        expected = self.names, self.context, *self.whole
-        yield Check("making", f"{asked} == {name(expected)}", asked, str(expected))
+        condition = f"{name(is_made_like)}({asked}, {name(expected)})"
+        yield Check("making", condition, asked, str(expected))
 
 
-def made_of(tensor: torch.Tensor) -> tuple[object, ...]:
+def made_of(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What `WrapperMatch` compares, asked past the class's overrides."""
     parts, context = taken_apart(tensor)
     with torch._C.DisableTorchFunction():
-        whole = tuple(tensor.size()), tuple(tensor.stride()), tensor.dtype, tensor.requires_grad
-    return tuple(parts), context, *whole
+        metadata = tensor.dtype, tensor.requires_grad, tuple(tensor.shape), tuple(tensor.stride())
+    return tuple(parts), context, *metadata
+
+
+def is_made_like(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
+    """Whether two answers of `made_of` agree; what is None is expected to vary."""
+    *kind, sizes, strides = found
+    *wanted, known_sizes, known_strides = expected
+    return (
+        kind == wanted
+        and len(sizes) == len(known_sizes)
+        and all(b in (None, a) for a, b in zip(sizes, known_sizes, strict=True))
+        and known_strides in (None, strides)
+    )
 
 
 def _device_check(path: str, device: torch.device, name: Name) -> Check:

@@ -213,6 +213,8 @@ def new_tensor(
     Args:
         leaf_grad: of a new leaf, whether it requires gradients.
     """
+    if is_wrapper(data.fake) or has_own_dispatch(cls):
+        unsupported("construction", f"a {cls.__name__} of a {data.cls.__name__}")
     if cls is torch.Tensor:
         made = TensorVariable(data.node, data.fake)
     else:

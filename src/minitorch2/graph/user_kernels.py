@@ -1,0 +1,67 @@
+"""Fake kernels that users register for their own operators (`torch.library.register_fake`).
+
+Such a kernel may ask for a size that only data will tell, by
+``torch.library.get_ctx().new_dynamic_size()``: an unbacked symbol (PyTorch 2 paper, section 5.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._library.fake_impl import set_ctx_getter
+from torch._library.simple_registry import singleton
+
+from minitorch2.graph.symbols.ranges import Range
+from minitorch2.graph.symbols.unbacked import UnbackedSymbols
+
+
+def user_kernel(func: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """The fake kernel that a user has registered for an operator."""
+    if func.namespace in ("aten", "prims"):
+        return None
+    entry = singleton.find(func._schema.name)
+    kernel: Callable[..., Any] | None = entry.fake_impl.kernel
+    return kernel
+
+
+class Context:
+    """What ``torch.library.get_ctx()`` gives while a kernel runs here."""
+
+    def __init__(self, symbols: UnbackedSymbols) -> None:
+        self.symbols = symbols
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
+        """A size that only data will tell, between two limits (inclusive)."""
+        return self.symbols.size(Range(min, math.inf if max is None else max))
+
+    def create_unbacked_symint(self, *, min: int = 2, max: int | None = None) -> Any:
+        """The name of old for the same."""
+        return self.new_dynamic_size(min=min, max=max)
+
+
+class NoSymbolsError(Exception):
+    """A kernel asks for a size where what needs data is refused."""
+
+
+def run_user_kernel(
+    kernel: Callable[..., Any],
+    symbols: UnbackedSymbols | None,
+    args: list[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Run a user's kernel on meta tensors.
+
+    Raises:
+        NoSymbolsError: it asks for a size, and there are no symbols.
+    """
+
+    def context() -> Context:
+        if symbols is None:
+            raise NoSymbolsError
+        return Context(symbols)
+
+    with set_ctx_getter(context):
+        return kernel(*args, **kwargs)
