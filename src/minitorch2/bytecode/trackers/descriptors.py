@@ -248,6 +248,18 @@ class BuiltinMethodVariable(VariableTracker):
             return class_tracker(evaluator, value)
         return super().get_attribute(evaluator, name)
 
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name in ("__eq__", "__ne__") and self.owner is None:
+            same = self.value is getattr(args[0], "value", None)
+            return evaluator.capture.wrap(same == (name == "__eq__"), None)
+        return super().call_method(evaluator, name, args, kwargs)
+
     def call(
         self,
         evaluator: Evaluator,

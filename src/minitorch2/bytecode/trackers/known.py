@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+import types
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker
 
@@ -26,3 +27,26 @@ class KnownObjectVariable(VariableTracker):
 
     def truth(self, evaluator: Evaluator) -> bool:
         return True
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name in ("__eq__", "__ne__") and isinstance(self.value, BY_IDENTITY):
+            same = self.value is getattr(args[0], "value", None)
+            return evaluator.capture.wrap(same == (name == "__eq__"), None)
+        return super().call_method(evaluator, name, args, kwargs)
+
+
+BY_IDENTITY: Final = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MethodWrapperType,
+)
+"""Kinds of functions that are equal only to themselves."""

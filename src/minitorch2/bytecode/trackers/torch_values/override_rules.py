@@ -255,6 +255,14 @@ def _as_subclass(
     """``x.as_subclass(cls)``"""
     if not isinstance(cls, ClassVariable):
         unsupported("construction", "a tensor of a class that is not known")
+    if cls.value is torch.Tensor or tensor.node.op == "placeholder":
+        # Another object on the same memory, which the graph gives; of another class, residual code
+        # makes it of what the graph gives.
+        with evaluator.capture.overrides.disabled(modes_too=True):
+            alias = torch.ops.aten.alias.default
+            seen = evaluator.capture.call_in_graph(evaluator, "call_function", alias, [tensor])
+        assert isinstance(seen, TensorVariable)
+        tensor = seen
     return new_tensor(evaluator, cls.value, tensor)
 
 
