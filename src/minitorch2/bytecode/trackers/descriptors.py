@@ -11,12 +11,11 @@ import types
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from torch.distributions.utils import lazy_property
 
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_observed
-import torch
-
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
