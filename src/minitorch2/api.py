@@ -27,7 +27,7 @@ from minitorch2.bytecode.dispatch import (
 from minitorch2.bytecode.dispatch.background import finish_compiling
 from minitorch2.bytecode.explain import Explanation, explanation_of
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
-from minitorch2.bytecode.observe.recompiles import Recompile
+from minitorch2.bytecode.observe.recompiles import Recompiles
 from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
 from minitorch2.bytecode.reasons import page_of
@@ -329,7 +329,7 @@ def cudagraph_mark_step_begin() -> None:
     begin_step()
 
 
-def recompiles(compiled: Callable[..., Any]) -> list[Recompile]:
+def recompiles(compiled: Callable[..., Any]) -> Recompiles:
     """Why a compiled function or module, and all that was captured with it, was compiled again.
 
     The same as `compiled.recompiles()`.

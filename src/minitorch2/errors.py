@@ -21,7 +21,7 @@ class MinitorchError(Exception):
         fix: what the user can do about it, if anything is known to help.
         user_line: the line of the user's program, as anything whose `str()` shows it
             (usually a `minitorch2.graph` `SourceLine`).
-        see: where the documentation says more.
+        see: what says more: a command, or a page.
     """
 
     default_code: ClassVar[str] = "error"

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import minitorch2
 
 SOURCE = Path(minitorch2.__file__).parent
+ROOT = Path(__file__).parents[2]
 FILES = sorted(SOURCE.rglob("*.py"))
 PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
 FLOORS = [path for path in PACKAGES if path.parent == SOURCE]
@@ -119,6 +121,18 @@ def test_version_comes_from_one_place():
     assert version("minitorch2") == minitorch2.__version__
 
 
+def test_the_description_of_the_package_has_no_link_that_leads_nowhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / hook["fragments"][0]["path"]).read_text()
+    relative = re.compile(r"\]\((?!https?:)")
+    assert relative.search(text)
+    for each in hook["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    assert not relative.search(text) and "One function, all the way down: every stage" in text
+    assert "urls" not in project["project"]  # none is known: see docs/decisions.md
+
+
 def test_torch_finds_the_backend_by_its_entry_point():
     entry = [e for e in entry_points(group="torch_dynamo_backends") if e.name == "minitorch2"]
     assert [e.value for e in entry] == ["minitorch2.backends.torch_entry:minitorch2_backend"]
@@ -136,6 +150,24 @@ HEAVY = ("torch", "sympy", "numba", "triton", "numpy", "networkx")
 @pytest.mark.parametrize("module", ["minitorch2", "minitorch2.config", "minitorch2.stages"])
 def test_the_basement_imports_nothing_heavy(module):
     assert run(f"import sys, {module}; print(set({HEAVY}) & set(sys.modules))") == "set()"
+
+
+LATE = (
+    "numba", "triton", "networkx", "jinja2", "rich", "hypothesis", "transformers", "matplotlib",
+    "torch._dynamo", "torch._inductor", "minitorch2.loopir", "minitorch2.autograd",
+    "minitorch2.codegen.numba", "minitorch2.codegen.triton", "minitorch2.testing",
+)  # fmt: skip
+
+
+def test_the_first_names_import_nothing_that_only_compiling_needs():
+    code = "import sys, minitorch2\nminitorch2.compile, minitorch2.explain, minitorch2.Dim\n"
+    assert run(f"{code}print(set({LATE}) & set(sys.modules))") == "set()"
+
+
+@pytest.mark.parametrize("name", ["is_compiling", "graph_break", "config", "stages", "__version__"])
+def test_what_a_program_asks_for_in_eager_code_does_without_torch(name):
+    code = f"import sys, minitorch2\nminitorch2.{name}\nprint(set({HEAVY}) & set(sys.modules))"
+    assert run(code) == "set()"
 
 
 def test_every_public_name_is_found_on_first_use():

@@ -11,7 +11,7 @@ from minitorch2.bytecode.dispatch import Region
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.observe.costs import BreakCost, ExplainedRegion, costs_of, operations_of
 from minitorch2.bytecode.observe.listing import Listing, listing_of
-from minitorch2.bytecode.observe.report_html import page
+from minitorch2.bytecode.observe.report_html import page, part
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.stages import Stage, StageLog
@@ -132,6 +132,10 @@ class Explanation:
     def to_html(self) -> str:
         """Everything as one HTML page that needs nothing else."""
         return page(self)
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return part(self)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

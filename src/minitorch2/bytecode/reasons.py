@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from minitorch2.errors import UnsupportedError
 
-PAGE = "docs/graph_breaks.md"
-"""Where each reason is explained with an example."""
+COMMAND = "python -m minitorch2 why"
+"""What explains each reason."""
 
 _OUTSIDE = "call it outside the compiled function, or leave the break"
 _TENSOR = "compute it with tensor operators"
@@ -323,5 +323,5 @@ def remedy_of(error: UnsupportedError) -> str:
 
 
 def page_of(code: str) -> str:
-    """Where the documentation explains a reason; empty if it does not."""
-    return f"{PAGE}#{code}" if code in REASONS else ""
+    """The command that explains a reason; empty if none does."""
+    return f"{COMMAND} {code}" if code in REASONS else ""

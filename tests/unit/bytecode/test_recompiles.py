@@ -201,3 +201,29 @@ def test_remedies_of_tensors_depend_on_the_property():
     guard = fast.recompiles()[0].guard
     fixes = {remedy_of_guard(guard, what) for what in ("sizes", "dtype", "device", "strides")}
     assert len(fixes) == 4
+
+
+def test_recompiles_print_a_line_each_and_show_a_table_in_a_notebook():
+    fast = minitorch2.compile(lambda x: x + 1, backend="eager")
+    fast(torch.ones(3))
+    assert str(fast.recompiles()) == "nothing was compiled again"
+    fast(torch.ones(3, dtype=torch.float64))
+    found = minitorch2.recompiles(fast)
+    assert str(found) == str(found[0]) and "dtype was torch.float32" in str(found)
+    table = found._repr_html_()
+    assert table.count("<tr>") == 2 and "x.to(dtype)" in table
+    assert "&lt;lambda&gt;" in table and "<lambda>" not in table
+
+
+def test_other_reports_show_in_a_notebook_without_reaching_beyond_it():
+    fast = minitorch2.compile(lambda x: x * 2, backend="eager", dynamic=True)
+    assert "nothing is compiled yet" in minitorch2.shapes(fast)._repr_html_()
+    fast(torch.ones(3))
+    shapes = minitorch2.shapes(fast)
+    explanation = minitorch2.explain(lambda x: x * 2, backend="eager")(torch.ones(3))
+    assert "s0" in str(shapes) and "s0" in shapes._repr_html_()
+    for text in (shapes._repr_html_(), explanation._repr_html_()):
+        assert text.startswith('<div class="minitorch2">') and "<html" not in text
+        rules = text.partition("<style>")[2].partition("</style>")[0].splitlines()
+        assert all(rule.startswith(".minitorch2 ") for rule in rules)
+    assert "What was captured" in explanation._repr_html_()

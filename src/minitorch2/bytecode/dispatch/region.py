@@ -33,7 +33,7 @@ from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.machine.interpreter_api import check_threads
-from minitorch2.bytecode.observe.recompiles import Recompile
+from minitorch2.bytecode.observe.recompiles import Recompiles
 from minitorch2.bytecode.observed import UninitializedError
 from minitorch2.bytecode.skip_files import is_override, is_skipped_file, runs_apart
 from minitorch2.bytecode.sources import Source
@@ -157,10 +157,10 @@ class Region:
             for dispatcher in list(cache.dispatchers):
                 dispatcher.show_entries()
 
-    def recompiles(self) -> list[Recompile]:
+    def recompiles(self) -> Recompiles:
         """Why code was compiled again, here and in all that was captured with it."""
         caches = list(self.caches.values())
-        return [recompile for cache in caches for recompile in cache.misses.all()]
+        return Recompiles(recompile for cache in caches for recompile in cache.misses.all())
 
     # What residual code needs --------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from minitorch2 import stages
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.guard_function import GuardFailure
+from minitorch2.bytecode.observe.report_html import table_in_notebook
 from minitorch2.graph.node import SourceLine
 
 REMEDIES = {
@@ -91,6 +92,25 @@ class Recompile:
             f"{self.function} entry {self.entry}: {self.guard}: {self.what} was {self.expected}, "
             f"now {self.actual}{where}; {self.times}x. Fix: {self.fix}"
         )
+
+
+class Recompiles(list[Recompile]):
+    """Why functions were compiled again: a list that prints a line for each reason."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing was compiled again"
+
+    def _repr_html_(self) -> str:
+        """A table in a notebook."""
+        headings = ("function", "entry", "guard", "was", "is", "times", "needed by", "what helps")
+        rows = (
+            (
+                each.function, each.entry, f"{each.guard}: {each.what}", each.expected, each.actual,
+                each.times, each.line or "", each.fix,
+            )
+            for each in self
+        )  # fmt: skip
+        return table_in_notebook(headings, rows)
 
 
 def remedy_of_guard(guard: Guard, what: str) -> str:

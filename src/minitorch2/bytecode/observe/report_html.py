@@ -1,4 +1,4 @@
-"""An explanation as one HTML page that needs nothing else."""
+"""Reports as HTML: an explanation as a page that needs nothing else, others for notebooks."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ pre, .listing { font: 13px/1.45 ui-monospace, monospace; } .listing td { white-s
 }
 """
 
+_RULES = (
+    "td, th { text-align: left; vertical-align: top; }",
+    "pre, .listing { font: 13px/1.45 ui-monospace, monospace; }",
+    ".listing td { white-space: pre; }",
+    ".captured { background: #2e8b5733; }",
+    ".break { background: #daa52044; }",
+    ".python { background: #cd5c5c33; }",
+    ".not-reached { color: #888; }",
+)
+"""The style of what a notebook shows, light or dark."""
+
 
 def page(explanation: Explanation) -> str:
     """The page: numbers, breaks by cost, the user's source, guards, graphs."""
@@ -31,6 +42,27 @@ def page(explanation: Explanation) -> str:
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>minitorch2.explain"
         f"</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
+
+
+def part(explanation: Explanation) -> str:
+    """The same for a notebook: no page of its own."""
+    return in_notebook("\n".join(_sections(explanation)))
+
+
+def in_notebook(body: str) -> str:
+    """HTML whose style does not reach beyond it."""
+    style = "\n".join(f".minitorch2 {rule}" for rule in _RULES)
+    return f'<div class="minitorch2"><style>{style}</style>\n{body}\n</div>'
+
+
+def text_in_notebook(text: str) -> str:
+    """Text as it is."""
+    return in_notebook(f"<pre>{html.escape(text)}</pre>")
+
+
+def table_in_notebook(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """One table."""
+    return in_notebook(_table(headings, rows))
 
 
 def _sections(e: Explanation) -> Iterator[str]:

@@ -8,6 +8,7 @@ from textwrap import indent
 
 from minitorch2.bytecode.compiled_frame import CompiledFrame
 from minitorch2.bytecode.guards import ShapeCondition
+from minitorch2.bytecode.observe.report_html import text_in_notebook
 from minitorch2.graph.symbols.report import SizeReport, size_report
 
 
@@ -53,6 +54,10 @@ class ShapesReport:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.entries)) or "nothing is compiled yet"
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return text_in_notebook(str(self))
 
 
 def shapes_report(entries: Iterable[CompiledFrame]) -> ShapesReport:

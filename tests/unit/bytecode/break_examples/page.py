@@ -43,7 +43,7 @@ print(cost)
 File: docs/graph_breaks.md:15, code: if x.max() > 0:
   the program branches on the value of the tensor gt [data-dependent-branch]
   Fix: use torch.where or torch.cond, or move the branch out of the compiled function
-  See docs/graph_breaks.md#data-dependent-branch
+  See python -m minitorch2 why data-dependent-branch
   Cost: operators: 1 outside graphs, 3 before the break and 2 behind it
 ```
 

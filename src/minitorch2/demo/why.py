@@ -1,0 +1,54 @@
+"""`python -m minitorch2 why [CODE]`: what a code in an error or a report means, and what helps."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Iterator, Sequence
+from textwrap import fill
+
+from minitorch2.error_codes import ERROR_CODES
+
+WIDTH = 88
+
+
+def explained() -> dict[str, tuple[str, str]]:
+    """Meaning and remedy of each code: of graph breaks, of other errors, of rules of graphs."""
+    # Deferred, as it imports torch: where that is missing, the codes of other errors are told.
+    from minitorch2.bytecode.reasons import REASONS
+    from minitorch2.graph.verify import RULES
+
+    report = ERROR_CODES["verification"].remedy
+    found = {each.code: (each.meaning, each.remedy) for each in REASONS.values()}
+    found |= {each.code: (each.meaning, each.remedy) for each in ERROR_CODES.values()}
+    for rule in RULES:
+        found[rule.__name__.replace("_", "-")] = (f"a graph breaks a rule: {rule.__doc__}", report)
+    return found
+
+
+def explanation(code: str, meaning: str, remedy: str) -> Iterator[str]:
+    """The lines about one code."""
+    yield f"[{code}]"
+    yield fill(meaning[0].upper() + meaning[1:].rstrip(".") + ".", WIDTH)
+    yield fill(f"What helps: {remedy}.", WIDTH)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what a code means, or all codes; the status is 1 if there is no such code."""
+    parser = argparse.ArgumentParser(prog="python -m minitorch2 why", description=__doc__)
+    parser.add_argument("code", nargs="?", help="the word in brackets; without it all are listed")
+    code = parser.parse_args(arguments).code
+    known = explained()
+    if code is None:
+        width = max(map(len, known))
+        print("\n".join(f"{each:{width}}  {known[each][0]}" for each in sorted(known)))
+        return 0
+    wanted = code.strip("[]")
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else "; `why` alone lists them"
+        print(f"there is no code {wanted!r}{hint}", file=sys.stderr)
+        return 1
+    print("\n".join(explanation(wanted, *known[wanted])))
+    return 0
