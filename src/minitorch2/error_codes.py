@@ -35,6 +35,7 @@ backend | a backend is unknown, cannot work here, or failed on a graph | name an
 backend-failed | a backend raised an exception while it compiled a graph | try `eager`, then `aot_eager`: the first one that fails names the guilty layer
 backend-name-taken | a backend is registered under a name that another function has | register it under another name
 backend-not-available | a package that the backend needs is not installed | install it; `python -m minitorch2 doctor` says what is missing
+backend-result | a backend gives no function, or one that returns something else than the graph says | return the graph's outputs in a tuple, even a single tensor
 config | an option is unknown, or cannot have the value that it was given | see `minitorch2.list_options()`
 cuda-error | CUDA refused to load or to launch a kernel | the message has CUDA's own error; `mode="lite"` makes smaller kernels
 decomposition-cycle | decompositions lead back to the operator that they began with | decompose one of them into other operators
@@ -43,6 +44,7 @@ double-backward | a second derivative needs inputs that are gone, or were writte
 eager-numpy | a function under `wrap_numpy` runs in eager code, on tensors that NumPy cannot have | compile it, or move the tensors to the CPU and detach them
 error | an error without a code of its own | see its message
 forbidden | captured code calls a function that `forbid_in_graph` forbids there | call it outside the compiled function
+graph-failed | the backend `eager_noexcept` runs a graph that raises an exception | the message has the exception; the backend `eager` lets the program handle it
 guard-filter | a filter of guards gives something else than a bool for each guard | return one bool for each record
 kernel-refused | a generated kernel does not compile: a bug of minitorch2 | $aot; the message says where the kernel's text is
 lowering | an operator cannot be turned into loops | $aot
@@ -61,6 +63,7 @@ option-range | an option that is a number is out of its range | the message says
 option-type | an option has a value of another type | the message says the type
 recompile | a call needs a compilation that is forbidden, or its function was replaced | let the guard hold that the message names, or compile such a call before
 replay | a call holds what a folder cannot | call a function of tensors, constants, modules and plain objects that makes it itself
+residual-names | residual code uses a name that nothing gives: a bug of minitorch2 | $report
 shapes-spec | `shapes_spec` names a parameter that the function does not have, or no dimensions | name parameters of the compiled function
 signature-mismatch | a substitute takes other parameters than the function that it stands for | give it the same, or pass skip_signature_check=True
 specialised-size | a size that is marked as dynamic was made a number | the message has the chain of lines; `maybe_mark_dynamic` allows it
