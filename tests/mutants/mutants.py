@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "graph",
         "a write whose result nobody reads is dead code",
-        Edit(eliminate_dead_code, "node.users or is_impure(node) or",
-             'node.users or (is_impure(node) and node.op != "call_method") or'),
+        Edit(eliminate_dead_code, "node.users or must_run(node) or",
+             'node.users or (must_run(node) and node.op != "call_method") or'),
         test_graphs.test_passes_keep_effects,
     ),
     Mutant(

@@ -7,7 +7,11 @@ import pytest
 from minitorch2 import errors
 from minitorch2.errors import ConfigError, MinitorchError, UnsupportedError
 
-CLASSES = [c for c in vars(errors).values() if isinstance(c, type) and not issubclass(c, Warning)]
+CLASSES = [
+    c
+    for c in vars(errors).values()
+    if isinstance(c, type) and c.__module__ == errors.__name__ and not issubclass(c, Warning)
+]
 
 
 def test_message_is_line_then_cause_then_fix():

@@ -10,13 +10,12 @@ section 3.9; the slides' ``graph(x, g_z)``)::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map
 
 from minitorch2.autograd.blocks import Blocks, SplitProgram
@@ -35,6 +34,7 @@ from minitorch2.autograd.higher_order import run_higher_order
 from minitorch2.autograd.masks import keep_masks_as_bits
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Decompositions, Tracer
+from minitorch2.autograd.tracing_state import tracing_state
 from minitorch2.autograd.wrappers import WrappedGradient
 from minitorch2.errors import UnsupportedError, at_line
 from minitorch2.graph.composite import Composite
@@ -204,7 +204,7 @@ class _ProgramTracer:
 
     def _state(self, autocast: bool = True) -> AbstractContextManager[None]:
         """PyTorch's state while the program or its gradients run."""
-        return _tracing_state(autocast, symbolic=self.env is not None)
+        return tracing_state(autocast, symbolic=self.env is not None)
 
     def _new_symbols(self) -> AbstractContextManager[object]:
         """A gradient counts what the forward pass has counted, or something new."""
@@ -509,28 +509,6 @@ class _AsNonLeaf(torch.autograd.Function):
 
 
 _AS_NON_LEAF = "_AsNonLeafBackward"
-
-
-@contextmanager
-def _tracing_state(autocast: bool, symbolic: bool) -> Iterator[None]:
-    """Keep the caller's grad mode whatever the program sets; no autocast cache of fake tensors.
-
-    With ``symbolic`` sizes, composite operators run in their Python form: the C++ form of some
-    (``matmul`` before torch 2.13) asks for sizes that are plain integers.
-    """
-    cached, enabled = torch.is_autocast_cache_enabled(), torch.is_grad_enabled()
-    with ExitStack() as stack:
-        for device in ("cpu", "cuda"):
-            if not autocast and torch.is_autocast_enabled(device):
-                stack.enter_context(torch.autocast(device, enabled=False))
-        if symbolic:
-            stack.enter_context(enable_python_dispatcher())
-        torch.set_autocast_cache_enabled(False)
-        try:
-            yield
-        finally:
-            torch.set_autocast_cache_enabled(cached)
-            torch.set_grad_enabled(enabled)
 
 
 class _SourceInterpreter(Interpreter):

@@ -46,7 +46,7 @@ class _Watch(DispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if not all(issubclass(cls, FakeTensor) for cls in types):
+        if any(map(_has_dispatch, types)):
             self.writes_tensors |= func._schema.is_mutable
             return NotImplemented  # a class of the user's says what it does with plain tensors
         self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
@@ -62,6 +62,12 @@ class _Watch(DispatchMode):
         self.writes_tensors = True
         for index in launch.written():
             values[index].known = None
+
+
+def _has_dispatch(cls: type) -> bool:
+    """Tell a class of the user's that sees operators itself from plain and fake tensors."""
+    own = cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+    return own and not issubclass(cls, FakeTensor)
 
 
 def _refuse_overlap(

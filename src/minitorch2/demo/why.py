@@ -17,6 +17,8 @@ def explained() -> dict[str, tuple[str, str]]:
     """Meaning and remedy of each code: of graph breaks, of other errors, of rules of graphs."""
     # Deferred, as it imports torch: where that is missing, the codes of other errors are told.
     from minitorch2.bytecode.reasons import REASONS
+
+    # Deferred for the same reason.
     from minitorch2.graph.verify import RULES
 
     report = ERROR_CODES["verification"].remedy

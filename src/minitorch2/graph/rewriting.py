@@ -51,14 +51,14 @@ class Pass:
     """A pass over graphs; called with a GraphModule it edits it and says whether it did.
 
     Each rewrite is logged, by the logger of the pass's own file, with its law and the user's line,
-    counted in `stages` as ``rewrites``,
-    and with the option ``verify`` the graph is checked before and after.
+    and counted in `stages` as ``rewrites``. With the option ``verify`` the graph is checked before
+    and after.
     """
 
     def __init__(self, generator: Generator) -> None:
         self.name = generator.__name__
         self.generator = generator
-        self._logger = get_logger(generator.__module__)
+        self._logger = get_logger(generator.__module__ or __name__)
         update_wrapper(self, generator)
         PASSES.setdefault(self.name, self)
 

@@ -114,7 +114,7 @@ def test_breaks_are_ordered_by_cost():
 
 def test_functions_that_run_as_they_are_are_blamed_for_their_operators():
     def f(x):
-        names = locals()
+        names = eval("[1]")
         return x.sin().cos(), names
 
     explanation = explain(f, X)
@@ -173,7 +173,7 @@ def test_listing_says_what_became_of_each_line():
         k = 3
         if y.sum() > 100:
             y = y * 2
-        names = locals()
+        names = eval("k")
         y = y - k
         return y, names
 
@@ -184,7 +184,7 @@ def test_listing_says_what_became_of_each_line():
         "k = 3": "captured",
         "if y.sum() > 100:": "graph 0, break",
         "y = y * 2": "",
-        "names = locals()": "break",
+        'names = eval("k")': "break",
         "y = y - k": "python",
         "return y, names": "python",
     }

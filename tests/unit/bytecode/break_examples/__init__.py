@@ -75,6 +75,7 @@ WITHOUT_EXAMPLE = {
     **dict.fromkeys(
         ("nothing-captured", "no-continuation"), "the reason that is shown is that of the break"
     ),
+    "folded-value": "known functions of constants give what has a tracker",
     "dispatch-modes": "what runs under a dispatch mode is not captured at all",
     "internal-error": "a bug of minitorch2; there is none to show",
     "bytecode": "takes bytecode that no compiler writes; `machine/test_canonical.py` makes some",

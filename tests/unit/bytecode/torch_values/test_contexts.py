@@ -163,7 +163,7 @@ ACROSS_BREAKS = [
         "data-dependent-branch",
     ),
     (
-        "with torch.no_grad():\n    t = w * 2\n    if t.sum() > 1000:\n        raise ValueError('large')\nt + w",
+        "with torch.no_grad():\n    t = w * 2\n    if t.sum() > 1000:\n        t = t * 2\nt + w",
         "data-dependent-branch",
     ),
 ]

@@ -47,7 +47,7 @@ def _in_inference_mode():
 
 
 ROWS = [
-    ("t = x + 1\ntagged + 1, t", "tensor-subclass"),
+    "t = x + 1\ntagged + 1, t",
     ("t = x + 1\ntagged, t", *()),
     ("t = x + 1\nsparse @ t[:, :3], t", "tensor-layout"),
     ("t = x + 1\ntype(tagged) is Tagged, isinstance(tagged, torch.Tensor), t",),

@@ -176,7 +176,6 @@ BREAKS = [
     ("t = x + 1\ncomplex(t.sum()), t * 2", "not-a-constant"),
     ("t = x + 1\nif t.sum() > 0:\n    t = t * 2\nt", "data-dependent-branch"),
     ("t = x + 1\nwhile t.sum() < 0:\n    t = t * 2\nt", "data-dependent-branch"),
-    ("t = x + 1\nassert t.sum() > 0\nt * 2", "data-dependent-branch"),
     ("t = x + 1\n(t > 100).all() and t, t * 2", "data-dependent-branch"),
     ("t = x + 1\nprint(t)\nt * 2", "builtin"),
     ("t = x + 1\nstr(t), t * 2", "format"),

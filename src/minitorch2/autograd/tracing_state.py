@@ -1,0 +1,31 @@
+"""PyTorch's state while a program or its gradients are traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+
+
+@contextmanager
+def tracing_state(autocast: bool, symbolic: bool) -> Iterator[None]:
+    """Keep the caller's grad mode whatever the program sets; no autocast cache of fake tensors.
+
+    With ``symbolic`` sizes, composite operators run in their Python form: the C++ form of some
+    (``matmul`` before torch 2.13) asks for sizes that are plain integers.
+    """
+    cached, enabled = torch.is_autocast_cache_enabled(), torch.is_grad_enabled()
+    with ExitStack() as stack:
+        for device in ("cpu", "cuda"):
+            if not autocast and torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        if symbolic:
+            stack.enter_context(enable_python_dispatcher())
+        torch.set_autocast_cache_enabled(False)
+        try:
+            yield
+        finally:
+            torch.set_autocast_cache_enabled(cached)
+            torch.set_grad_enabled(enabled)
