@@ -313,7 +313,8 @@ def on_plain_tensors(
         gradients: those of plain inputs that are made of others, by the input's position.
     """
     results, structure = tree_flatten(_output(module))
-    wrapped = [Wrapped.of(r.meta.get("val")) if isinstance(r, Node) else None for r in results]
+    known = [r.meta.get("val") if isinstance(r, Node) else None for r in results]
+    wrapped = [Wrapped.of(value) if isinstance(value, torch.Tensor) else None for value in known]
     openings = tuple(Opening.of(x, gradients.get(i)) for i, x in enumerate(examples))
     if not any(wrapped) and not gradients and not any(o.structure for o in openings):
         return None
