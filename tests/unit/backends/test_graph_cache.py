@@ -200,7 +200,7 @@ def test_every_option_counts_but_those_that_are_named() -> None:
         value: Any = getattr(Config(), name)
         other = ("x",) if isinstance(value, tuple) else not value
         if type(value) in (int, float):
-            other = value + 1
+            other = value / 2 if isinstance(value, float) else value + 1
         with config.patch(**{name: other}):
             assert name in key._options(), name
 
