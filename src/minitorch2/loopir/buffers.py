@@ -25,6 +25,7 @@ import sympy
 import torch
 
 from minitorch2.graph.node import Node
+from minitorch2.graph.symbols.conditions import Condition
 from minitorch2.logs import get_logger
 from minitorch2.loopir.layout import FixedLayout, Layout, Size
 from minitorch2.loopir.loops import Index, Loops, Scatter
@@ -205,7 +206,8 @@ class BufferTable:
     """The buffers of the graph being lowered, in the order in which they can be computed.
 
     While a node is lowered, `origins` are the nodes whose work is being done, and `result` is the
-    node's fake result: what size, dtype and device must come out.
+    node's fake result: what size, dtype and device must come out. `known` decides what guards say
+    about sizes.
     """
 
     def __init__(self) -> None:
@@ -213,6 +215,7 @@ class BufferTable:
         self.decisions: list[RealizeDecision] = []
         self.origins: Origins = ()
         self.result: Any = None
+        self.known: Callable[[Condition], bool | None] = lambda condition: None
         self._computed = 0
 
     def next_name(self) -> str:

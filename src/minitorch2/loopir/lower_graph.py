@@ -127,10 +127,13 @@ class _GraphLowering:
             self.result.inputs.append(expr_of(value))
             return expr_of(value)
         sizes: tuple[Any, ...] = value.shape
+        symbolic = [size for size in sizes if isinstance(size, torch.SymInt)]
+        if symbolic:
+            self.table.known = symbolic[0].node.shape_env.decide
         self.result.hints |= {
             size.node.expr: size.node.hint
-            for size in sizes
-            if isinstance(size, torch.SymInt) and size.node.has_hint()
+            for size in symbolic
+            if size.node.has_hint()
         }
         donated, becomes = node.meta.get("donated", False), node.meta.get("becomes")
         name = f"arg{len(self.result.inputs)}"

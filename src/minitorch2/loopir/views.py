@@ -16,7 +16,6 @@ from minitorch2.loopir.expressions import (
     Expr,
     equal,
     floor_div,
-    is_nonnegative,
     modular_indexing,
     product,
     to_expr,
@@ -82,12 +81,10 @@ def permute(x: TensorBox, dims: Sequence[int]) -> TensorBox:
 
 
 def select(x: TensorBox, dim: int, position: Expr) -> TensorBox:
-    """Fix dimension `dim` at `position`, and drop it."""
+    """Fix dimension `dim` at `position`, which counts from the front, and drop it."""
     dim = normalize_dim(dim, x.ndim)
-    if not is_nonnegative(position):
-        position = to_expr(position + x.size[dim])
-    at = position
-    return x.view(x.size[:dim] + x.size[dim + 1 :], lambda index: (*index[:dim], at, *index[dim:]))
+    size = x.size[:dim] + x.size[dim + 1 :]
+    return x.view(size, lambda index: (*index[:dim], position, *index[dim:]))
 
 
 def slice_(x: TensorBox, dim: int, start: Expr, length: Expr, step: int = 1) -> TensorBox:

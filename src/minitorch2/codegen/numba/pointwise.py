@@ -99,7 +99,8 @@ class PointwisePrinter(KernelPrinter):
             for access in (*body.reads_of, *body.writes_of):
                 far = access.strides[-1]
                 if (
-                    1 in access.strides[:-1]
+                    access.name
+                    and 1 in access.strides[:-1]
                     and far is not None
                     and (not isinstance(far, int) or far >= FAR)
                 ):

@@ -5,7 +5,7 @@ Law::
     c = get_attr("w"); x = f(c)        -->        x = get_attr("folded_f")
 
 A large result is folded only if it takes no more memory than what it is computed from. Views are
-left to run: they cost nothing. A constant that anything in the graph writes to, and parameters,
+left to run: they cost nothing. What has a symbolic size has another one in each call. A constant that anything in the graph writes to, and parameters,
 which the user may change, are not constants; what is frozen (``freeze_parameters``) is.
 """
 
@@ -21,6 +21,7 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Node
 from minitorch2.graph.rewriting import Rewrite, graph_pass
+from minitorch2.graph.symbols import free_symbols
 
 LARGEST_FOLDED: Final = 1 << 18
 """In bytes."""
@@ -55,6 +56,8 @@ def fold_constants(module: GraphModule) -> Iterator[Rewrite]:
 
 def _is_constant(runner: Interpreter, node: Node) -> bool:
     if node.op not in ("call_function", "call_method") or not is_deterministic(node):
+        return False
+    if free_symbols((node.args, node.kwargs)):
         return False
     inputs = node.all_input_nodes
     # A folded value that the caller got could be written to, and then be wrong in the next call.

@@ -17,7 +17,7 @@ from minitorch2.loopir.loops import Index, InnerFn, Pointwise
 from minitorch2.loopir.lowering.creation import full
 from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
-from minitorch2.loopir.lowering.view import first_position
+from minitorch2.loopir.lowering.view import first_position, from_front
 from minitorch2.loopir.ops import Value, ops
 from minitorch2.loopir.views import (
     broadcast_sizes,
@@ -140,7 +140,11 @@ def slice_scatter(
 ) -> TensorBox:
     """`x` with `x[start:end:step]` of a dimension replaced by `source`."""
     dim = normalize_dim(dim, x.ndim)
-    begin = first_position(start, x.size[dim])
+    return _put_slice(x, source, dim, first_position(start, x.size[dim]), step)
+
+
+def _put_slice(x: TensorBox, source: TensorBox, dim: int, begin: Expr, step: int) -> TensorBox:
+    """`source` in every `step`-th position of a dimension, from `begin`, counted from the front."""
     load, load_source = x.make_loader(), cast(source, x.dtype).make_loader()
     count = source.size[dim]
 
@@ -173,8 +177,7 @@ def _in_slice(position: Expr, begin: Expr, step: int, count: Expr) -> Value:
 def select_scatter(x: TensorBox, source: TensorBox, dim: int, position: Expr) -> TensorBox:
     """`x` with one position of a dimension replaced by `source`."""
     dim = normalize_dim(dim, x.ndim)
-    begin = first_position(position, x.size[dim])
-    return slice_scatter(x, unsqueeze(source, dim), dim, begin, to_expr(begin + 1), 1)
+    return _put_slice(x, unsqueeze(source, dim), dim, from_front(position, x.size[dim]), 1)
 
 
 @lowering(aten.slice_backward)

@@ -12,6 +12,7 @@ import torch
 
 from minitorch2.errors import LoweringError
 from minitorch2.graph.symbols import expr_of
+from minitorch2.graph.symbols.conditions import compare
 from minitorch2.loopir import views
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import InputBuffer, ReinterpretedBuffer, current_table
@@ -104,8 +105,7 @@ def squeeze_dims(x: TensorBox, dims: int | Sequence[int]) -> TensorBox:
 def select(x: TensorBox, dim: int, position: Expr) -> TensorBox:
     """One position of a dimension."""
     dim = views.normalize_dim(dim, x.ndim)
-    at = position if _is_from_front(position) else to_expr(position + x.size[dim])
-    return views.select(x, dim, at)
+    return views.select(x, dim, from_front(position, x.size[dim]))
 
 
 @lowering(aten.slice.Tensor)
@@ -116,6 +116,11 @@ def slice_(
     dim = views.normalize_dim(dim, x.ndim)
     length = expr_of(current_table().result.shape[dim])
     return views.slice_(x, dim, first_position(start, x.size[dim]), length, step)
+
+
+def from_front(position: Expr, size: Expr) -> Expr:
+    """A position that may be negative, counted from the front."""
+    return position if _is_from_front(position) else to_expr(position + size)
 
 
 def first_position(start: Expr | None, size: Expr) -> Expr:
@@ -133,9 +138,12 @@ def _is_from_front(position: Expr) -> bool:
     """
     if is_nonnegative(position):
         return True
-    if not is_nonnegative(to_expr(-position - 1)):
+    if is_nonnegative(to_expr(-position - 1)):
+        return False
+    known = current_table().known(compare(">=", position, 0))
+    if known is None:
         raise NoLoopForm(f"{position} may count from the front or from the end")
-    return False
+    return known
 
 
 def positive_or_zero(value: Expr) -> Expr:
