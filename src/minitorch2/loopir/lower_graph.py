@@ -131,9 +131,7 @@ class _GraphLowering:
         if symbolic:
             self.table.known = symbolic[0].node.shape_env.decide
         self.result.hints |= {
-            size.node.expr: size.node.hint
-            for size in symbolic
-            if size.node.has_hint()
+            size.node.expr: size.node.hint for size in symbolic if size.node.has_hint()
         }
         donated, becomes = node.meta.get("donated", False), node.meta.get("becomes")
         name = f"arg{len(self.result.inputs)}"

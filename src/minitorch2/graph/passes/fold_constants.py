@@ -5,8 +5,9 @@ Law::
     c = get_attr("w"); x = f(c)        -->        x = get_attr("folded_f")
 
 A large result is folded only if it takes no more memory than what it is computed from. Views are
-left to run: they cost nothing. What has a symbolic size has another one in each call. A constant that anything in the graph writes to, and parameters,
-which the user may change, are not constants; what is frozen (``freeze_parameters``) is.
+left to run: they cost nothing. What has a symbolic size has another one in each call. A constant
+that anything in the graph writes to, and parameters, which the user may change, are not constants;
+what is frozen (``freeze_parameters``) is.
 """
 
 from __future__ import annotations
