@@ -28,11 +28,11 @@ from minitorch2.codegen.wrapper import (
     KernelCall,
     WrapperModule,
     WrapperPrinter,
-    memory_owner,
 )
 from minitorch2.errors import BackendError, at_line
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import graphs_called_by
+from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.launches import Refuse, join_launches
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
 from minitorch2.loopir.schedule import (
@@ -142,19 +142,19 @@ def _unmark_unwritten(lowered: LoweredGraph, plan: Schedule) -> None:
     """Tell the caller which donated arguments are only read: he need not give them away."""
     for buffer in lowered.donated.values():
         (node,) = buffer.origins
-        node.meta["donated"] = buffer.name in plan.inplace.values()
+        node.meta["donated"] = buffer.name in plan.inplace.taken
 
 
 def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba") -> WrapperModule:
     """The kernels and the wrapper of a scheduled graph, as one Python module."""
-    dtypes = dtypes_of(lowered)
+    dtypes, buffers = dtypes_of(lowered), buffers_by_name(lowered)
     calls: dict[str, KernelCall | JoinedCall] = {}
     definitions: dict[str, str] = {}
     for node in plan.nodes:
         kernels = kernels_in(node)
         if kernels and _is_for_triton(kernels[0], target):
             with _blaming(node):
-                calls[node.name] = _triton_call(node, lowered, plan, definitions)
+                calls[node.name] = _triton_call(node, buffers, plan, definitions)
             continue
         each = []
         for kernel in kernels:
@@ -200,15 +200,16 @@ def _is_for_triton(node: KernelNode, target: Target) -> bool:
 
 
 def _triton_call(
-    node: BaseSchedulerNode, lowered: LoweredGraph, plan: Schedule, definitions: dict[str, str]
+    node: BaseSchedulerNode,
+    buffers: Mapping[str, Buffer],
+    plan: Schedule,
+    definitions: dict[str, str],
 ) -> KernelCall:
     """Print a Triton kernel; equal kernels share a definition, as above."""
-    buffers = buffers_by_name(lowered)
     for one in kernels_in(node):
         if isinstance(one, TemplateNode) or not can_write_in_place(one, buffers):
-            own = {body.name for body in bodies(one)}
-            plan.inplace = {new: old for new, old in plan.inplace.items() if new not in own}
-    inplace = {new: old for new, old in plan.inplace.items() if new in node.written_names}
+            plan.inplace = plan.inplace.without(one.written_names)
+    inplace = {new: plan.inplace[new] for new in node.written_names & plan.inplace.keys()}
     name = kernel_name(node, len(definitions))
     if isinstance(node, JoinedSchedulerNode):
         kernel = print_joined_kernel(
@@ -232,7 +233,7 @@ def _triton_call(
         shared,
         definition if shared == name else "",
         kernel.programs,
-        tuple(memory_owner(pointer, plan.inplace) for pointer in kernel.pointers),
+        tuple(map(plan.inplace.owner, kernel.pointers)),
         kernel.sizes,
         takes_stream=True,
     )

@@ -131,7 +131,7 @@ class WrapperPrinter:
     # -- memory ------------------------------------------------------------------------------------
 
     def _root(self, name: str) -> str:
-        return memory_owner(name, self.schedule.inplace)
+        return self.schedule.inplace.owner(name)
 
     def _device(self) -> torch.device:
         """Where the graph computes: the first kernel's device, or the CPU."""
@@ -240,7 +240,7 @@ class WrapperPrinter:
     def _has_name(self, name: str) -> bool:
         if isinstance(self.inputs.get(name), ConstantBuffer) or name in self.lowered.constants:
             return False
-        is_taken = name in self.schedule.inplace.values()
+        is_taken = name in self.schedule.inplace.taken
         is_memory = name in self.inputs or name in self.born
         return is_memory and not is_taken and not self._is_arena(name)
 
@@ -426,13 +426,6 @@ _KERNEL_IMPORTS = {
     " load_triton_kernel": "from minitorch2.codegen.triton.launch import load_triton_kernel",
 }
 """What defines a kernel, by how its definition calls it: Triton is imported only where needed."""
-
-
-def memory_owner(name: str, inplace: Mapping[str, str]) -> str:
-    """The buffer that was allocated with the memory that `name` lives in."""
-    while name in inplace:
-        name = inplace[name]
-    return name
 
 
 def _extent(layout: FixedLayout) -> tuple[object, ...]:

@@ -218,6 +218,14 @@ class BufferTable:
         self.known: Callable[[Condition], bool | None] = lambda condition: None
         self._computed = 0
 
+    @contextmanager
+    def working_for(self, inlined: Origins) -> Iterator[None]:
+        """Of all that the node goes on with, do the work of these nodes inside the block."""
+        before = self.origins
+        self.origins = tuple(dict.fromkeys((*inlined, *before[-1:])))
+        yield
+        self.origins = before
+
     def next_name(self) -> str:
         """A fresh name: buf0, buf1, ..."""
         self._computed += 1

@@ -288,9 +288,13 @@ def score_fusion(first: KernelNode, second: KernelNode, dtypes: Mapping[str, tor
     The paper's order: the category of the fusion, the memory traffic saved, a shorter distance in
     the graph. For `cos(sin(x))` on 8192 x 1024 float32: `(True, True, 33554432, -1)`.
     """
+    return score_of(first, second, common_bytes(first, second, dtypes)[0])
+
+
+def score_of(first: KernelNode, second: KernelNode, shared: int) -> Score:
+    """The score of two kernels that share so many bytes of memory traffic."""
     same_category = has_reduction(first) == has_reduction(second)
     is_vertical = bool(first.written_names & second.read_names)
-    shared = common_bytes(first, second, dtypes)[0]
     return same_category, is_vertical, shared, -_distance(first, second)
 
 

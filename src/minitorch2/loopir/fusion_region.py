@@ -18,7 +18,7 @@ import torch
 from minitorch2 import stages
 from minitorch2.logs import get_logger
 from minitorch2.loopir.expressions import product
-from minitorch2.loopir.fusion import Score, can_fuse, common_bytes, fuse, score_fusion
+from minitorch2.loopir.fusion import Score, can_fuse, common_bytes, fuse, score_of
 from minitorch2.loopir.loop_order import match_order
 from minitorch2.loopir.order import Needs
 from minitorch2.loopir.schedule import (
@@ -35,7 +35,9 @@ _LOGGER = get_logger(__name__)
 MOST_NODES = 512
 """The nodes of a region, at most."""
 _MOST_NEIGHBOURS = 24
-"""Of many readers of one buffer, each is paired with so many that follow it."""
+"""Of many readers of one buffer, each is paired with some of so many that follow it..."""
+_ENOUGH_NEIGHBOURS = 8
+"""...until so many may be fused with it."""
 SMALL_KERNEL = 1 << 18
 """A kernel over so many elements takes about as long as its launch."""
 
@@ -84,6 +86,7 @@ class Region:
         self.places = {place.node.name: place for place in self.at}
         self.readers: dict[str, set[str]] = {}
         self._refused: set[tuple[int, int]] = set()
+        self._common: dict[tuple[int, int], tuple[int, bool]] = {}
         self._connect(needs)
 
     def fuse(self) -> list[BaseSchedulerNode]:
@@ -139,7 +142,7 @@ class Region:
 
     def _round(self) -> bool:
         """One round of the greedy loop; whether anything was fused."""
-        scored = [(score, a, b) for a, b in self._candidates() if (score := self._consider(a, b))]
+        scored = list(self._candidates())
         scored.sort(key=lambda item: item[0], reverse=True)
         changed = False
         for score, first_name, second_name in scored:
@@ -151,22 +154,28 @@ class Region:
             changed = True
         return changed
 
-    def _candidates(self) -> Iterator[tuple[str, str]]:
-        """Pairs of kernels that touch a common buffer, by the names of two of their buffers."""
+    def _candidates(self) -> Iterator[tuple[Score, str, str]]:
+        """Pairs of kernels that touch a common buffer and may be fused now, with their scores, by
+        the names of two of their buffers."""
         touching: dict[str, list[_Place]] = {}
         self._note_readers()
         for place in self._distinct():
             if isinstance(place.node, (SchedulerNode, FusedSchedulerNode)):
                 for name in self._touched(place.node):
                     touching.setdefault(name, []).append(place)
-        seen: set[tuple[int, int]] = set()
+        scores: dict[tuple[int, int], Score | None] = {}
         for places in touching.values():
             for i, first in enumerate(places):
+                found = 0
                 for second in islice(places, i + 1, i + 1 + _MOST_NEIGHBOURS):
-                    pair = (first.bits, second.bits)
-                    if pair not in seen and pair not in self._refused:
-                        seen.add(pair)
-                        yield first.node.members[0].name, second.node.members[0].name
+                    pair = first.bits, second.bits
+                    is_new = pair not in scores
+                    score = scores[pair] = self._score(first, second) if is_new else scores[pair]
+                    if score and is_new:
+                        yield score, first.node.members[0].name, second.node.members[0].name
+                    found += score is not None
+                    if found == _ENOUGH_NEIGHBOURS:
+                        break
 
     def _touched(self, node: KernelNode) -> frozenset[str]:
         """The buffers that a kernel touches, and the kernels before and behind it, if siblings may
@@ -191,12 +200,12 @@ class Region:
                 for name in place.node.read_names:
                     self.readers.setdefault(name, set()).add(place.node.name)
 
-    def _consider(self, first_name: str, second_name: str) -> Score | None:
+    def _score(self, first: _Place, second: _Place) -> Score | None:
         """The score of a pair that may be fused now."""
-        first, second = self._ordered(self.places[first_name], self.places[second_name])
+        first, second = self._ordered(first, second)
         if not self._is_legal(first, second):
             return None
-        return score_fusion(_kernel(first), _kernel(second), self.dtypes)
+        return score_of(_kernel(first), _kernel(second), self._shared(first, second)[0])
 
     def _is_legal(self, first: _Place, second: _Place) -> bool:
         if (first.bits, second.bits) in self._refused:
@@ -217,17 +226,25 @@ class Region:
         if refusal and refusal.is_of_loops and self.capabilities.reorders_loops:
             refusal = can_fuse(a, b, self.capabilities) if match_order(a, b) else refusal
         if refusal is None and not a.written_names & b.read_names:
-            return self._refuse_horizontal(a, b)
+            return self._refuse_horizontal(first, second)
         return refusal
 
-    def _refuse_horizontal(self, first: KernelNode, second: KernelNode) -> Refusal | None:
+    def _refuse_horizontal(self, first: _Place, second: _Place) -> Refusal | None:
         """Two kernels that only share inputs are worth one if they share all of an input, or if
         there is so little to do that a launch would count."""
         if not self.capabilities.fuses_horizontally:
             return Refusal("the code generator wants no horizontal fusion")
-        if common_bytes(first, second, self.dtypes)[1] or self._are_siblings(first, second):
+        a, b = _kernel(first), _kernel(second)
+        if self._shared(first, second)[1] or self._are_siblings(a, b):
             return None
         return Refusal("they share no whole input")
+
+    def _shared(self, first: _Place, second: _Place) -> tuple[int, bool]:
+        """The bytes that both move, and whether an access is of all elements."""
+        pair = first.bits, second.bits
+        if pair not in self._common:
+            self._common[pair] = common_bytes(_kernel(first), _kernel(second), self.dtypes)
+        return self._common[pair]
 
     def _are_siblings(self, first: KernelNode, second: KernelNode) -> bool:
         """Whether two small kernels with equal loops go on with the results of one kernel, or one

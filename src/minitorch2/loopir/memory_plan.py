@@ -22,6 +22,7 @@ from minitorch2.loopir.schedule import (
     Capabilities,
     ExternKernelSchedulerNode,
     FusedSchedulerNode,
+    InPlace,
     KernelNode,
     Schedule,
     SchedulerNode,
@@ -134,7 +135,7 @@ def _find_last_uses(schedule: Schedule) -> dict[str, int]:
     return last
 
 
-def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
+def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> InPlace:
     """For each new buffer, one that dies in the same kernel and has as much memory."""
     buffers = {**buffers_of(schedule.nodes), **lowered.donated}
     outputs = lowered.output_names
@@ -151,7 +152,7 @@ def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
                     inplace[body.name] = name
                     taken.add(name)
                     break
-    return inplace
+    return InPlace(inplace)
 
 
 def _bodies_in(node: BaseSchedulerNode) -> list[tuple[KernelNode, SchedulerNode]]:

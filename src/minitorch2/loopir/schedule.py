@@ -15,7 +15,7 @@ each member covers all loops (`covers_reduction`), or the kept ones only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -100,10 +100,14 @@ class Capabilities:
 class BaseSchedulerNode:
     """One buffer of the graph in the schedule; `order` is its place in the graph."""
 
-    def __init__(self, name: str, order: int, origins: Origins) -> None:
+    def __init__(self, name: str, order: int) -> None:
         self.name = name
         self.order = order
-        self.origins = origins
+
+    @cached_property
+    def origins(self) -> Origins:
+        """The graph nodes whose results the members compute."""
+        return tuple(dict.fromkeys(o for node in self.members for o in node.origins))
 
     @property
     def members(self) -> list[BaseSchedulerNode]:
@@ -130,8 +134,9 @@ class ExternKernelSchedulerNode(BaseSchedulerNode):
     """A library call, or an operator that runs as in eager PyTorch."""
 
     def __init__(self, kernel: ExternKernel, order: int) -> None:
-        super().__init__(kernel.name, order, kernel.origins)
+        super().__init__(kernel.name, order)
         self.kernel = kernel
+        self.origins = kernel.origins
 
     @cached_property
     def read_names(self) -> frozenset[str]:
@@ -143,8 +148,9 @@ class NopKernelSchedulerNode(BaseSchedulerNode):
     """A buffer that another node's work fills: it only orders what reads it after that node."""
 
     def __init__(self, buffer: MultiOutput, order: int) -> None:
-        super().__init__(buffer.name, order, buffer.origins)
+        super().__init__(buffer.name, order)
         self.buffer = buffer
+        self.origins = buffer.origins
 
     @cached_property
     def read_names(self) -> frozenset[str]:
@@ -163,8 +169,9 @@ class SchedulerNode(BaseSchedulerNode):
     """A loop body with its iteration domain."""
 
     def __init__(self, buffer: ComputedBuffer, order: int) -> None:
-        super().__init__(buffer.name, order, buffer.origins)
+        super().__init__(buffer.name, order)
         self.buffer = buffer
+        self.origins = buffer.origins
         self.is_scan = isinstance(buffer.loops, Scan)
         self.is_reduction = isinstance(buffer.loops, Reduction)
         self.has_inner_loops = self.is_scan or self.is_reduction
@@ -379,8 +386,7 @@ class FusedSchedulerNode(BaseSchedulerNode):
 
     def __init__(self, nodes: Sequence[SchedulerNode]) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.order)
-        origins = tuple(dict.fromkeys(origin for node in self.nodes for origin in node.origins))
-        super().__init__("_".join(node.name for node in self.nodes), self.nodes[-1].order, origins)
+        super().__init__("_".join(node.name for node in self.nodes), self.nodes[-1].order)
         self._widest = next((n for n in self.nodes if n.has_inner_loops), self.nodes[0])
         self.has_inner_loops = self._widest.has_inner_loops
         self.scatters = [scatter for node in self.nodes for scatter in node.scatters]
@@ -424,9 +430,8 @@ class JoinedSchedulerNode(BaseSchedulerNode):
 
     def __init__(self, kernels: Sequence[KernelNode]) -> None:
         self.kernels = tuple(kernels)
-        origins = tuple(dict.fromkeys(origin for node in kernels for origin in node.origins))
         name = " ".join(node.name for node in kernels)
-        super().__init__(name, min(node.order for node in kernels), origins)
+        super().__init__(name, min(node.order for node in kernels))
 
     @property
     def members(self) -> list[BaseSchedulerNode]:
@@ -456,6 +461,33 @@ def bodies(node: KernelNode) -> list[SchedulerNode]:
     return node.nodes if isinstance(node, FusedSchedulerNode) else [node]
 
 
+class InPlace(dict[str, str]):
+    """For each buffer that takes over the memory of a dying one, that one. It does not change."""
+
+    def __init__(self, pairs: Mapping[str, str] | None = None) -> None:
+        super().__init__(pairs or {})
+        self._owners: dict[str, str] = {}
+
+    @cached_property
+    def taken(self) -> frozenset[str]:
+        """The buffers whose memory is taken over."""
+        return frozenset(self.values())
+
+    def owner(self, name: str) -> str:
+        """The buffer that was allocated with the memory that `name` lives in."""
+        path = []
+        while name in self and name not in self._owners:
+            path.append(name)
+            name = self[name]
+        owner = self._owners.get(name, name)
+        self._owners |= dict.fromkeys(path, owner)
+        return owner
+
+    def without(self, names: Collection[str]) -> InPlace:
+        """The rest, if these buffers take over nothing."""
+        return InPlace({new: old for new, old in self.items() if new not in names})
+
+
 @dataclass
 class Schedule:
     """The order of work and the life of buffers.
@@ -468,7 +500,7 @@ class Schedule:
     nodes: list[BaseSchedulerNode]
     removed: set[str] = field(default_factory=set)
     last_use: dict[str, int] = field(default_factory=dict)
-    inplace: dict[str, str] = field(default_factory=dict)
+    inplace: InPlace = field(default_factory=InPlace)
     log: list[FusionDecision] = field(default_factory=list)
     launches: list[LaunchDecision] = field(default_factory=list)
 

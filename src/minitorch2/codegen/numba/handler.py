@@ -6,7 +6,7 @@ that the kernel itself computes do not go to memory where the value is still at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy
@@ -44,7 +44,7 @@ class Arguments:
     `storage` says which buffers share memory (in-place reuse): they share a pointer.
     """
 
-    dtypes: dict[str, torch.dtype]
+    dtypes: Mapping[str, torch.dtype]
     storage: dict[str, str]
     read: set[str]
     written: set[str]

@@ -49,11 +49,12 @@ class KernelPrinter:
         self.levels = passes(node)
         written = {body.name for body in self.bodies}
         read = {name for body in self.bodies for name in body.read_names}
+        owner = schedule.inplace.owner
         self.arguments = Arguments(
-            dict(dtypes),
-            {name: _root(name, schedule) for name in dtypes},
-            {_root(name, schedule) for name in read - schedule.removed},
-            {_root(name, schedule) for name in written - schedule.removed},
+            dtypes,
+            {name: owner(name) for name in written | read},
+            {owner(name) for name in read - schedule.removed},
+            {owner(name) for name in written - schedule.removed},
         )
         self._forget_unread()
         self.handler = NumbaHandler(self.arguments)
@@ -76,7 +77,7 @@ class KernelPrinter:
             readers = [b for b in self.bodies if body.name in b.read_names]
             is_scalar = body.is_reduction or not body.covers_reduction
             same_pass = all(self.levels[b.name] == self.levels[body.name] for b in readers)
-            root = _root(body.name, self.schedule)
+            root = self.schedule.inplace.owner(body.name)
             if (is_scalar or same_pass) and root == body.name:
                 self.arguments.read.discard(root)
 
@@ -208,10 +209,3 @@ class KernelPrinter:
     def node_scans(self) -> bool:
         """Whether every partial result is stored: eager keeps float32 in float64 between them."""
         return any(body.is_scan for body in self.bodies)
-
-
-def _root(name: str, schedule: Schedule) -> str:
-    """The buffer whose memory a buffer uses."""
-    while name in schedule.inplace:
-        name = schedule.inplace[name]
-    return name

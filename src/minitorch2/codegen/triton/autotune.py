@@ -115,7 +115,7 @@ def with_templates(
     own = {body.name for template in templates.values() for body in template.nodes}
     absorbed = {node.name for template in templates.values() for node in template.absorbed}
     result.removed |= absorbed - own
-    result.inplace = {new: old for new, old in result.inplace.items() if new not in own}
+    result.inplace = result.inplace.without(own)
     stages.count("templates", len(templates))
     return result
 

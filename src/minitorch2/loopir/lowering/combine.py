@@ -42,7 +42,7 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
         return convert((parts or list(tensors))[0], dtype)
     dim = normalize_dim(dim, parts[0].ndim)
     if len(parts) > MAX_MASKED_PARTS:
-        return _side_by_side([cast(part, dtype) for part in parts], dim)
+        return _side_by_side(parts, dtype, dim)
     loaders = [_loader_as(part, dtype) for part in parts]
     starts: list[Expr] = [0]
     for part in parts:
@@ -55,18 +55,19 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     return TensorBox.create(Pointwise(parts[0].device, dtype, size, inner_fn))
 
 
-def _side_by_side(parts: Sequence[TensorBox], dim: int) -> TensorBox:
+def _side_by_side(parts: Sequence[TensorBox], dtype: torch.dtype, dim: int) -> TensorBox:
     """Each part is computed into its place; what no loops compute is copied by the library."""
     if not any(isinstance(part.storage.data, Loops | ComputedBuffer) for part in parts):
-        result: TensorBox = extern_call(
-            aten.cat.default, (list(parts), dim), {}, current_table().result
-        )
+        same = [cast(part, dtype) for part in parts]
+        result: TensorBox = extern_call(aten.cat.default, (same, dim), {}, current_table().result)
         return result
     size, stride = _size_and_stride(parts, dim)
-    layout = FixedLayout(parts[0].device, parts[0].dtype, size, stride)
+    layout = FixedLayout(parts[0].device, dtype, size, stride)
     whole, start = None, 0
     for part in parts:
-        whole = _add_part(part, dim, start, layout, whole)
+        inlined = () if part.storage.is_realized() else part.storage.origins
+        with current_table().working_for(inlined):
+            whole = _add_part(cast(part, dtype), dim, start, layout, whole)
         start = to_expr(start + part.size[dim])
     assert whole is not None
     return whole
