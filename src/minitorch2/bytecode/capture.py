@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch.autograd import forward_ad
 
 from minitorch2 import config
 from minitorch2.bytecode.building import build, from_graph
@@ -139,6 +140,7 @@ class Capture:
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each symbol that only data will tell.
         draws: Python's random numbers, drawn in front of the graph: name, generator, call.
+        levels: the steps of the frame at which levels of forward mode were entered that it is in.
         transforms: the kinds of transforms that the code that is evaluated is inside of.
         replaced: by the identity of a module and a name, what `torch.func.functional_call` has put
             in the place of a parameter or buffer.
@@ -163,6 +165,7 @@ class Capture:
     overrides: Overrides = field(init=False)
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
     draws: list[tuple[str, Source, str]] = field(default_factory=list)
+    levels: list[int] = field(default_factory=list)
     transforms: list[str] = field(default_factory=list)
     replaced: dict[tuple[int, str], VariableTracker] = field(default_factory=dict)
     leaves: list[TensorVariable] = field(default_factory=list)
@@ -311,6 +314,11 @@ class Capture:
         for node, mode in reversed(self.autocasts):
             EXIT_AUTOCAST(mode)
             self.graph.call_function(EXIT_AUTOCAST, (node,)).meta["impure"] = True
+
+    def leave_levels(self) -> None:
+        """Leave, on this thread, the levels of forward mode that the capture has entered."""
+        for _ in self.levels:
+            forward_ad.exit_dual_level()  # type: ignore[no-untyped-call]
 
     # The graph -----------------------------------------------------------------------------------
 

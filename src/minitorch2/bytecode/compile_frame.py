@@ -209,7 +209,7 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     except UnsupportedError as error:
         reason, step = error, attempt.evaluator.steps
         reason.user_line = reason.user_line or attempt.evaluator.source_line()
-        starts = attempt.capture.side_effects.starting_steps()
+        starts = [*attempt.capture.side_effects.starting_steps(), *attempt.capture.levels]
         left = attempt.capture.side_effects.left_generator()
     is_wanted = compiler.fullgraph or attempt.capture.errors_on_break[-1]
     if is_wanted and not ends_segment(reason, frame):
@@ -274,7 +274,12 @@ class Attempt:
                 reason = self.evaluator.run_to_break()
             finally:
                 self.capture.leave_autocasts()
+                self.capture.leave_levels()
             grad_enabled = torch.is_grad_enabled()
+        if self.capture.levels:
+            raise UnsupportedError(
+                "a graph ends inside of forward_ad.dual_level", code="torch-context"
+            )
         self.number = self.compiler.new_number()
         self.residual = self._new_residual()
         if reason is not None:

@@ -227,6 +227,11 @@ class Evaluator:
         """How many calls this frame is inlined below the captured frame."""
         return 0 if self.parent is None else self.parent.depth + 1
 
+    @property
+    def root_step(self) -> int:
+        """The number of the step at which the captured frame is."""
+        return getattr(self, "steps", 0) if self.parent is None else self.parent.root_step
+
     def source_line(self) -> SourceLine:
         """The user's line that is being evaluated; what stands in for C code has none."""
         if self.parent is not None and is_stand_in(self.code.co_filename):

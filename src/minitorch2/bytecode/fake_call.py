@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves
 
 from minitorch2.errors import UnsupportedError
@@ -25,7 +26,13 @@ from minitorch2.graph.wrapper_tensors import is_wrapper
 ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
 EXIT_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._exit_autocast
 
-STATE_CHANGES = {torch._C._set_grad_enabled, ENTER_AUTOCAST, EXIT_AUTOCAST}
+STATE_CHANGES = {
+    torch._C._set_grad_enabled,
+    ENTER_AUTOCAST,
+    EXIT_AUTOCAST,
+    forward_ad.enter_dual_level,
+    forward_ad.exit_dual_level,
+}
 """Functions that change a state of PyTorch that later operators read."""
 
 

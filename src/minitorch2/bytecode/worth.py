@@ -7,6 +7,7 @@ from types import FunctionType, ModuleType
 
 import numpy
 import torch
+from torch.autograd import forward_ad
 
 _HOLDERS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, numpy.ndarray)
 DEPTH = 2
@@ -22,6 +23,8 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
     """
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
+    if forward_ad._current_level >= 0:
+        return False  # dual tensors may be there, whose tangents a graph would lose
     if _is_watched():
         return False  # somebody looks at each operator: there must be the operators to look at
     if not function.__globals__.get("__builtins__"):

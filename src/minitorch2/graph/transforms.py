@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import torch
-from torch.autograd import functional
+from torch.autograd import forward_ad, functional
 
 from minitorch2.graph.composite import Composite, RunGraph
 from minitorch2.graph.graph_module import GraphModule
@@ -52,6 +52,12 @@ class Transform(Composite):
             return tuple(run_graph(self.body, *around, *arguments))
 
         return KINDS[self.kind](function, values, **self.options)
+
+
+def unpacked(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The primal value of a dual tensor, and its tangent: `forward_ad.unpack_dual`, as a tuple."""
+    primal, tangent = forward_ad.unpack_dual(tensor)  # type: ignore[no-untyped-call]
+    return primal, tangent
 
 
 def _call(function: Function, values: Values) -> tuple[torch.Tensor, ...]:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import torch
 from torch._C import _autograd
+from torch.autograd import forward_ad
 
 from minitorch2.bytecode.overrides import hidden
 
@@ -35,6 +36,7 @@ class ThreadState:
     dispatch_modes: int
     function_modes: int
     autocasts: tuple[tuple[bool, torch.dtype], ...]
+    forward_level: int
 
     @staticmethod
     def now() -> ThreadState:
@@ -44,6 +46,7 @@ class ThreadState:
             torch._C._len_torch_dispatch_stack(),
             torch._C._len_torch_function_stack(),
             tuple((torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _DEVICES),
+            forward_ad._current_level,
         )
 
     def restore(self) -> None:
@@ -52,6 +55,8 @@ class ThreadState:
             torch._C._pop_torch_dispatch_stack(None)
         while torch._C._len_torch_function_stack() > self.function_modes:
             torch._C._pop_torch_function_stack()
+        while forward_ad._current_level > self.forward_level:
+            forward_ad.exit_dual_level()  # type: ignore[no-untyped-call]
         torch._C._set_grad_enabled(self.grad_enabled)
         for device, (enabled, dtype) in zip(_DEVICES, self.autocasts, strict=True):
             torch.set_autocast_enabled(device, enabled)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.autograd import forward_ad
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
 from minitorch2.bytecode.machine.guard_machine import Op
@@ -28,6 +29,11 @@ class GradMode(Guard):
         return (Test(Op.STATE, torch.is_grad_enabled, self.enabled),)
 
 
+def forward_level() -> int:
+    """The innermost level of `torch.autograd.forward_ad`; -1 if there is none."""
+    return forward_ad._current_level
+
+
 STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("default dtype", torch.get_default_dtype),
     ("inference mode", torch.is_inference_mode_enabled),
@@ -35,6 +41,7 @@ STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("function modes", torch._C._len_torch_function_stack),
     ("dispatch modes", torch._C._len_torch_dispatch_stack),
     ("tracing by torch.jit", torch._C._is_tracing),
+    ("level of forward mode", forward_level),
 )
 """What PyTorch keeps per thread or per process and operators depend on. A default device is a
 function mode, so it shows as their number."""

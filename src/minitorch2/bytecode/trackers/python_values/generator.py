@@ -186,8 +186,8 @@ class GeneratorVariable(IteratorVariable):
         top = evaluator
         while top.parent is not None:
             top = top.parent
-        step = getattr(top, "steps", 0)
-        evaluator.capture.side_effects.generator_started(self, step, by_frame=top is evaluator)
+        by_frame = top is evaluator
+        evaluator.capture.side_effects.generator_started(self, top.root_step, by_frame=by_frame)
 
     def _resume(self, error: ObservedError | None) -> VariableTracker:
         """Run to the next yield, after raising `error` where the frame waits."""

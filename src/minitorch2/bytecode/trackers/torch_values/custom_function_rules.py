@@ -102,12 +102,14 @@ def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) ->
     assert isinstance(cls, ClassVariable)
     transforms = [kind for kind in evaluator.capture.transforms if kind != "functional"]
     _check_transforms(cls.value, transforms)
-    needs = [_needs_gradient(arg, bool(transforms)) for arg in args]
+    is_forward_mode = (
+        bool(evaluator.capture.levels) or "jvp" in transforms or "jacfwd" in transforms
+    )
+    needs = [_needs_gradient(arg, is_forward_mode or bool(transforms)) for arg in args]
     context = FunctionContext(needs)
     if not any(needs):
         return _without_gradient(evaluator, cls.value, context, args)
     passes = _Passes(evaluator, cls.value, context, args)
-    is_forward_mode = not {"jvp", "jacfwd"}.isdisjoint(transforms)
     function, inputs = passes.assemble(is_forward_mode and _is_own(cls.value, "jvp"))
     given = [TensorVariable(node, node.meta["val"]) for node in inputs]
     result = evaluator.capture.call_in_graph(evaluator, "call_function", function, given)

@@ -1,0 +1,86 @@
+"""Forward mode of autograd: `torch.autograd.forward_ad`.
+
+Entering and leaving a level, and making and unpacking dual tensors, are nodes. The level is really
+entered while capturing, so that operators on fake tensors carry tangents along. A tangent belongs
+to its level: no dual tensor leaves a graph, nor enters one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.autograd import forward_ad
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import NONE
+from minitorch2.bytecode.trackers.python_values.sequence import NamedTupleVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.transforms import unpacked
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+
+class DualLevelVariable(ModeledVariable):
+    """``forward_ad.dual_level()``"""
+
+    def python_type(self) -> type:
+        return forward_ad.dual_level
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def py___enter__(self, evaluator: Evaluator) -> VariableTracker:
+        return enter_level(evaluator)
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
+        return exit_level(evaluator)
+
+    def reconstruct(self, residual: Residual) -> str:
+        return f"{residual.reference(forward_ad.dual_level)}()"
+
+
+@constructs(forward_ad.dual_level)
+def make_level(evaluator: Evaluator) -> VariableTracker:
+    """``forward_ad.dual_level()``"""
+    return DualLevelVariable()
+
+
+@handles(forward_ad.enter_dual_level)
+def enter_level(evaluator: Evaluator) -> VariableTracker:
+    """``forward_ad.enter_dual_level()``"""
+    capture = evaluator.capture
+    level = capture.call_in_graph(evaluator, "call_function", forward_ad.enter_dual_level, [])
+    capture.levels.append(evaluator.root_step)
+    return level
+
+
+@handles(forward_ad.exit_dual_level)
+def exit_level(evaluator: Evaluator) -> VariableTracker:
+    """``forward_ad.exit_dual_level()``"""
+    capture = evaluator.capture
+    if not capture.levels:
+        unsupported("torch-context", "a level of forward mode that was entered outside is left")
+    capture.call_in_graph(evaluator, "call_function", forward_ad.exit_dual_level, [])
+    capture.levels.pop()
+    return NONE
+
+
+@handles(forward_ad.make_dual)
+def make_dual(
+    evaluator: Evaluator, tensor: VariableTracker, tangent: VariableTracker
+) -> VariableTracker:
+    """``forward_ad.make_dual(tensor, tangent)``"""
+    args = [tensor, tangent]
+    return evaluator.capture.call_in_graph(evaluator, "call_function", forward_ad.make_dual, args)
+
+
+@handles(forward_ad.unpack_dual)
+def unpack_dual(evaluator: Evaluator, tensor: VariableTracker) -> VariableTracker:
+    """``forward_ad.unpack_dual(tensor)``"""
+    parts = evaluator.capture.call_in_graph(evaluator, "call_function", unpacked, [tensor])
+    cls = forward_ad.UnpackedDualTensor
+    return NamedTupleVariable(parts.items(evaluator), cls, cls._fields)
