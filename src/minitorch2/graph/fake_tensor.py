@@ -33,6 +33,10 @@ from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
 aten = torch.ops.aten
 Operator = torch._ops.OpOverload
 _META: Final = torch.device("meta")
+_NO_KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
+_ZEROS: Final = aten._efficientzerotensor.default
+_ZERO: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor)
+"""The mark of zeros without memory, which forward mode makes: it computes no product with them."""
 
 
 class DataDependentError(UnsupportedError):
@@ -61,6 +65,7 @@ class FakeTensor(torch.Tensor):
             storage_offset=meta.storage_offset(),
             dtype=meta.dtype,
             device=device,
+            _extra_dispatch_keys=_ZERO if meta._is_zerotensor() else _NO_KEYS,
         )
         fake.meta = meta
         fake.fake_device = device
@@ -258,7 +263,7 @@ def operator_facts(func: Operator) -> OperatorFacts:
         needs_data=needs_data or func in (aten._local_scalar_dense.default, aten.equal.default),
         is_factory=any(argument.name == "device" for argument in schema.arguments),
         changes_metadata=torch.Tag.inplace_view in tags,
-        makes_fresh_tensors=not aliases and func.namespace == "aten",
+        makes_fresh_tensors=not aliases and func.namespace == "aten" and func is not _ZEROS,
     )
 
 

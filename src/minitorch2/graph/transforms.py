@@ -54,9 +54,11 @@ class Transform(Composite):
         return KINDS[self.kind](function, values, **self.options)
 
 
-def unpacked(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The primal value of a dual tensor, and its tangent: `forward_ad.unpack_dual`, as a tuple."""
-    primal, tangent = forward_ad.unpack_dual(tensor)  # type: ignore[no-untyped-call]
+def unpacked(
+    tensor: torch.Tensor, level: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Give the primal value of a dual tensor and its tangent, as a plain tuple."""
+    primal, tangent = forward_ad.unpack_dual(tensor, level=level)  # type: ignore[no-untyped-call]
     return primal, tangent
 
 

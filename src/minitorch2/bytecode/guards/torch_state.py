@@ -38,6 +38,7 @@ STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("default dtype", torch.get_default_dtype),
     ("inference mode", torch.is_inference_mode_enabled),
     ("deterministic algorithms", torch._C._get_deterministic_algorithms),
+    ("filling of new memory", torch._C._get_deterministic_fill_uninitialized_memory),
     ("function modes", torch._C._len_torch_function_stack),
     ("dispatch modes", torch._C._len_torch_dispatch_stack),
     ("tracing by torch.jit", torch._C._is_tracing),

@@ -3,6 +3,7 @@ somebody needs their memory: readers compute the element."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -57,13 +58,34 @@ def new_full(x: TensorBox, size: Sequence[Expr], value: Scalar, **options: Any) 
 
 
 @lowering(
-    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten.empty.memory_format,
-    aten.empty_like.default, aten.new_empty.default, aten.empty_strided.default,
-    aten.new_empty_strided.default, aten.empty_permuted.default,
+    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default,
+    aten._efficientzerotensor.default,
 )  # fmt: skip
 def zeros(*args: Any, **options: Any) -> TensorBox:
-    """Zeros; also what `empty` gives: any value would do, and a constant needs no memory."""
+    """Zeros."""
     return _filled(0)
+
+
+@lowering(
+    aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default,
+    aten.empty_strided.default, aten.new_empty_strided.default, aten.empty_permuted.default,
+)  # fmt: skip
+def empty(*args: Any, **options: Any) -> TensorBox:
+    """Zeros: any value would do, and a constant needs no memory. Where PyTorch promises to fill
+    what is not initialized, the value that it fills with.
+    """
+    is_filled = torch.are_deterministic_algorithms_enabled() and (
+        torch._C._get_deterministic_fill_uninitialized_memory()
+    )
+    return _filled(_uninitialized(current_table().result.dtype) if is_filled else 0)
+
+
+def _uninitialized(dtype: torch.dtype) -> Scalar:
+    """The value of ``torch.utils.deterministic.fill_uninitialized_memory``."""
+    if dtype is torch.bool:
+        return True
+    is_float = dtype.is_floating_point or dtype.is_complex
+    return math.nan if is_float else int(torch.iinfo(dtype).max)
 
 
 @lowering(aten.ones.default, aten.ones_like.default, aten.new_ones.default)

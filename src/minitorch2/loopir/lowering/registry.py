@@ -144,9 +144,9 @@ def _rounds_to(dtype: torch.dtype) -> bool:
 
 
 def device_of(tensors: Sequence[TensorBox]) -> torch.device:
-    """The device of a result: 0-dim CPU tensors go where the others are."""
+    """The device of a result: 0-dim CPU tensors, as numbers are, go where the others are."""
     ordered = sorted(tensors, key=lambda t: (t.device.type == "cpu", t.ndim == 0))
-    return ordered[0].device
+    return ordered[0].device if ordered else torch.device("cpu")
 
 
 def to_device(x: TensorBox, device: torch.device) -> TensorBox:

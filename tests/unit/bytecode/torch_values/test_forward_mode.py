@@ -59,6 +59,57 @@ def own_rule(x, t):
         return forward_ad.unpack_dual(Tripled.apply(forward_ad.make_dual(x, t))).tangent
 
 
+def of_views(x, t):
+    """A number has zeros without memory for a tangent."""
+    y = x.clone()
+    with forward_ad.dual_level() as level:
+        dual = forward_ad.make_dual(y, t, level=level)
+        rows = dual.view(-1) * 2
+        y[0] *= 3
+        found = forward_ad.unpack_dual(rows - dual[0, 0], level=level)
+    return found.tangent, found.primal
+
+
+def written(x, t):
+    y = x.detach().clone()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(y, t)
+        dual.mul_(2)
+        dual[0] = dual[1] * 3
+        return forward_ad.unpack_dual(dual).tangent, y, x + 1
+
+
+def of_a_gradient(x, t):
+    """The kernel of the tangent once read zeros that have no memory."""
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        (gradient,) = torch.autograd.grad((dual**3).sum(), dual, create_graph=True)
+        return forward_ad.unpack_dual(gradient).tangent
+
+
+def of_parameters(x, t):
+    layer = torch.nn.functional.linear
+    with forward_ad.dual_level():
+        weight = forward_ad.make_dual(W, torch.ones_like(W))
+        return forward_ad.unpack_dual(layer(x, weight).relu()).tangent
+
+
+@forward_ad.dual_level()
+def decorated(x, t):
+    return forward_ad.unpack_dual(forward_ad.make_dual(x, t).exp())[1]
+
+
+def outside_of_levels(x, t):
+    primal, tangent = forward_ad.unpack_dual(x)
+    return primal * 2, tangent, primal is x
+
+
+PROGRAMS = [
+    context, calls, without_tangent, own_rule, of_views, written, of_a_gradient, of_parameters,
+    decorated, outside_of_levels,
+]  # fmt: skip
+
+
 def agree(function: Callable[..., Any], backend: str, **options: Any) -> stages.StageLog:
     """Values and gradients are eager's; the level is left."""
     compiled = minitorch2.compile(function, backend=backend, **options)
@@ -79,7 +130,7 @@ def agree(function: Callable[..., Any], backend: str, **options: Any) -> stages.
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("function", [context, calls, without_tangent, own_rule])
+@pytest.mark.parametrize("function", PROGRAMS)
 def test_one_graph(function: Callable[..., Any], backend: str, dynamic: bool) -> None:
     log = agree(function, backend, fullgraph=True, dynamic=dynamic)
     assert log.counts["graphs"] == 1
@@ -120,3 +171,16 @@ def test_dual_tensors_from_outside_keep_their_tangents(backend: str, before: boo
         torch.testing.assert_close(found.tangent, x.cos() * 2 * t)
     torch.testing.assert_close(compiled(x), x.sin() * 2)
     torch.testing.assert_close(torch.func.jvp(compiled, (x,), (t,))[1], x.cos() * 2 * t)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_zeros_without_memory(backend: str) -> None:
+    """Kernels once read their memory, of which there is none: the process ended."""
+    zeros = torch._efficientzerotensor((3, 4))
+    compiled = minitorch2.compile(lambda x: x.sin() + 1, backend=backend)
+    for given in (zeros, torch.zeros(3, 4), zeros):
+        torch.testing.assert_close(compiled(given), torch.ones(3, 4))
+    made = minitorch2.compile(
+        lambda x: torch._efficientzerotensor((3, 4)) + x, backend=backend, fullgraph=True
+    )
+    torch.testing.assert_close(made(torch.ones(3, 4)), torch.ones(3, 4))

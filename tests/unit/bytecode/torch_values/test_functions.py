@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.testing import assert_close
 
 import minitorch2
 from tests.unit.bytecode.torch_values.programs import check_row, table
@@ -191,3 +192,16 @@ def test_a_function_of_torch_itself_is_one_graph(function):
     logits, probabilities = torch.randn(4, 4), torch.rand(4, 4)
     explanation = minitorch2.explain(function)(logits, probabilities)
     assert (explanation.graph_count, explanation.graph_break_count) == (1, 0)
+
+
+@pytest.mark.parametrize("numbers", [(7, 2), (7.5, 2), (True, 3), (7.5, 2.5)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_operators_of_two_numbers(numbers, dynamic):
+    """A kernel once took its device from its tensors, of which there are none."""
+
+    def function(a, b):
+        whole = torch.floor_divide(a, b), torch.div(a, b, rounding_mode="trunc")
+        return torch.div(a, b), torch.mul(a, b), torch.add(a, b, alpha=2), *whole
+
+    compiled = minitorch2.compile(function, fullgraph=True, dynamic=dynamic)
+    assert_close(compiled(*numbers), function(*numbers))

@@ -71,16 +71,25 @@ def exit_level(evaluator: Evaluator) -> VariableTracker:
 
 @handles(forward_ad.make_dual)
 def make_dual(
-    evaluator: Evaluator, tensor: VariableTracker, tangent: VariableTracker
+    evaluator: Evaluator,
+    tensor: VariableTracker,
+    tangent: VariableTracker,
+    **level: VariableTracker,
 ) -> VariableTracker:
     """``forward_ad.make_dual(tensor, tangent)``"""
-    args = [tensor, tangent]
-    return evaluator.capture.call_in_graph(evaluator, "call_function", forward_ad.make_dual, args)
+    args, capture = [tensor, tangent], evaluator.capture
+    return capture.call_in_graph(evaluator, "call_function", forward_ad.make_dual, args, level)
 
 
 @handles(forward_ad.unpack_dual)
-def unpack_dual(evaluator: Evaluator, tensor: VariableTracker) -> VariableTracker:
-    """``forward_ad.unpack_dual(tensor)``"""
-    parts = evaluator.capture.call_in_graph(evaluator, "call_function", unpacked, [tensor])
-    cls = forward_ad.UnpackedDualTensor
-    return NamedTupleVariable(parts.items(evaluator), cls, cls._fields)
+def unpack_dual(
+    evaluator: Evaluator, tensor: VariableTracker, **level: VariableTracker
+) -> VariableTracker:
+    """``forward_ad.unpack_dual(tensor)``; outside of levels the tensor itself, without tangent."""
+    cls, parts = forward_ad.UnpackedDualTensor, [tensor, NONE]
+    if evaluator.capture.levels:
+        found = evaluator.capture.call_in_graph(
+            evaluator, "call_function", unpacked, [tensor], level
+        )
+        parts = found.items(evaluator)
+    return NamedTupleVariable(parts, cls, cls._fields)

@@ -28,6 +28,8 @@ def why_unmodeled(value: torch.Tensor, plain: Sequence[type]) -> tuple[str, str]
         return "tensor-layout", kind
     if value.is_conj() or value.is_neg():
         return "tensor-layout", "a tensor whose conjugation or negation is put off"
+    if value._is_zerotensor():
+        return "tensor-layout", "a tensor of zeros without memory"
     return None
 
 
