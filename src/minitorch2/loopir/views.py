@@ -180,8 +180,8 @@ def reshape_reindex(old: Size, new: Size) -> Reindex:
     def reindex(index: Index) -> Index:
         inner: list[Expr] = []
         for old_dims, new_dims in groups:
-            flat = _flatten(index[new_dims], new[new_dims])
-            inner += _unflatten(flat, old[old_dims])
+            flat = flat_index(index[new_dims], new[new_dims])
+            inner += coordinates(flat, old[old_dims])
         return tuple(inner)
 
     return reindex
@@ -215,15 +215,17 @@ def _rest_matches(old: Size, new: Size, i: int, j: int) -> bool:
     return equal(product(old[i:]), product(new[j:]))
 
 
-def _flatten(index: Index, size: Size) -> Expr:
+def flat_index(index: Index, size: Size) -> Expr:
+    """Number the elements of a shape row by row, and give the number at `index`."""
     flat: Expr = 0
     for position, extent in zip(index, size, strict=True):
         flat = flat * extent + position
     return to_expr(sympy.expand(flat)) if isinstance(flat, sympy.Expr) else flat
 
 
-def _unflatten(flat: Expr, size: Size) -> list[Expr]:
-    """Row-major coordinates of a flat position; the first needs no modulus: it is in range."""
+def coordinates(flat: Expr, size: Size) -> list[Expr]:
+    """Give the index of element number `flat` of a shape whose elements are numbered by rows."""
+    # The first needs no modulus: it is in range.
     if len(size) == 1:
         return [flat]
     result: list[Expr] = []

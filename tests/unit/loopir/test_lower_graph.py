@@ -240,7 +240,9 @@ def test_large_reductions_to_few_results_have_two_stages():
     assert [b.loops.ranges for b in lowered.buffers] == [(32,), ()]
     assert [b.loops.reduction_ranges for b in lowered.buffers] == [(2, 2048), (32,)]
     assert len(lower(lambda x: x.sum(0), torch.ones(64, 2048)).buffers) == 1
-    assert len(lower(lambda x: x.sum(), torch.ones(65537)).buffers) == 1  # a prime
+    prime = lower(lambda x: x.sum(), torch.ones(65537)).buffers
+    assert [b.loops.ranges for b in prime] == [(16,), (), (), ()]
+    assert [b.loops.reduction_ranges for b in prime[:3]] == [(4096,), (16,), (1,)]
 
 
 def test_cpu_scalars_are_copied_to_the_device_of_the_kernel():

@@ -7,6 +7,7 @@ from benchmarks import table4
 from minitorch2 import config, stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.loopir.lower_graph import lower_graph
+from minitorch2.loopir.lowering import reduction_loops
 from minitorch2.loopir.order import Memory, order_nodes
 from minitorch2.loopir.schedule import Capabilities, bodies
 from minitorch2.loopir.scheduler import create_node, schedule
@@ -136,3 +137,40 @@ def test_a_later_pass_takes_over_what_an_earlier_one_has_stored(shape, dim):
     assert log.counts["kernels"] == 1
     assert log.texts("wrapper.py")[0].count("empty_cpu((") == 1
     torch.testing.assert_close(result, function(x))
+
+
+@pytest.mark.parametrize("count", [65537, 100003, 1 << 17])
+@pytest.mark.parametrize("name", ["sum", "amax", "amin", "any"])
+def test_a_count_without_divisors_is_reduced_in_pieces_too(name, count):
+    """Regression: a prime number of elements was reduced by one thread."""
+    x = torch.randint(-3, 4, (count,)).float()
+    x[-1] = 1000  # in the rest that no piece has
+    _, text = scheduled(lambda x: getattr(x, name)(), x)
+    assert f"{count} elements are reduced in" in text
+    (result,) = compile_graph(trace(lambda x: (getattr(x, name)(),), (x,)))([x])
+    assert torch.equal(result, getattr(x, name)())
+
+
+def test_the_rest_of_an_inner_dimension_is_reduced(monkeypatch):
+    """The pieces of the sizes 3 and 101 leave a rest of the second one."""
+    monkeypatch.setattr(reduction_loops, "pieces_of", lambda *_, **__: (3, 4))
+    x = torch.randint(-9, 9, (2, 3, 101, 5)).float()
+    for function in (lambda x: (x.sum((1, 2, 3)),), lambda x: (x.amax((1, 2)),)):
+        results = compile_graph(trace(function, (x,)))([x])
+        assert all(map(torch.equal, results, function(x)))
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
+def test_positions_are_found_in_pieces(kind, dtype):
+    """The first of equal elements is found, and the first NaN, whatever piece it is in."""
+    x = torch.randint(-3, 4, (1 << 17,)).to(dtype)
+    x[[70_000, 90_000]] = torch.tensor({"argmax": 9, "argmin": -9}[kind], dtype=dtype)
+    _, text = scheduled(lambda x: getattr(x, kind)(), x)
+    assert "elements are reduced in" in text
+    broken = x.clone()
+    if dtype.is_floating_point:
+        broken[[80_000, 100_000]] = torch.nan
+    for given in (x, broken, x.view(2, -1), x.view(-1, 2).t(), x.view(4, -1)[:, 1:]):
+        (result,) = compile_graph(trace(lambda x: (getattr(x, kind)(),), (given,)))([given])
+        assert torch.equal(result, getattr(given, kind)())

@@ -102,7 +102,7 @@ def _of_rows(x: TensorBox, dim: Dims) -> tuple[TensorBox, TensorBox]:
 def _pieces(x: TensorBox, dim: Dims) -> dict[int, int]:
     """Into how many pieces dimensions are cut: where a sum is, and where rows are very long."""
     dims, reads = dims_in_memory(x, dim, True)
-    pieces = pieces_of(dims, reads, x.device)
+    pieces = pieces_of(dims, reads, x.device, exact=True)
     count = product(dims.reduction_ranges)
     if not pieces and x.device.type == "cpu" and isinstance(count, int):
         is_row = count > LONGEST_IN_CACHE and not goes_across(dims, reads)

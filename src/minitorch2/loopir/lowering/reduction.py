@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.expressions import Expr, to_expr
+from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.loops import Index, Reduction
 from minitorch2.loopir.lowering.conversion import convert
 from minitorch2.loopir.lowering.reduction_loops import (
@@ -17,7 +17,10 @@ from minitorch2.loopir.lowering.reduction_loops import (
     accumulation_dtype,
     cast,
     count_of,
+    first_stage,
     make_reduction,
+    pieces_of,
+    reads_of,
     wide,
 )
 from minitorch2.loopir.lowering.registry import (
@@ -27,6 +30,7 @@ from minitorch2.loopir.lowering.registry import (
     number_value,
 )
 from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
+from minitorch2.loopir.views import coordinates, flat_index
 
 aten = torch.ops.aten
 
@@ -150,19 +154,29 @@ def argmin(x: TensorBox, dim: int | None = None, keepdim: bool = False) -> Tenso
 def _position(x: TensorBox, kind: ReductionKind, dim: int | None, keepdim: bool) -> TensorBox:
     """The position is part of the value, so loops may run in any order."""
     dims = ReducedDims(x, dim, keepdim)
-    load = x.make_loader()
+    load, source = x.make_loader(), compute_dtype(x.dtype)
 
     def inner_fn(index: Index, reduction_index: Index) -> tuple[Value, Value]:
-        flat: Expr = 0
-        for position, extent in zip(reduction_index, dims.reduction_ranges, strict=True):
-            flat = to_expr(flat * extent + position)
+        flat = flat_index(reduction_index, dims.reduction_ranges)
         candidate = load(dims.join(index, reduction_index))
         return candidate, ops.index_expr(flat, torch.int64)
 
+    pieces = pieces_of(dims, reads_of(dims, load), x.device, exact=True)
+    if not pieces:
+        sizes = dims.ranges, inner_fn, dims.reduction_ranges
+        return TensorBox.create(Reduction(x.device, torch.int64, *sizes, kind, source))
+    first = first_stage(x.device, torch.int64, dims, inner_fn, kind, source, pieces).make_loader()
+
+    def best(index: Index, piece: Index) -> tuple[Value, Value]:
+        position = first((*piece, *index))
+        flat = ops.indirect_indexing(
+            position, product(dims.reduction_ranges), check=False, wrap=False
+        )
+        return load(dims.join(index, coordinates(flat, dims.reduction_ranges))), position
+
     return TensorBox.create(
-        Reduction(x.device, torch.int64, dims.ranges, inner_fn, dims.reduction_ranges, kind,
-                  compute_dtype(x.dtype))
-    )  # fmt: skip
+        Reduction(x.device, torch.int64, dims.ranges, best, pieces, kind, source)
+    )
 
 
 # -- logic --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import torch
@@ -130,7 +131,7 @@ def dims_in_memory(x: TensorBox, dim: Dims, keepdim: bool) -> tuple[ReducedDims,
 
 
 def _walk_along_memory(dims: ReducedDims, load: InnerFn) -> list[Strides]:
-    reads = _strides(dims, lambda index, rindex: load(dims.join(index, rindex)))
+    reads = reads_of(dims, load)
     if reads:
         dims.walk_along(reads[0][len(dims.ranges) :])
     return reads
@@ -164,11 +165,14 @@ MOST_PIECES_OF_ROWS, FEWEST_PIECES_OF_ROWS = 16, 4
 MANY_ELEMENTS = 1 << 17
 
 
-def pieces_of(dims: ReducedDims, reads: Sequence[Strides], device: torch.device) -> Size:
-    """Into how many partial results a reduction is cut, for its first dimensions; () for not.
+def pieces_of(
+    dims: ReducedDims, reads: Sequence[Strides], device: torch.device, *, exact: bool = False
+) -> Size:
+    """Choose how many partial results a reduction has along its first dimensions; () for one.
 
     Few outputs of many elements each would keep most processors idle. Dimensions are cut into
-    equal pieces, so addresses stay linear.
+    equal pieces, so addresses stay linear. A number without divisors leaves a rest of the last
+    dimension that is cut, unless the pieces must be `exact`.
     """
     outputs, count = product(dims.ranges), product(dims.reduction_ranges)
     if not (isinstance(outputs, int) and isinstance(count, int) and outputs and count):
@@ -176,7 +180,7 @@ def pieces_of(dims: ReducedDims, reads: Sequence[Strides], device: torch.device)
     kind = device.type if device.type in MOST_PIECES else "cpu"
     if kind == "cuda" and goes_across(dims, reads):
         most = min(PARTIAL_COLUMNS // outputs, count // SHORTEST_COLUMN)
-        pieces = cut(dims.reduction_ranges, most)
+        pieces = cut(dims.reduction_ranges, most, exact=exact)
         return pieces if math.prod(pieces) >= FEWEST_PIECES else ()
     is_many = outputs > SPLIT_BELOW_OUTPUTS[kind] and outputs * count >= MANY_ELEMENTS
     if kind == "cpu" and is_many and 0 in dims.reduced and goes_across(dims, reads):
@@ -185,7 +189,7 @@ def pieces_of(dims: ReducedDims, reads: Sequence[Strides], device: torch.device)
         return ()
     most = min(MOST_PIECES[kind], MOST_PARTIAL_RESULTS // outputs)
     sizes = dims.reduction_ranges if kind == "cuda" else dims.reduction_ranges[:1]
-    return cut(sizes, min(most, count // SHORTEST_PIECE[kind]))
+    return cut(sizes, min(most, count // SHORTEST_PIECE[kind]), exact=exact)
 
 
 def _pieces_of_rows(sizes: Size, count: int) -> Size:
@@ -207,30 +211,37 @@ def goes_across(dims: ReducedDims, reads: Sequence[Strides]) -> bool:
     return any(1 in strides[:kept] and any(strides[kept:]) for strides in reads)
 
 
-def _strides(dims: ReducedDims, inner_fn: ReductionFn) -> list[Strides]:
-    """How each read moves with the kept and the reduced dimensions."""
+def reads_of(dims: ReducedDims, load: InnerFn) -> list[Strides]:
+    """Tell how each read of `load` moves with the kept and the reduced dimensions."""
     symbols = index_symbols("c", len(dims.ranges) + len(dims.reduction_ranges))
     kept, recorder = len(dims.ranges), RecordingHandler()
     limits = tuple(zip(symbols, (*dims.ranges, *dims.reduction_ranges), strict=True))
     with use_handler(recorder):
-        inner_fn(symbols[:kept], symbols[kept:])
+        load(dims.join(symbols[:kept], symbols[kept:]))
     return [linear_access(name, simplify(i, limits), symbols).strides for name, i in recorder.reads]
 
 
-def cut(sizes: Size, most: int) -> Size:
-    """Numbers of pieces, at most so many in all: the outer dimensions are cut first."""
+def cut(sizes: Size, most: int, *, exact: bool = True) -> Size:
+    """Choose numbers of pieces, at most `most` in all: the outer dimensions are cut first.
+
+    Only the last of them may leave a rest, and only where the pieces need not be `exact`.
+    """
     pieces: list[int] = []
     for size in sizes:
-        pieces.append(_divisor(size, most) if isinstance(size, int) else 1)
+        pieces.append(_count_of_pieces(size, most, exact) if isinstance(size, int) else 1)
         most //= pieces[-1]
         if pieces[-1] != size:
             break
     return tuple(pieces) if math.prod(pieces) > 1 else ()
 
 
-def _divisor(number: int, most: int) -> int:
-    """The greatest divisor that is not more than `most`."""
-    return max((p for p in range(1, most + 1) if number % p == 0), default=1)
+def _count_of_pieces(size: int, most: int, exact: bool) -> int:
+    """The greatest divisor up to `most`; where it is small, the number that leaves the least."""
+    divisor = max((p for p in range(1, most + 1) if size % p == 0), default=1)
+    if exact or size <= most or 2 * divisor >= most:
+        return divisor
+    count = min(range(most // 2 + 1, most + 1), key=lambda p: (size % p, -p))
+    return count if size % count <= size // count else divisor
 
 
 def _in_two_stages(
@@ -241,26 +252,79 @@ def _in_two_stages(
     kind: ReductionKind,
     pieces: Size,
 ) -> TensorBox:
-    """Partial results in the compute dtype, one for each piece, and their combination."""
+    """Partial results in the compute dtype, one for each piece, and their combination.
+
+    The rest, which is shorter than a piece, is reduced by itself and combined last.
+    """
+    kept = compute_dtype(dtype)
+    load = first_stage(device, kept, dims, inner_fn, kind, kept, pieces).make_loader()
+
+    def combine(index: Index, reduction_index: Index) -> Value:
+        return load((*reduction_index, *index))
+
+    whole = Reduction(device, dtype, dims.ranges, combine, pieces, kind, kept)
+    rest = _rest(device, dims, inner_fn, kind, kept, pieces)
+    if rest is None:
+        return TensorBox.create(whole)
+    parts = [TensorBox.create(replace(whole, dtype=kept)).make_loader(), rest.make_loader()]
+
+    def both(index: Index) -> Value:
+        result: Value = getattr(ops, COMBINE[kind])(*(part(index) for part in parts))
+        return result
+
+    return cast(TensorBox.create(Pointwise(device, kept, dims.ranges, both)), dtype)
+
+
+def first_stage(
+    device: torch.device,
+    dtype: torch.dtype,
+    dims: ReducedDims,
+    inner_fn: ReductionFn,
+    kind: ReductionKind,
+    source: torch.dtype,
+    pieces: Size,
+) -> TensorBox:
+    """Reduce each piece: a stored tensor of shape (*pieces, *kept dimensions) and `dtype`.
+
+    `source` is the compute dtype of the values that are reduced.
+    """
     cut, others = dims.reduction_ranges[: len(pieces)], dims.reduction_ranges[len(pieces) :]
     lengths = tuple(floor_div(size, count) for size, count in zip(cut, pieces, strict=True))
-    kept = compute_dtype(dtype)
 
     def partial(index: Index, reduction_index: Index) -> Value | tuple[Value, Value]:
         parts = zip(index, lengths, reduction_index)
         heads = [to_expr(piece * length + within) for piece, length, within in parts]
         return inner_fn(index[len(pieces) :], (*heads, *reduction_index[len(pieces) :]))
 
-    ranges, rest = (*pieces, *dims.ranges), (*lengths, *others)
-    stage = TensorBox.create(Reduction(device, kept, ranges, partial, rest, kind, kept))
+    ranges, reduced = (*pieces, *dims.ranges), (*lengths, *others)
+    stage = TensorBox.create(Reduction(device, dtype, ranges, partial, reduced, kind, source))
     count = product(dims.reduction_ranges)
     stage.storage.realize(f"{count} elements are reduced in {math.prod(pieces)} pieces")
-    load = stage.make_loader()
+    return stage
 
-    def combine(index: Index, reduction_index: Index) -> Value:
-        return load((*reduction_index, *index))
 
-    return TensorBox.create(Reduction(device, dtype, dims.ranges, combine, pieces, kind, kept))
+def _rest(
+    device: torch.device,
+    dims: ReducedDims,
+    inner_fn: ReductionFn,
+    kind: ReductionKind,
+    kept: torch.dtype,
+    pieces: Size,
+) -> TensorBox | None:
+    """Reduce the elements that no piece has; None if each element has its piece."""
+    last, sizes = len(pieces) - 1, dims.reduction_ranges
+    missing = sizes[last] % pieces[last]
+    if not missing:
+        return None
+    start = sizes[last] - missing
+
+    def inner(index: Index, reduction_index: Index) -> Value | tuple[Value, Value]:
+        position = list(reduction_index)
+        position[last] = to_expr(start + position[last])
+        return inner_fn(index, tuple(position))
+
+    ranges = (*sizes[:last], missing, *sizes[last + 1 :])
+    return TensorBox.create(Reduction(device, kept, dims.ranges, inner, ranges, kind, kept))
 
 
 def _all_positions(sizes: list[int]) -> list[tuple[int, ...]]:
