@@ -17,6 +17,7 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch.autograd import forward_ad
+from torch.utils._pytree import tree_leaves
 
 from minitorch2 import config
 from minitorch2.bytecode.building import build, from_graph
@@ -55,11 +56,17 @@ from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, overridden
+from minitorch2.bytecode.trackers.torch_values.selection import Selection
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, FakeTensor
+from minitorch2.graph.fake_tensor import (
+    DataDependentError,
+    FakeConverter,
+    FakeTensor,
+    storage_key,
+)
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
@@ -85,6 +92,7 @@ class Frame:
         constants: results of functions that are called while capturing, by function and arguments.
         sizes: the sizes and numbers with which the code was compiled before.
         makes_leaves: whether the graph may hold leaves that the program makes.
+        selects: whether the graph may select one of two tensors by their values.
         overrides: which overrides of PyTorch's functions are in force.
     """
 
@@ -94,6 +102,7 @@ class Frame:
     constants: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
     sizes: SizeHistory = field(default_factory=SizeHistory)
     makes_leaves: bool = True
+    selects: bool = True
     overrides: ActiveOverrides = field(default_factory=ActiveOverrides.now)
 
     @property
@@ -139,6 +148,8 @@ class Capture:
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each symbol that only data will tell.
+        written: the memory of what operations that write were given, after a selection.
+        selections: tensors that stand for one of two.
         draws: Python's random numbers, drawn in front of the graph: name, generator, call.
         levels: the steps of the frame at which levels of forward mode were entered that it is in.
         transforms: the kinds of transforms that the code that is evaluated is inside of.
@@ -166,6 +177,8 @@ class Capture:
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
     draws: list[tuple[str, Source, str]] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
+    written: set[int] = field(default_factory=set)
+    selections: list[Selection] = field(default_factory=list)
     transforms: list[str] = field(default_factory=list)
     replaced: dict[tuple[int, str], VariableTracker] = field(default_factory=dict)
     leaves: list[TensorVariable] = field(default_factory=list)
@@ -409,6 +422,7 @@ class Capture:
             raise UnsupportedError(cause, code="operator-error") from error
         if call.writes_tensors:
             self._refuse_write_with_history(call)
+            self._note_write(call)
         self.add_checks()
         node = self.graph.create_node(op, target, node_args, node_kwargs)
         node.meta.update(val=value, source=evaluator.source_line(), raises=call.may_raise)
@@ -422,6 +436,11 @@ class Capture:
         elif target is EXIT_AUTOCAST:
             self.autocasts.pop()
         return self._outcome(node, value, [*args, *kwargs.values()])
+
+    def _note_write(self, call: FakeCall) -> None:
+        """Note the memory that may be written to, once a tensor was selected by its value."""
+        values = tree_leaves((call.args, call.kwargs)) if self.selections else ()
+        self.written |= {storage_key(value) for value in values if isinstance(value, FakeTensor)}
 
     def _refuse_write_with_history(self, call: FakeCall) -> None:
         """Leave it to Python to write to an input that is made of others and requires gradients:

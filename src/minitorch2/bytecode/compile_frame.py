@@ -42,6 +42,10 @@ from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
 from minitorch2.bytecode.suspensions import suspend, suspended
 from minitorch2.bytecode.trackers.torch_values.leaves import HistoryEscapesError, check_leaves
+from minitorch2.bytecode.trackers.torch_values.selection import (
+    SelectionEscapesError,
+    check_selections,
+)
 from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
@@ -189,11 +193,13 @@ def _run_as_it_is(code: CodeType) -> None:
 
 
 def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
-    """Capture a frame; once more if leaves that it makes must not be in the graph."""
+    """Capture a frame; once more if something that the graph makes would be seen from outside."""
     try:
         return _capture_frame(frame, compiler)
     except HistoryEscapesError:
-        return _capture_frame(replace(frame, makes_leaves=False), compiler)
+        return capture_frame(replace(frame, makes_leaves=False), compiler)
+    except SelectionEscapesError:
+        return capture_frame(replace(frame, selects=False), compiler)
 
 
 def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
@@ -292,6 +298,7 @@ class Attempt:
         with self.residual.writing(self.residual.effects):
             self.capture.side_effects.emit(self.residual)
             check_leaves(self.capture, self.residual)
+            check_selections(self.capture, self.residual)
             self._leave_grad_mode(grad_enabled)
             self._leave_overrides()
 

@@ -95,11 +95,26 @@ def size(x: Tensor) -> list[int]:
     return [int(length) for length in x.shape]
 
 
+def drawn_like(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
+    """A number for each element, drawn or the derivative of such a draw: PyTorch has no meta
+    kernels for these operators.
+    """
+    return torch.empty(x.shape, dtype=x.dtype, device="meta")
+
+
+def binomial(count: Tensor, probability: Tensor, *arguments: Any, **options: Any) -> Tensor:
+    """How many of so many trials succeed, for each element of the broadcast."""
+    return drawn_like(count + probability)
+
+
 METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
 FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     **FAKE_REDUCTIONS,
+    aten._sample_dirichlet.default: drawn_like,
+    aten._dirichlet_grad.default: drawn_like,
+    aten.binomial.default: binomial,
     aten.addmm.default: addmm,
     aten.cat.default: cat,
     aten.max.default: extreme,

@@ -60,6 +60,13 @@ def _forget(values: Iterable[Any]) -> None:
             _forget(value)
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether an argument holds no tensor and no symbol."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, PLAIN)
+
+
 def _computed(
     func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any], fake: Any
 ) -> torch.Tensor | None:
@@ -69,7 +76,7 @@ def _computed(
     others = [v for v in (*args, *kwargs.values()) if not isinstance(v, torch.Tensor)]
     if any(value is None for value in values.values()) or not fake.is_cpu:
         return None
-    if not all(isinstance(v, PLAIN) for v in others) or SEEDED in func.tags:
+    if not all(map(_is_plain, others)) or SEEDED in func.tags:
         return None
     real = func(*(values.get(id(arg), arg) for arg in args), **kwargs)
     return real if isinstance(real, torch.Tensor) and real.dtype == fake.dtype else None

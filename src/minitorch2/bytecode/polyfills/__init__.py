@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy
 import torch
 from torch import _higher_order_ops as higher_order_operators
+from torch.distributions import constraints
 from torch.optim.optimizer import _get_value
 
 from minitorch2.bytecode.polyfills import (
@@ -85,6 +86,9 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     higher_order_operators.map: higher_order.map_slices,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
+    torch._C._infer_size: torch_functions.infer_size,
+    type(constraints.symmetric).check: torch_functions.is_symmetric,
+    type(constraints.positive_definite).check: torch_functions.is_positive_definite,
     torch._C._group_tensors_by_device_and_dtype: optimizers.group_tensors,
     torch.optim.Optimizer.zero_grad: optimizers.zero_grad,
     _get_value: optimizers.get_value,

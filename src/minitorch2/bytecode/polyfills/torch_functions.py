@@ -30,3 +30,24 @@ def corrcoef(input: Any) -> Any:
     deviation = covariance.diag().sqrt()
     scaled = covariance / deviation.view(-1, 1) / deviation.view(1, -1)
     return scaled.clip(-1, 1)
+
+
+def infer_size(a: Any, b: Any) -> Any:
+    """``torch._C._infer_size``: what two shapes broadcast to"""
+    return torch.broadcast_shapes(a, b)  # type: ignore[no-untyped-call]
+
+
+def is_symmetric(constraint: Any, value: Any) -> Any:
+    """`torch.distributions.constraints.symmetric`; that a matrix is square is known at once"""
+    if value.shape[-2] != value.shape[-1]:
+        return torch.full(value.shape[:-2], False, dtype=torch.bool, device=value.device)
+    return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+def is_positive_definite(constraint: Any, value: Any) -> Any:
+    """`torch.distributions.constraints.positive_definite`; PyTorch's branches on whether all
+    matrices are symmetric"""
+    symmetric = is_symmetric(constraint, value)
+    if value.shape[-2] != value.shape[-1]:
+        return symmetric
+    return torch.where(symmetric.all(), torch.linalg.cholesky_ex(value).info.eq(0), symmetric)

@@ -31,9 +31,11 @@ from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable, is_none
+from minitorch2.bytecode.trackers.python_values.identity import IdentityVariable
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable, sort
+from minitorch2.bytecode.trackers.torch_values.selection import better
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
@@ -191,11 +193,13 @@ def variables(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
 
 @models(id)
 def identity(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """``id(value)`` of an object of the outside world that guards hold fixed."""
+    """``id(value)``: a number of an object that guards hold fixed, else only as good as a key."""
     real = getattr(value, "value", MISSING)
-    if real is MISSING or value.source is None or not _identity_is_guarded(value):
+    if real is not MISSING and _identity_is_guarded(value):
+        return ConstantVariable(id(real))
+    if isinstance(value, ConstantVariable | TupleVariable | SymbolicNumberVariable):
         unsupported("identity", f"the id of {value} is not known while capturing")
-    return ConstantVariable(id(real))
+    return IdentityVariable(value)
 
 
 def _identity_is_guarded(value: VariableTracker) -> bool:
@@ -281,10 +285,8 @@ def _best(
 
     best, best_rank = candidates[0], rank(candidates[0])
     for candidate in candidates[1:]:
-        candidate_rank = rank(candidate)
-        better = operations.compare(evaluator, symbol, candidate_rank, best_rank)
-        if operations.truth(evaluator, better):
-            best, best_rank = candidate, candidate_rank
+        ranks = [best_rank, rank(candidate)]
+        best, best_rank = better(evaluator, symbol, [best, candidate], ranks)
     return best
 
 

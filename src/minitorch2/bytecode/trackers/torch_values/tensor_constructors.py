@@ -8,14 +8,14 @@ import torch
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
     SequenceVariable,
     SizeVariable,
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.torch_values.leaves import make_leaf
-from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
 from minitorch2.bytecode.trackers.torch_values.torch_function import tensor
 
@@ -42,11 +42,20 @@ def make_legacy(
     evaluator: Evaluator, dtype: torch.dtype, args: tuple[VariableTracker, ...]
 ) -> VariableTracker:
     """``torch.FloatTensor([1, 2])`` of data, ``torch.FloatTensor(2, 3)`` of sizes."""
-    kwargs = {"dtype": ConstantVariable(dtype), "device": ConstantVariable("cpu")}
+    return _of_sizes_or_data(evaluator, dtype, torch.device("cpu"), args)
+
+
+def _of_sizes_or_data(
+    evaluator: Evaluator,
+    dtype: torch.dtype,
+    device: torch.device,
+    args: tuple[VariableTracker, ...],
+) -> VariableTracker:
+    kwargs = {"dtype": ConstantVariable(dtype), "device": ConstantVariable(device)}
     sizes: VariableTracker | None = (
         args[0] if len(args) == 1 and isinstance(args[0], SizeVariable) else None
     )
-    if sizes is None and all(isinstance(a, ConstantVariable) for a in args):
+    if sizes is None and all(a.python_type() is int for a in args):
         sizes = TupleVariable(args if args else [ConstantVariable(0)])
     if sizes is not None:
         call = evaluator.capture.call_in_graph
@@ -63,6 +72,19 @@ def make_tensor(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker
         alias = torch.ops.aten.alias.default
         return evaluator.capture.call_in_graph(evaluator, "call_function", alias, args)
     return make_legacy(evaluator, torch.get_default_dtype(), args)
+
+
+def new(
+    x: TensorVariable, evaluator: Evaluator, *args: VariableTracker, device: VariableTracker = NONE
+) -> VariableTracker:
+    """``x.new(2, 3)`` and ``x.new(torch.Size([2, 3]))`` of sizes, ``x.new([2, 3])`` of data."""
+    place = x.fake.device if device is NONE else torch.device(device.as_constant())
+    if len(args) == 1 and isinstance(args[0], TensorVariable):
+        unsupported("construction", "Tensor.new of a tensor")
+    return _of_sizes_or_data(evaluator, x.fake.dtype, place, args)
+
+
+SPECIAL_METHODS["new"] = new
 
 
 def _handle(cls: type, dtype: torch.dtype) -> None:
