@@ -11,6 +11,8 @@ from inspect import CO_COROUTINE
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from minitorch2.bytecode.callee import Callee, Default, callee_of
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
@@ -24,6 +26,7 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVa
 from minitorch2.bytecode.trackers.python_values.coroutine import OutsideCoroutine
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.graph.scope import assigned
 
 if TYPE_CHECKING:
@@ -422,8 +425,11 @@ class CachedFunctionVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if is_trusted(self.value.__module__) and not all(a.is_constant() for a in args):
+        given = (*args, *kwargs.values())
+        if is_trusted(self.value.__module__) and not all(a.is_constant() for a in given):
             return self.function.call(evaluator, args, kwargs)  # the cache only saves time
+        if any(_has_varying_number(each) for each in given):
+            return self._call_with_numbers(evaluator, args, kwargs)
         real = [_cache_key(evaluator, arg) for arg in args]
         named = {name: _cache_key(evaluator, value) for name, value in kwargs.items()}
         try:
@@ -432,11 +438,38 @@ class CachedFunctionVariable(VariableTracker):
             raise_as_observed(error)
         return evaluator.capture.wrap(result, evaluator.capture.reference(result))
 
+    def _call_with_numbers(
+        self,
+        evaluator: Evaluator,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """Evaluate a call with sizes that vary: each size has an entry of its own in the cache."""
+        effects = evaluator.capture.side_effects
+        before = effects.writes
+        with effects.apart():
+            result = self.function.call(evaluator, args, kwargs)
+        if effects.writes != before:
+            unsupported("cached-function", "a cached function that changes objects")
+        return result
+
+
+def _has_varying_number(value: VariableTracker) -> bool:
+    if isinstance(value, TupleVariable):
+        return any(_has_varying_number(element) for element in value.realized())
+    return isinstance(value, SymbolicNumberVariable)
+
+
+_PLAIN_TUPLES = (tuple, torch.Size)
+
 
 def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
-    """An argument as the cache sees it: a constant, or an object that is guarded to be the same."""
+    """An argument as the cache sees it: a constant, an object that is guarded to be the same, or a
+    tuple of these."""
     if isinstance(argument, ConstantVariable):
         return argument.value
+    if isinstance(argument, TupleVariable) and (kind := argument.python_type()) in _PLAIN_TUPLES:
+        return kind(_cache_key(evaluator, element) for element in argument.realized())
     real = getattr(argument, "value", MISSING)
     plain = real is not MISSING and inherits(type(real), "__hash__")
     if not plain or argument.source is None or argument.in_graph:
