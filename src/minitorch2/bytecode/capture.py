@@ -225,6 +225,8 @@ class Capture:
         One object has one tracker, whichever way it was reached: a second path to it is guarded
         to lead to the same object.
         """
+        if (made := self.references.stands_for(value)) is not None:
+            return made
         source = source or self.reference(value)
         if isinstance(value, FunctionType) and "_minitorch2_dispatcher" in value.__globals__:
             # What is compiled already is captured as the user wrote it.

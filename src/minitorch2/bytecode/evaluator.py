@@ -79,6 +79,7 @@ class Evaluator:
         parent: the frame that called this one, if it is inlined.
 
     Attributes:
+        names: the namespace that the body of a class fills.
         yielded: what a suspended frame yields.
         is_waiting: whether it waits for an iterator that the captured code does not run.
         is_pending: whether what it yields, or waits for, still has to be delivered.
@@ -108,6 +109,7 @@ class Evaluator:
         capture.lines.add((code.co_filename, self.line))
         capture.entered[id(code)] = code
         self.result: VariableTracker | None = None
+        self.names: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
         self.is_waiting = False
         self.is_pending = False
@@ -219,6 +221,13 @@ class Evaluator:
             return frame.run()
         except RecursionError:
             unsupported("recursion", f"{code.co_name} is called too deep to be evaluated")
+
+    def evaluate_body(self, callee: Callee, names: VariableTracker) -> VariableTracker:
+        """Evaluate the body of a class, which writes its names to a namespace."""
+        cells = dict(zip(callee.code.co_freevars, callee.cells, strict=True))
+        frame = Evaluator(self.capture, callee.code, callee.namespace, {}, cells, parent=self)
+        frame.names = names
+        return frame.run()
 
     # Where we are --------------------------------------------------------------------------------
 

@@ -11,13 +11,21 @@ import re
 from dataclasses import dataclass, field
 
 from minitorch2.bytecode.sources import ReferenceSource
+from minitorch2.bytecode.trackers.base import VariableTracker
 
 
 @dataclass
 class References:
-    """Private names of objects; one object has one name."""
+    """Private names of objects; one object has one name.
+
+    Attributes:
+        values: the objects by name.
+        stand_ins: by its identity, an object that the attempt made in place of one that only
+            residual code makes, and the tracker of that one.
+    """
 
     values: dict[str, object] = field(default_factory=dict)
+    stand_ins: dict[int, tuple[object, VariableTracker]] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
 
     def name(self, value: object, base: str = "") -> str:
@@ -26,6 +34,15 @@ class References:
             text = base or str(getattr(value, "__name__", type(value).__name__))
             self.bind(self._fresh("__" + re.sub(r"\W+", "_", text).strip("_")), value)
         return self._names[id(value)]
+
+    def stand_for(self, value: object, tracker: VariableTracker) -> None:
+        """Let an object stand in for what a tracker models."""
+        self.stand_ins[id(value)] = value, tracker
+
+    def stands_for(self, value: object) -> VariableTracker | None:
+        """The tracker of what an object stands in for; None for all other objects."""
+        known = self.stand_ins.get(id(value))
+        return None if known is None else known[1]
 
     def bind(self, name: str, value: object) -> str:
         """Give an object a name that the caller chose."""

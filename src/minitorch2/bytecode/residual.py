@@ -194,8 +194,9 @@ class Residual:
         return self.outputs[node]
 
     def reference(self, value: object, base: str = "") -> str:
-        """The private name of an object."""
-        return self.references.name(value, base)
+        """The private name of an object; what another one stands in for gets its own name."""
+        made = self.references.stands_for(value)
+        return self.references.name(value, base) if made is None else self.name_for(made)
 
     def global_place(self, namespace: dict[str, object], name: str) -> str:
         """The target of an assignment to a global variable of any module."""

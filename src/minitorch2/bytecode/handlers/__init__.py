@@ -6,6 +6,7 @@ Importing this package fills `minitorch2.bytecode.evaluator.HANDLERS`.
 from minitorch2.bytecode.handlers import (
     attributes,
     calls,
+    class_bodies,
     containers,
     control_flow,
     coroutines,
@@ -23,6 +24,7 @@ from minitorch2.bytecode.handlers import (
 __all__ = [
     "attributes",
     "calls",
+    "class_bodies",
     "containers",
     "control_flow",
     "coroutines",

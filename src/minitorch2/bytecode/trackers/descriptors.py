@@ -78,10 +78,17 @@ def allocator(cls: type) -> type:
     return next(c for c in cls.__mro__ if type(c.__dict__.get("__new__")) is type(len))
 
 
+def is_made_here(evaluator: Evaluator, cls: type) -> bool:
+    """Whether the captured code makes the class, so that nothing of it needs guards."""
+    return evaluator.capture.references.stands_for(cls) is not None
+
+
 def class_attribute_source(
     evaluator: Evaluator, cls: type, name: str, value: object, part: str | None = None
 ) -> Source:
     """Where to load something that a class holds, or a part of it."""
+    if is_made_here(evaluator, cls):
+        return evaluator.capture.reference(value)
     place: Source = ItemSource(AttributeSource(evaluator.capture.reference(cls), "__dict__"), name)
     place = AttributeSource(place, part) if part else place
     return _trusted(evaluator, cls, name, value, place) or place
@@ -94,7 +101,10 @@ def inherited_source(
 
     It is loaded through the instance's own class, so that an override defined later is noticed.
     """
-    holder = cls if class_lookup(cls, name)[0] is found_in else found_in
+    if is_made_here(evaluator, found_in):
+        return evaluator.capture.reference(value)
+    is_first = class_lookup(cls, name)[0] is found_in and not is_made_here(evaluator, cls)
+    holder = cls if is_first else found_in
     place = AttributeSource(evaluator.capture.reference(holder), name)
     return _trusted(evaluator, holder, name, value, place) or place
 
@@ -128,6 +138,8 @@ def class_function(
 
 def class_tracker(evaluator: Evaluator, cls: type) -> VariableTracker:
     """The tracker of a class."""
+    if (made := evaluator.capture.references.stands_for(cls)) is not None:
+        return made
     return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
 
 

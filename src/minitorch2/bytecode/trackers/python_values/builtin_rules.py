@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import collections
 import dataclasses
 import math
@@ -117,12 +116,11 @@ def _classes(evaluator: Evaluator, value: VariableTracker) -> list[Any]:
 
 
 @models(
-    builtins.__build_class__,
     collections.namedtuple,
     typing.NamedTuple,
     dataclasses._process_class,  # type: ignore[attr-defined]
 )
-def make_class(
+def left_class(
     evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
     """The statement ``class``, and functions of the library that make classes: left to Python."""

@@ -33,6 +33,7 @@ from minitorch2.bytecode.trackers.descriptors import (
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
     ConstantVariable,
     fold,
     literal,
@@ -67,6 +68,10 @@ CONSTRUCTORS: Final[dict[type, Constructor]] = {}
 
 CLASS_METHODS: Final[dict[tuple[type, str], Constructor]] = {}
 """Class methods and static methods written in C, by class and name."""
+
+
+NEW: Final[dict[type, Constructor]] = {}
+"""Classes whose ``__new__`` has a rule: (evaluator, class, arguments, keywords) -> outcome."""
 
 
 def constructs(*classes: type) -> Callable[[Constructor], Constructor]:
@@ -213,6 +218,8 @@ class ClassVariable(KnownObjectVariable):
         """A method of `type` itself, reached by a metaclass's ``super()``."""
         if method is type.__dict__["__call__"]:
             return self.make_instance(evaluator, args, kwargs)
+        if method is type.__dict__["__init__"]:
+            return NONE
         if method is type.__dict__["__instancecheck__"]:
             return ConstantVariable(issubclass(args[0].python_type(), self.value))
         return self.call_method(evaluator, method.__name__, args, kwargs)
@@ -227,6 +234,8 @@ class ClassVariable(KnownObjectVariable):
         """A class method or static method written in C, such as ``object.__new__``."""
         if name == "__new__":
             cls = args[0].as_constant()
+            if issubclass(cls, type):
+                return NEW[type](evaluator, args[0], args[1:], kwargs)
             return new_object(evaluator, cls, args[1:])
         rule = next(
             (CLASS_METHODS[c, name] for c in self.value.__mro__ if (c, name) in CLASS_METHODS), None
@@ -271,8 +280,6 @@ class ClassVariable(KnownObjectVariable):
             made = make_exception(evaluator, cls, args)
             keyword_fields(evaluator, made, kwargs)
             return made
-        if issubclass(cls, type):
-            unsupported("class-statement", f"the metaclass {cls.__name__} makes a class")
         if has_own_dispatch(cls) and is_wrapper_class(cls):
             return make_wrapper(evaluator, cls, args, kwargs)
         if issubclass(cls, torch.autograd.Function) or has_own_dispatch(cls):
@@ -293,6 +300,8 @@ class ClassVariable(KnownObjectVariable):
         if isinstance(new, staticmethod):
             function = class_function(evaluator, found_in, "__new__", new, "__func__")
             made = function.call(evaluator, [self, *args], kwargs)
+        elif issubclass(self.value, type):
+            made = NEW[type](evaluator, self, args, kwargs)
         else:
             made = new_object(evaluator, self.value, args)
         if not issubclass(made.python_type(), self.value):

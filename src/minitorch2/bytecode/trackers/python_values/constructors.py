@@ -28,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVa
 from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.functions import GetterVariable, PartialVariable
+from minitorch2.bytecode.trackers.python_values.made_class import make_class
 from minitorch2.bytecode.trackers.python_values.iterator import (
     ChainVariable,
     CountVariable,
@@ -237,10 +238,12 @@ def make_str(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
 
 
 @constructs(type)
-def make_type(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
-    """``type(value)``; with three arguments it makes a class, which is left to Python."""
+def make_type(
+    evaluator: Evaluator, *args: VariableTracker, **options: VariableTracker
+) -> VariableTracker:
+    """``type(value)``; with three arguments it makes a class."""
     if len(args) != 1:
-        unsupported("class-statement", "`type(name, bases, namespace)` makes a class")
+        return make_class(evaluator, class_tracker(evaluator, type), args, options)
     return class_tracker(evaluator, args[0].python_type())
 
 

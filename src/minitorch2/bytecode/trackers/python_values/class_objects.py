@@ -1,0 +1,50 @@
+"""Real classes, made without the hooks that a program defines.
+
+Captured code calls ``__set_name__`` and ``__init_subclass__`` where its own trackers are; the class
+that stands in while capturing, and the one that residual code makes, come without these calls.
+"""
+
+from __future__ import annotations
+
+import _abc  # type: ignore[import-not-found]
+import abc
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
+
+
+class Silent:
+    """A first base class whose hook does nothing; it does not stay one."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Hide the hooks of the other base classes."""
+
+
+def calls_hook(cls: type, name: str) -> bool:
+    """Whether a class has a hook that is a program's, not a library's."""
+    found_in, method = class_lookup(cls, name)
+    is_python = isinstance(method, types.FunctionType | classmethod | staticmethod)
+    return is_python and not is_trusted(found_in.__module__)
+
+
+def new_class(
+    metaclass: type, name: str, bases: tuple[Any, ...], namespace: Mapping[str, object]
+) -> type:
+    """``type.__new__(metaclass, name, bases, namespace)`` without hooks of a program.
+
+    Raises:
+        TypeError: CPython's, if there is no such class.
+    """
+    late = {key: v for key, v in namespace.items() if calls_hook(type(v), "__set_name__")}
+    silent = any(calls_hook(base, "__init_subclass__") for base in bases)
+    first = (Silent, *bases) if silent else bases
+    cls = type.__new__(metaclass, name, first, {**namespace, **dict.fromkeys(late)})
+    if silent:
+        cls.__bases__ = bases
+    for key, value in late.items():
+        type.__setattr__(cls, key, value)
+    if isinstance(cls, abc.ABCMeta):
+        _abc._abc_init(cls)
+    return cls
