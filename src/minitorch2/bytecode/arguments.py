@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from types import CodeType
 from typing import NoReturn
 
 from minitorch2.bytecode.callee import Callee
@@ -29,7 +28,7 @@ def bind_arguments(
     for name, value in kwargs.items():
         if name in by_keyword:
             if name in bound:
-                _fail(code, f"got multiple values for argument {name!r}")
+                _fail(callee, f"got multiple values for argument {name!r}")
             bound[name] = value
         else:
             extra[name] = value
@@ -37,7 +36,7 @@ def bind_arguments(
         pairs = [(ConstantVariable(name), value) for name, value in extra.items()]
         bound[code.co_varnames[end]] = DictVariable(pairs)
     elif extra:
-        _fail(code, f"got an unexpected keyword argument {next(iter(extra))!r}")
+        _fail(callee, f"got an unexpected keyword argument {next(iter(extra))!r}")
     _bind_defaults(callee, bound, positional, keyword_only)
     return bound
 
@@ -55,7 +54,7 @@ def _bind_variadic(
         most, least = code.co_argcount, code.co_argcount - len(callee.defaults)
         takes = f"takes {most}" if most == least else f"takes from {least} to {most}"
         takes += f" positional argument{'s' * (most != 1)}"
-        _fail(code, f"{takes} but {len(args)} were given")
+        _fail(callee, f"{takes} but {len(args)} were given")
     return end
 
 
@@ -82,7 +81,7 @@ def _bind_defaults(
         names = _enumeration([repr(name) for name in missing])
         plural = "s" * (len(missing) > 1)
         kind = "positional" if missing[0] in positional else "keyword-only"
-        _fail(callee.code, f"missing {len(missing)} required {kind} argument{plural}: {names}")
+        _fail(callee, f"missing {len(missing)} required {kind} argument{plural}: {names}")
 
 
 def _enumeration(names: list[str]) -> str:
@@ -92,5 +91,5 @@ def _enumeration(names: list[str]) -> str:
     return f"{', '.join(names[:-1])}, and {names[-1]}"
 
 
-def _fail(code: CodeType, message: str) -> NoReturn:
-    raise_observed(TypeError, f"{code.co_qualname}() {message}")
+def _fail(callee: Callee, message: str) -> NoReturn:
+    raise_observed(TypeError, f"{callee.name or callee.code.co_qualname}() {message}")

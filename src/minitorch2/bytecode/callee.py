@@ -31,6 +31,7 @@ class Callee:
         defaults: of the last positional parameters.
         keyword_defaults: of keyword-only parameters.
         cells: its free variables, in the order of ``co_freevars``.
+        name: its qualified name, where that is not the one of the code.
     """
 
     code: CodeType
@@ -38,6 +39,7 @@ class Callee:
     defaults: Sequence[Default] = ()
     keyword_defaults: Mapping[str, Default] = field(default_factory=dict)
     cells: Sequence[CellVariable] = ()
+    name: str = ""
 
 
 def callee_of(capture: Capture, function: FunctionType, source: Source | None) -> Callee:
@@ -57,7 +59,14 @@ def callee_of(capture: Capture, function: FunctionType, source: Source | None) -
     cells = [
         _outer_cell(capture, function, origin, i) for i in range(len(function.__closure__ or ()))
     ]
-    return Callee(function.__code__, function.__globals__, defaults, keyword_defaults, cells)
+    return Callee(
+        function.__code__,
+        function.__globals__,
+        defaults,
+        keyword_defaults,
+        cells,
+        function.__qualname__,
+    )
 
 
 def _outer_cell(

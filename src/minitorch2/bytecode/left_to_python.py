@@ -10,8 +10,6 @@ from typing import Final
 
 LEFT_TO_PYTHON: Final[dict[str, str]] = {
     **dict.fromkeys(("CHECK_EG_MATCH", "PREP_RERAISE_STAR"), "an `except*` clause"),
-    **dict.fromkeys(("LOAD_NAME", "STORE_NAME", "DELETE_NAME"), "the body of a module"),
-    **dict.fromkeys(("LOAD_LOCALS", "SETUP_ANNOTATIONS"), "the body of a module"),
     "IMPORT_STAR": "`from ... import *`",
     "PRINT_EXPR": "a line of an interactive session",
     **dict.fromkeys(("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"), "type parameters"),

@@ -207,7 +207,7 @@ _REASONS = (
     Reason("metaclass", "a class whose metaclass changes what classes do", _OUTSIDE),
     Reason(
         "class-statement",
-        "a class is made inside the function: by `class`, `type` or a function of the library",
+        "a class is made or changed inside the function in a way that capture cannot follow",
         "move it out of the function, to the top of the file",
     ),
     Reason("class-subscript", "a class is subscripted", "write the alias at the top of the file"),

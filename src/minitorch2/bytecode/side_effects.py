@@ -15,7 +15,7 @@ built in residual code only if a live value refers to it. PyTorch 2 paper, secti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -174,6 +174,7 @@ class SideEffects:
 
     writes: int = 0
     _made_apart: set[int] | None = None
+    _classes: dict[str, dict[type, VariableTracker]] = field(default_factory=dict)
     _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
     _generators: list[tuple[GeneratorVariable, int]] = field(default_factory=list)
@@ -260,6 +261,14 @@ class SideEffects:
             for effect in self._effects.values()
             if isinstance(effect, AttributeEffect) and effect.target is owner
         }
+
+    def class_written(self, name: str, cls: type, tracker: VariableTracker) -> None:
+        """Say that an attribute of a class changes, which its instances and subclasses see."""
+        self._classes.setdefault(name, {})[cls] = tracker
+
+    def written_classes(self, name: str) -> Mapping[type, VariableTracker]:
+        """The classes whose attribute of a name has changed, with their trackers."""
+        return self._classes.get(name, {})
 
     def _attribute(self, owner: VariableTracker, name: str, value: Pending, raw: bool) -> None:
         self._count(owner)

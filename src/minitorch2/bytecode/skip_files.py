@@ -30,8 +30,8 @@ TRITON = (
 STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
 SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
 
-ABSTRACT_COLLECTIONS = "<frozen _collections_abc>"
-ENVIRONMENT = "<frozen os>"
+FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
+"""Modules that CPython keeps inside of itself, and that are inlined."""
 POLYFILLS = PACKAGE + "bytecode/polyfills/"
 CONTROLS = PACKAGE + "controls.py"
 WRAPPERS = PACKAGE + "wrappers.py"
@@ -112,7 +112,7 @@ def is_stand_in(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    inlined_whole = (POLYFILLS, CONTROLS, WRAPPERS, ABSTRACT_COLLECTIONS, ENVIRONMENT, *TRITON)
+    inlined_whole = (POLYFILLS, CONTROLS, WRAPPERS, *FROZEN, *TRITON)
     if not is_skipped_file(file) or file.startswith(inlined_whole):
         return None
     for folder, inlined in (

@@ -142,18 +142,18 @@ def test_entries_that_died_count_for_the_limit(collect):
     assert log.counts["frames"] == 3
 
 
-def test_a_class_statement_inside_the_function_is_compiled_a_few_times_only():
+def test_a_class_statement_inside_the_function_is_compiled_once():
     def f(x):
         class Shift:
             amount = 2
 
         return x + Shift.amount
 
-    compiled = capture(f, recompile_limit=3)
-    with stages.collect() as log, pytest.warns(MinitorchWarning, match="compiled 3 times"):
+    compiled = capture(f, fullgraph=True)
+    with stages.collect() as log:
         for _ in range(6):
             assert torch.equal(compiled(X), X + 2)
-    assert log.counts["frames"] == 4  # the function itself, and three times what is behind
+    assert log.counts["frames"] == log.counts["graphs"] == 1
 
 
 def test_reset_forgets_everything():

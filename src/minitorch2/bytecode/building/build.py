@@ -74,7 +74,7 @@ from minitorch2.bytecode.building.objects import (
     wrap_ufunc,
     wrap_weak_reference,
 )
-from minitorch2.bytecode.building.tensors import field_names, wrap_tensor
+from minitorch2.bytecode.building.tensors import wrap_tensor
 from minitorch2.bytecode.overrides import OverridesRegion
 from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.sources import (
@@ -88,12 +88,16 @@ from minitorch2.bytecode.trackers.python_values import (
     constructors,
     copies,
     library_rules,
+    made_class,
+    made_descriptors,
+    made_records,
     weak_reference,
 )
 from minitorch2.bytecode.trackers.python_values.constant import (
     ConstantVariable,
     is_constant_value,
 )
+from minitorch2.bytecode.trackers.python_values.records import is_record
 from minitorch2.bytecode.trackers.python_values.sequence import (
     SizeVariable,
     TupleVariable,
@@ -135,6 +139,9 @@ RULES: Final = (
     functional_module,
     higher_order_rules,
     library_rules,
+    made_class,
+    made_descriptors,
+    made_records,
     numpy_rules,
     optimizer_rules,
     outside_context,
@@ -172,7 +179,7 @@ def _by_class(value: object) -> Builder:
         return wrap_class
     if isinstance(value, types.ModuleType):
         return wrap_python_module
-    if isinstance(value, tuple) and field_names(type(value)):
+    if isinstance(value, tuple) and is_record(type(value)):
         return wrap_named_tuple
     if is_trusted(type(value).__module__) and is_torch_function(value):
         return wrap_torch_function

@@ -32,6 +32,7 @@ from minitorch2.bytecode.trackers.python_values.functions import (
     PartialVariable,
     UserFunctionVariable,
 )
+from minitorch2.bytecode.trackers.python_values.made_records import REPR_GUARDS
 from minitorch2.bytecode.trackers.python_values.mapping import (
     DictVariable,
 )
@@ -60,13 +61,6 @@ from minitorch2.bytecode.trackers.torch_values.triton_operator import (
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
-
-
-REPR_GUARDS: Final = (
-    "_recursive_repr.<locals>.wrapper",
-    "recursive_repr.<locals>.decorating_function.<locals>.wrapper",
-)
-"""Wrappers of ``__repr__`` that stop at objects that contain themselves, by `id`."""
 
 
 UNCOMPILED: Final = TORCH + "_compile.py"

@@ -7,7 +7,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.building.guarding import Builder, constant_guards, guarded, type_guards
-from minitorch2.bytecode.building.tensors import field_names
 from minitorch2.bytecode.guards import (
     DictKeysMatch,
     Guard,
@@ -36,6 +35,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import (
 )
 from minitorch2.bytecode.trackers.python_values.outside_list import OutsideListVariable
 from minitorch2.bytecode.trackers.python_values.range import RangeVariable
+from minitorch2.bytecode.trackers.python_values.records import field_names
 from minitorch2.bytecode.trackers.python_values.sequence import (
     NamedTupleVariable,
     SliceVariable,

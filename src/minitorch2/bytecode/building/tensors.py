@@ -20,6 +20,7 @@ from minitorch2.bytecode.overrides import overrides_functions
 from minitorch2.bytecode.plain_tensors import as_plain
 from minitorch2.bytecode.sources import AppliedSource, AttributeSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.python_values.records import field_names
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -177,9 +178,3 @@ def _sequence_like(value: Any, elements: list[VariableTracker]) -> VariableTrack
     if fields:
         return NamedTupleVariable(elements, type(value), fields)
     return ListVariable(elements) if isinstance(value, list) else TupleVariable(elements)
-
-
-def field_names(cls: type) -> tuple[str, ...]:
-    """Field names of a named tuple class or of one of `torch.return_types`."""
-    names: Any = getattr(cls, "_fields", None) or getattr(cls, "__match_args__", ())
-    return tuple(names) if issubclass(cls, tuple) else ()

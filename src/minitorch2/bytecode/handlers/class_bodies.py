@@ -5,7 +5,6 @@ from __future__ import annotations
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.handlers.names import global_value, load_deref
-from minitorch2.bytecode.left_to_python import cause_of
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -15,7 +14,9 @@ from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 
 def _names(evaluator: Evaluator, instruction: Instruction) -> VariableTracker:
     """The namespace that the body fills; a module's is left to Python."""
-    return evaluator.names or unsupported("instruction", cause_of(instruction.opname))
+    if evaluator.names is None:
+        unsupported("instruction", f"{instruction.opname} in the body of a module")
+    return evaluator.names
 
 
 def _find(evaluator: Evaluator, names: VariableTracker, name: str) -> VariableTracker | None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 from collections.abc import Hashable, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
 
+_COLLECTIONS: Any = collections
 MISSING: Final = object()
 """No such attribute."""
 
@@ -39,6 +41,8 @@ BUILTIN_METHODS = (
 FREE_FUNCTIONS = (torch._C._disabled_torch_function_impl,)
 """Functions written in C that classes hold, but that are no methods of them."""
 DATA_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+OWN_FOR_CLASS: Final[Any] = (types.MemberDescriptorType, _COLLECTIONS._tuplegetter)
+"""Descriptors written in C that a class gives as they are."""
 
 TRUSTED_MODULES: Final = words(
     "torch builtins math operator itertools functools collections enum abc typing types dataclasses"
@@ -64,6 +68,24 @@ def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type,
         order = order[order.index(after) + 1 :]
     for base in order:
         if name in base.__dict__:
+            return base, base.__dict__[name]
+    return cls, MISSING
+
+
+def class_attribute(
+    evaluator: Evaluator, cls: type, name: str, after: type | None = None
+) -> tuple[type, Any]:
+    """What `class_lookup` finds; a tracker for what the captured code has assigned."""
+    effects = evaluator.capture.side_effects
+    written = effects.written_classes(name)
+    if not written:
+        return class_lookup(cls, name, after)
+    order = cls.__mro__ if after is None else cls.__mro__[cls.__mro__.index(after) + 1 :]
+    for base in order:
+        pending = effects.load_attribute(written[base], name) if base in written else None
+        if isinstance(pending, VariableTracker):
+            return base, pending
+        if pending is None and name in base.__dict__:
             return base, base.__dict__[name]
     return cls, MISSING
 
@@ -158,6 +180,9 @@ def bind(
         cls: the class of the instance.
         found_in: the class that holds the attribute.
     """
+    if isinstance(raw, VariableTracker):
+        is_method = issubclass(raw.python_type(), types.FunctionType) and owner is not None
+        return BoundMethodVariable(raw, owner) if is_method and owner is not None else raw
     if isinstance(raw, staticmethod):
         static = raw.__func__
         source = inherited_source(evaluator, cls, found_in, name, static)
@@ -166,6 +191,8 @@ def bind(
         source = inherited_source(evaluator, cls, found_in, name, raw)
         function = evaluator.capture.wrap(raw, source)
         return function if owner is None else BoundMethodVariable(function, owner)
+    if isinstance(raw, types.MethodType):
+        return evaluator.capture.wrap(raw, class_attribute_source(evaluator, found_in, name, raw))
     if isinstance(raw, classmethod):
         function = class_function(evaluator, found_in, name, raw, "__func__")
         return BoundMethodVariable(function, class_tracker(evaluator, cls))
@@ -210,6 +237,8 @@ def _python_descriptor(
 ) -> VariableTracker:
     _, getter = class_lookup(descriptor.python_type(), "__get__")
     if not isinstance(getter, types.FunctionType):
+        if owner is None and isinstance(getattr(descriptor, "value", None), OWN_FOR_CLASS):
+            return descriptor
         is_class = isinstance(getattr(descriptor, "value", None), type)
         if owner is None and (is_class or descriptor.python_type() is property):
             return descriptor

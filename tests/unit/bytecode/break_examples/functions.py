@@ -1,6 +1,7 @@
 """Reasons that have to do with calls and control flow."""
 
 import asyncio
+import dataclasses
 import functools
 import inspect
 import json
@@ -181,21 +182,22 @@ def except_star(x):
     return x
 
 
-@breaks("class-statement", X)
-def class_made_inside(x):
-    class Shift:
-        amount = 2
-
-    return x + Shift.amount
-
-
 class Shift:
-    amount = 2
+    amount: int = 2
+
+
+@breaks("class-statement", X)
+def class_that_becomes_a_data_class(x):
+    return x + dataclasses.dataclass(Shift)().amount
 
 
 @whole("class-statement", X)
-def class_made_outside(x):
-    return x + Shift.amount
+def data_class_made_inside(x):
+    @dataclasses.dataclass
+    class Shift:
+        amount: int = 2
+
+    return x + Shift().amount
 
 
 def object_of(x):

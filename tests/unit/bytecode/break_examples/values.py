@@ -6,6 +6,7 @@ import io
 import itertools
 import sys
 
+import numpy
 import torch
 
 from tests.unit.bytecode.break_examples import X, breaks, whole
@@ -93,13 +94,13 @@ def list_that_contains_itself(x):
     return numbers
 
 
-class Square:
-    __slots__ = ("side",)
+class Noise:
+    draw = numpy.random.default_rng
 
 
 @breaks("descriptor", X)
-def slot_of_a_class(x):
-    return x + (Square.side is None)
+def function_of_another_language(x):
+    return x + callable(Noise().draw)
 
 
 @breaks("endless-iteration", X)

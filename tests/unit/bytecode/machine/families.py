@@ -164,7 +164,7 @@ FAMILIES: dict[str, tuple[str, list[tuple[object, ...]]]] = {
         [([1, 2],), ({"k": 1, "l": 2},), (5,), ("a",), (2.0,)],
     ),
     "classes": (
-        "def f(a):\n    class B:\n        x = a\n        ys = [a for _ in range(2)]\n"
+        "def f(a):\n    class B:\n        x: int = a\n        z = x\n        del z\n        ys = [a for _ in range(2)]\n"
         "        def m(self, n=1):\n            return n, __class__.__name__\n"
         "    class C(B):\n        def m(self):\n            s = super()\n"
         "            return super().m(a), s.m(), super().x\n    return C().m(), B.ys",

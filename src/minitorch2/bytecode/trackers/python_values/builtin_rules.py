@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import math
 import operator
 import types
-import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,20 +110,6 @@ def _classes(evaluator: Evaluator, value: VariableTracker) -> list[Any]:
     if not isinstance(real, type | types.UnionType | _TENSOR_TYPE):
         unsupported("isinstance", f"{value} as a class")
     return [real]
-
-
-@models(
-    collections.namedtuple,
-    typing.NamedTuple,
-    dataclasses._process_class,  # type: ignore[attr-defined]
-)
-def left_class(
-    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    """The statement ``class``, and functions of the library that make classes: left to Python."""
-    values = (arg.value for arg in args[:2] if isinstance(arg, ConstantVariable))
-    name = next((f"{value} " for value in values if isinstance(value, str)), "")
-    return unsupported("class-statement", f"the class {name}is made")
 
 
 @models(callable)

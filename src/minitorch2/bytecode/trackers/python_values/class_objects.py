@@ -40,7 +40,7 @@ def new_class(
     late = {key: v for key, v in namespace.items() if calls_hook(type(v), "__set_name__")}
     silent = any(calls_hook(base, "__init_subclass__") for base in bases)
     first = (Silent, *bases) if silent else bases
-    cls = type.__new__(metaclass, name, first, {**namespace, **dict.fromkeys(late)})
+    cls: type = type.__new__(metaclass, name, first, {**namespace, **dict.fromkeys(late)})
     if silent:
         cls.__bases__ = bases
     for key, value in late.items():

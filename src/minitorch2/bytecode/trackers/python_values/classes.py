@@ -18,13 +18,13 @@ import torch
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     allocator,
     bind,
+    class_attribute,
     class_function,
     class_lookup,
     class_tracker,
@@ -42,6 +42,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 from minitorch2.bytecode.trackers.python_values.exceptions import keyword_fields, make_exception
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.records import field_names, is_record
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -50,6 +51,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.tensor_subclass import (
     has_own_dispatch,
     make_wrapper,
@@ -84,6 +86,10 @@ def constructs(*classes: type) -> Callable[[Constructor], Constructor]:
     return register
 
 
+_DESCRIPTIVE: Final = words("__name__ __qualname__ __module__ __doc__ __annotations__")
+"""Attributes that say what a class is."""
+
+
 class ClassVariable(KnownObjectVariable):
     """A class."""
 
@@ -114,8 +120,8 @@ class ClassVariable(KnownObjectVariable):
         pending = evaluator.capture.side_effects.load_attribute(self, name)
         if isinstance(pending, VariableTracker):
             return pending
-        found_in, raw = class_lookup(self.value, name)
-        if isinstance(pending, Deleted) or raw is MISSING or name == "__dict__":
+        found_in, raw = class_attribute(evaluator, self.value, name)
+        if raw is MISSING or name == "__dict__":
             return self._from_metaclass(evaluator, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return literal(getattr(self.value, name))
@@ -136,19 +142,27 @@ class ClassVariable(KnownObjectVariable):
             return evaluator.capture.wrap(self.value.__dict__, AttributeSource(source, name))
         if name == "__members__" and issubclass(self.value, enum.Enum):
             return literal(dict(self.value.__members__))
-        if not hasattr(self.value, name):
-            message = f"type object {self.value.__name__!r} has no attribute {name!r}"
-            raise_observed(AttributeError, message)
         found_in, raw = class_lookup(type(self.value), name)
+        if raw is MISSING:
+            return self._ask_getattr(evaluator, name)
         if isinstance(raw, types.FunctionType | property):
             return bind(evaluator, self, type(self.value), found_in, name, raw)
         return unsupported("metaclass", f"attribute {name!r} of the class {self.value.__name__}")
+
+    def _ask_getattr(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        """What the metaclass's ``__getattr__`` answers."""
+        found_in, raw = class_lookup(type(self.value), "__getattr__")
+        if raw is MISSING:
+            message = f"type object {self.value.__name__!r} has no attribute {name!r}"
+            raise_observed(AttributeError, message)
+        function = class_function(evaluator, found_in, "__getattr__", raw)
+        return function.call(evaluator, [self, ConstantVariable(name)], {})
 
     def bind_attribute(
         self, evaluator: Evaluator, owner: VariableTracker, name: str
     ) -> VariableTracker:
         """The attribute `name` of this class, read through an instance."""
-        found_in, raw = class_lookup(self.value, name)
+        found_in, raw = class_attribute(evaluator, self.value, name)
         if raw is MISSING:
             message = f"{self.value.__name__!r} object has no attribute {name!r}"
             raise_observed(AttributeError, message)
@@ -157,7 +171,28 @@ class ClassVariable(KnownObjectVariable):
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         if type(self.value).__setattr__ is not type.__setattr__:
             unsupported("metaclass", f"{self.value.__name__} has a metaclass with __setattr__")
-        evaluator.capture.side_effects.store_attribute(self, name, value)
+        self._refuse_descriptor(name, value)
+        effects = evaluator.capture.side_effects
+        effects.store_attribute(self, name, value)
+        effects.class_written(name, self.value, self)
+
+    def _refuse_descriptor(self, name: str, value: VariableTracker) -> None:
+        """What instances do by themselves is looked up on the real class: it must not change."""
+        special = name.startswith("__") and name.endswith("__") and name not in _DESCRIPTIVE
+        kinds = {type(class_lookup(self.value, name)[1]), value.python_type()}
+        kinds -= {types.FunctionType}
+        if special or any(hasattr(kind, "__get__") for kind in kinds):
+            unsupported("attribute-write", f"write to {name!r} of the class {self.value.__name__}")
+
+    def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
+        effects = evaluator.capture.side_effects
+        pending, existed = effects.load_attribute(self, name), name in self.value.__dict__
+        if not isinstance(pending, VariableTracker) and (pending is not None or not existed):
+            message = f"type object {self.value.__name__!r} has no attribute {name!r}"
+            raise_observed(AttributeError, message)
+        self._refuse_descriptor(name, NONE)
+        effects.delete_attribute(self, name, existed=existed)
+        effects.class_written(name, self.value, self)
 
     # Calls --------------------------------------------------------------------------------------
 
@@ -284,8 +319,6 @@ class ClassVariable(KnownObjectVariable):
             return make_wrapper(evaluator, cls, args, kwargs)
         if issubclass(cls, torch.autograd.Function) or has_own_dispatch(cls):
             unsupported("construction", f"construction of a {cls.__name__} while capturing")
-        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-            return named_tuple(evaluator, cls, args, kwargs)
         if issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
             return _structure(evaluator, cls, *args)
         return self._construct(evaluator, args, kwargs)
@@ -307,6 +340,8 @@ class ClassVariable(KnownObjectVariable):
         if not issubclass(made.python_type(), self.value):
             return made
         found_in, init = class_lookup(self.value, "__init__")
+        if found_in is object and isinstance(made, TupleVariable):
+            return made
         bind(evaluator, made, self.value, found_in, "__init__", init).call(evaluator, args, kwargs)
         return made
 
@@ -386,10 +421,12 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
     elif issubclass(cls, list):
         container = ListVariable(())
     elif issubclass(cls, tuple):
-        container = TupleVariable(args[0].items(evaluator) if args else ())
+        container = TupleVariable(operations.iterate(evaluator, args[0]) if args else ())
+        if is_record(cls):
+            return NamedTupleVariable(container.elements, cls, field_names(cls))
     elif not _is_plain(cls):
         unsupported("construction", f"{cls.__name__} is made by C code")
-    if hasattr(cls, "__del__"):
+    if class_lookup(cls, "__del__")[1] is not MISSING:
         unsupported("construction", f"{cls.__name__} has a finalizer, which runs when it dies")
     if cls.__flags__ & _ABSTRACT:
         raise_real(object.__new__, [class_tracker(evaluator, cls)])
@@ -418,25 +455,6 @@ def _structure(evaluator: Evaluator, cls: Any, elements: VariableTracker) -> Var
     return NamedTupleVariable(values, cls, cls.__match_args__)
 
 
-def named_tuple(
-    evaluator: Evaluator,
-    cls: Any,
-    args: Sequence[VariableTracker],
-    kwargs: dict[str, VariableTracker],
-) -> VariableTracker:
-    """Call of a named tuple's class."""
-    if isinstance(cls.__dict__.get("__new__"), types.FunctionType):
-        unsupported("construction", f"{cls.__name__} has its own __new__")
-    fields = cls._fields
-    values = dict(zip(fields, args, strict=False)) | kwargs
-    for name, default in cls._field_defaults.items():
-        if name not in values:
-            values[name] = literal(default)
-    if set(values) != set(fields) or len(args) > len(fields):
-        raise_observed(TypeError, f"{cls.__name__}.__new__() got wrong arguments")
-    return NamedTupleVariable([values[name] for name in fields], cls, fields)
-
-
 class SuperVariable(VariableTracker):
     """``super(start, owner)``."""
 
@@ -454,7 +472,7 @@ class SuperVariable(VariableTracker):
         return True
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        found_in, raw = class_lookup(self.owner_type, name, after=self.start)
+        found_in, raw = class_attribute(evaluator, self.owner_type, name, after=self.start)
         if raw is MISSING:
             raise_observed(AttributeError, f"'super' object has no attribute {name!r}")
         owner = None if self.through_class else self.owner

@@ -28,7 +28,6 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVa
 from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.functions import GetterVariable, PartialVariable
-from minitorch2.bytecode.trackers.python_values.made_class import make_class
 from minitorch2.bytecode.trackers.python_values.iterator import (
     ChainVariable,
     CountVariable,
@@ -41,6 +40,7 @@ from minitorch2.bytecode.trackers.python_values.iterator import (
     UserIterator,
     ZipVariable,
 )
+from minitorch2.bytecode.trackers.python_values.made_class import make_class
 from minitorch2.bytecode.trackers.python_values.mapping import (
     DefaultDictVariable,
     DictVariable,

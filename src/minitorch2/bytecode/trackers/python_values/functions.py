@@ -168,7 +168,13 @@ class NestedFunctionVariable(FunctionVariable):
             [_returning(value) for value in defaults],
             {name: _returning(value) for name, value in self._keyword_defaults().items()},
             self.closure,
+            self._qualified_name(),
         )
+
+    def _qualified_name(self) -> str:
+        """What was assigned to ``__qualname__``, for messages."""
+        known = self.attributes.get("__qualname__")
+        return str(known.as_constant()) if known is not None and known.is_constant() else ""
 
     def _keyword_defaults(self) -> dict[str, VariableTracker]:
         if not isinstance(self.kwdefaults, DictVariable):
@@ -460,7 +466,7 @@ def _has_varying_number(value: VariableTracker) -> bool:
     return isinstance(value, SymbolicNumberVariable)
 
 
-_PLAIN_TUPLES = (tuple, torch.Size)
+_PLAIN_TUPLES: Any = (tuple, torch.Size)
 
 
 def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
@@ -469,7 +475,8 @@ def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
     if isinstance(argument, ConstantVariable):
         return argument.value
     if isinstance(argument, TupleVariable) and (kind := argument.python_type()) in _PLAIN_TUPLES:
-        return kind(_cache_key(evaluator, element) for element in argument.realized())
+        keys: list[Any] = [_cache_key(evaluator, element) for element in argument.realized()]
+        return kind(keys)
     real = getattr(argument, "value", MISSING)
     plain = real is not MISSING and inherits(type(real), "__hash__")
     if not plain or argument.source is None or argument.in_graph:

@@ -7,11 +7,11 @@ in each call, as the program does.
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.polyfills.classes import evaluate_body
 from minitorch2.bytecode.side_effects import DELETED, Pending
@@ -117,10 +117,9 @@ def make_class(
     if isinstance(cell, CellVariable):
         evaluator.capture.side_effects.store_cell(cell, made)
     for key, value in entries.items():
-        _, hook = class_lookup(value.python_type(), "__set_name__")
         if calls_hook(value.python_type(), "__set_name__"):
             value.call_method(evaluator, "__set_name__", [made, ConstantVariable(key)], {})
-    found_in, hook = class_lookup(made.value, "__init_subclass__", after=made.value)
+    found_in, _ = class_lookup(made.value, "__init_subclass__", after=made.value)
     if not is_trusted(found_in.__module__) or found_in is object:
         around = SuperVariable(made.value, made, made.value, through_class=True)
         around.get_attribute(evaluator, "__init_subclass__").call(evaluator, [], options)
@@ -161,6 +160,11 @@ def _made(
         return f"{make}({kind}, {name!r}, ({around}{',' if bases else ''}), {{{held}}})"
 
     return MadeClassVariable(capture, value, recipe)
+
+
+@models(_abc._abc_init)
+def init_abstract(evaluator: Evaluator, cls: VariableTracker) -> None:
+    """What `abc.ABCMeta` does to a new class; `new_class` has done it."""
 
 
 @models(evaluate_body)

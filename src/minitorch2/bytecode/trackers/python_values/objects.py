@@ -22,6 +22,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     allocator,
     bind,
+    class_attribute,
     class_attribute_source,
     class_function,
     class_lookup,
@@ -37,6 +38,7 @@ from minitorch2.bytecode.trackers.python_values.instance_dict import (
 )
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.object_methods import OBJECT_METHODS
+from minitorch2.bytecode.trackers.python_values.records import field_index
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.user_key import UserKey
 
@@ -142,7 +144,7 @@ class ObjectVariable(VariableTracker):
             return class_tracker(evaluator, self.cls)
         if name == "__dict__":
             return self._attributes(evaluator)
-        found_in, raw = class_lookup(self.cls, name)
+        found_in, raw = class_attribute(evaluator, self.cls, name)
         if raw is not MISSING and (isinstance(raw, property) or hasattr(type(raw), "__set__")):
             return self._data_descriptor(evaluator, found_in, name, raw)
         pending = evaluator.capture.side_effects.load_attribute(self, name)
@@ -174,6 +176,8 @@ class ObjectVariable(VariableTracker):
     def _data_descriptor(
         self, evaluator: Evaluator, found_in: type, name: str, raw: Any
     ) -> VariableTracker:
+        if self.container is not None and (index := field_index(raw)) is not None:
+            return operations.get_item(evaluator, self.container, ConstantVariable(index))
         if not isinstance(raw, DATA_MEMBERS):
             return bind(evaluator, self, self.cls, found_in, name, raw)
         pending = evaluator.capture.side_effects.load_attribute(self, name)
@@ -262,6 +266,8 @@ class ObjectVariable(VariableTracker):
             setter = class_function(evaluator, found_in, name, raw, "fset")
             setter.call(evaluator, [self, value], {})
             return
+        if field_index(raw) is not None:
+            raise_observed(AttributeError, "can't set attribute")
         if hasattr(type(raw), "__set__") and not isinstance(raw, DATA_MEMBERS):
             self._set_through_descriptor(evaluator, found_in, name, raw, value)
             return
@@ -336,7 +342,7 @@ class ObjectVariable(VariableTracker):
 
     def truth(self, evaluator: Evaluator) -> bool:
         for name in ("__bool__", "__len__"):
-            if hasattr(self.cls, name):
+            if class_lookup(self.cls, name)[1] is not MISSING:
                 return operations.truth(evaluator, self.call_method(evaluator, name, [], {}))
         return True
 
@@ -413,7 +419,7 @@ class ObjectVariable(VariableTracker):
         if self.value is not MISSING:
             return residual.reference(self.value)
         if isinstance(self.container, TupleVariable):
-            return f"tuple.__new__({cls}, ({self.container.names(residual)},))"
+            return f"tuple.__new__({cls}, [{self.container.names(residual)}])"
         return f"{residual.reference(allocator(self.cls))}.__new__({cls})"
 
     def mutation(self, residual: Residual, name: str) -> list[str]:

@@ -16,6 +16,7 @@ import torch
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.lazy import realize, realize_all
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.python_values.constant import (
@@ -308,13 +309,8 @@ class NamedTupleVariable(TupleVariable):
         parts = [f"{field}={one}" for field, one in zip(self.fields, shown, strict=True)]
         return f"{self.cls.__name__}({', '.join(parts)})"
 
-    def py__asdict(self, evaluator: Evaluator) -> VariableTracker:
-        names: list[VariableTracker] = [ConstantVariable(name) for name in self.fields]
-        pairs = [TupleVariable(pair) for pair in zip(names, self.realized(), strict=True)]
-        return evaluator.capture.wrap(dict, None).call(evaluator, [ListVariable(pairs)], {})
-
     def _call(self, values: list[Any]) -> Any:
-        return self.cls(*values) if hasattr(self.cls, "_make") else self.cls(values)
+        return tuple.__new__(self.cls, values) if hasattr(self.cls, "_make") else self.cls(values)
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in self.fields:
@@ -323,23 +319,24 @@ class NamedTupleVariable(TupleVariable):
             return literal(self.fields)
         if name == "__class__":
             return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))
-        if name in tuple.__dict__ or name in ("_asdict", "_replace"):
+        if name in tuple.__dict__:
             return super().get_attribute(evaluator, name)
         return inherited_attribute(evaluator, self, name)
 
-    def py__replace(self, evaluator: Evaluator, **changes: VariableTracker) -> VariableTracker:
-        elements = [
-            changes.get(name, element)
-            for name, element in zip(self.fields, self.elements, strict=True)
-        ]
-        return NamedTupleVariable(elements, self.cls, self.fields)
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        if name in self.fields and hasattr(self.cls, "_make"):
+            raise_observed(AttributeError, "can't set attribute")
+        if class_lookup(self.cls, name)[1] is not MISSING:
+            super().set_attribute(evaluator, name, value)
+        message = f"{self.cls.__name__!r} object has no attribute {name!r}"
+        raise_observed(AttributeError, message)
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)
         cls = residual.reference(self.cls)
         if hasattr(self.cls, "_make"):
-            return f"{cls}({self.names(residual)})"
+            return f"tuple.__new__({cls}, [{self.names(residual)}])"
         return f"{cls}([{self.names(residual)}])"
 
 
