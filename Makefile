@@ -11,7 +11,7 @@ RUN = $(VENV)/bin/python -m
 READY = $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs bench clean
+.PHONY: help setup demo test quick lint docs bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,8 +29,12 @@ $(READY): pyproject.toml
 demo: $(READY)  ## a pretrained encoder and a GPT, eagerly and compiled (ARGS="--peer --quick")
 	$(RUN) minitorch2 demo $(ARGS)
 
-test: $(READY)  ## all tests, the documentation's code blocks included (ARGS="-k fusion")
+test: $(READY)  ## all tests, the pages' code blocks included (ARGS="-k fusion")
 	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile $(ARGS)
+
+quick: $(READY)  ## the first case of each test that is not slow, in under two minutes
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) pytest -n 2 --dist loadfile -q \
+	    --first-cases -m "not slow" tests/unit tests/golden $(ARGS)
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	$(RUN) ruff check .

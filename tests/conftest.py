@@ -23,6 +23,7 @@ settings.register_profile("default", deadline=None, max_examples=50, derandomize
 settings.register_profile(
     "thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("quick", deadline=None, max_examples=3, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # The bytecode machine is also tested where torch is not installed.
@@ -31,6 +32,9 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts")
+    parser.addoption(
+        "--first-cases", action="store_true", help="of each parametrized test only the first case"
+    )
 
 
 @pytest.fixture
@@ -48,8 +52,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     return compare
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none; keep first cases only, if asked to."""
+    if config.getoption("--first-cases"):
+        first = {item.nodeid.partition("[")[0]: item.nodeid for item in reversed(items)}
+        kept = set(first.values())
+        config.hook.pytest_deselected(items=[i for i in items if i.nodeid not in kept])
+        items[:] = [item for item in items if item.nodeid in kept]
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and not _has_cuda():
         for item in marked:
