@@ -5,7 +5,8 @@
                         return __resume_at_38_2(b, x)
          |  loop:       one step of an iterator that is not known while capturing
          |  performed:  the instruction as Python, then one continuation
-         |  left:       a continuation at the instruction itself, which runs in Python as it is
+         |  left:       a continuation at the instruction itself, which runs in Python as it is,
+                        or is captured, where only the graph had to end
 
 PyTorch 2 paper, section 3.8.
 """
@@ -72,7 +73,7 @@ class FrameEnd:
             if instruction.falls_through:
                 self.resume(self._drop_unused_result(self.evaluator.position + 1))
         else:
-            self._leave(instruction)
+            self.leave(instruction)
 
     def _drop_unused_result(self, position: int) -> int:
         """Where to go on; a result that is dropped at once is not passed on, and so not guarded."""
@@ -87,14 +88,18 @@ class FrameEnd:
             return False
         return any(map(_reads_its_caller, self.evaluator.stack))
 
-    def _leave(self, instruction: Instruction) -> None:
-        """Let Python run the rest of the frame, if anything was captured before."""
+    def leave(self, instruction: Instruction, *, as_is: bool = True) -> None:
+        """Let Python run the rest of the frame, if anything was captured before.
+
+        Args:
+            as_is: the rest begins with what cannot be captured, and is not.
+        """
         capture = self.evaluator.capture
         if not len(capture.side_effects) and all(
             n.op == "placeholder" for n in capture.graph.nodes
         ):
             unsupported("nothing-captured", f"{instruction.opname} comes before any operation")
-        self.resume(self.evaluator.position, as_is=True)
+        self.resume(self.evaluator.position, as_is=as_is)
 
     @contextmanager
     def _handling(self) -> Iterator[None]:

@@ -54,6 +54,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.torch_values.hooks import STEP
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, overridden
 from minitorch2.bytecode.trackers.torch_values.selection import Selection
@@ -148,6 +149,8 @@ class Capture:
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each symbol that only data will tell.
+        break_at: the step in front of which alone the graph may break, if there is one, and whether
+            the next graph begins there.
         written: the memory of what operations that write were given, after a selection.
         selections: tensors that stand for one of two.
         draws: Python's random numbers, drawn in front of the graph: name, generator, call.
@@ -177,6 +180,7 @@ class Capture:
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
     draws: list[tuple[str, Source, str]] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
+    break_at: tuple[int, bool] | None = None
     written: set[int] = field(default_factory=set)
     selections: list[Selection] = field(default_factory=list)
     transforms: list[str] = field(default_factory=list)
@@ -428,6 +432,7 @@ class Capture:
         self.add_checks()
         node = self.graph.create_node(op, target, node_args, node_kwargs)
         node.meta.update(val=value, source=evaluator.source_line(), raises=call.may_raise)
+        node.meta[STEP] = evaluator.root_step
         if call.is_impure:
             node.meta["impure"] = True
         if symbols:

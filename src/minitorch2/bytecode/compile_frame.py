@@ -41,6 +41,7 @@ from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
 from minitorch2.bytecode.suspensions import suspend, suspended
+from minitorch2.bytecode.trackers.torch_values.hooks import AskedLaterError, check_asked
 from minitorch2.bytecode.trackers.torch_values.leaves import HistoryEscapesError, check_leaves
 from minitorch2.bytecode.trackers.torch_values.selection import (
     SelectionEscapesError,
@@ -216,6 +217,10 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         reason, step = error, attempt.evaluator.steps
         reason.user_line = reason.user_line or attempt.evaluator.source_line()
         starts = [*attempt.capture.side_effects.starting_steps(), *attempt.capture.levels]
+        steps = (*range(step, max(step - EARLIER_TRIES, 0), -1), *starts[:EARLIER_TRIES])
+        places = [(earlier, False) for earlier in steps]
+        if attempt.capture.break_at is not None:
+            places = [attempt.capture.break_at]
         left = attempt.capture.side_effects.left_generator()
     is_wanted = compiler.fullgraph or attempt.capture.errors_on_break[-1]
     if is_wanted and not ends_segment(reason, frame):
@@ -232,11 +237,14 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         raise UnsupportedError(cause, code="generator", user_line=reason.user_line)
     if reason.code == "unbacked-size" and is_inlined and config.current().capture_data_dependent:
         raise reason  # a break at the data is one; a break at each branch may be many
-    for earlier in (*range(step, max(step - EARLIER_TRIES, 0), -1), *starts[:EARLIER_TRIES]):
-        attempt = Attempt(frame, compiler, {earlier: reason})
+    while places:
+        earlier, goes_on = places.pop(0)
+        attempt = Attempt(frame, compiler, {earlier: reason}, goes_on)
         try:
             attempt.run()
             return attempt
+        except AskedLaterError as asked:
+            places = [asked.place]
         except UnsupportedError as error:
             if error.code == "nothing-captured":
                 break  # nor would it be before
@@ -254,13 +262,19 @@ class Attempt:
 
     Args:
         break_points: number of the step in front of which the evaluation stops, with the reason.
+        goes_on: whether the next graph begins with that step.
     """
 
     def __init__(
-        self, frame: Frame, compiler: FrameCompiler, break_points: dict[int, UnsupportedError]
+        self,
+        frame: Frame,
+        compiler: FrameCompiler,
+        break_points: dict[int, UnsupportedError],
+        goes_on: bool = False,
     ) -> None:
         self.frame = frame
         self.compiler = compiler
+        self.goes_on = goes_on
         self.grad_enabled = torch.is_grad_enabled()
         self.capture = Capture(frame)
         self.evaluator = FrameEvaluator(self.capture, break_points)
@@ -299,6 +313,8 @@ class Attempt:
             self.capture.side_effects.emit(self.residual)
             check_leaves(self.capture, self.residual)
             check_selections(self.capture, self.residual)
+            if reason is not None:
+                check_asked(self.residual, self.frame.code, self.evaluator.steps)
             self._leave_grad_mode(grad_enabled)
             self._leave_overrides()
 
@@ -343,7 +359,11 @@ class Attempt:
         assert isinstance(line, SourceLine)
         self._broken = GraphBreak.of(reason, line)
         self.graph_break = None if ends_segment(reason, self.frame) else self._broken
-        self._end().write(self.evaluator.next_instruction)
+        end, instruction = self._end(), self.evaluator.next_instruction
+        if self.goes_on:
+            end.leave(instruction, as_is=False)
+        else:
+            end.write(instruction)
 
     def _end(self) -> FrameEnd:
         return FrameEnd(self.evaluator, self.residual, self._bind, self.compiler.continuations)

@@ -18,6 +18,7 @@ import torch
 from minitorch2.bytecode.side_effects import RetainedGradient
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.torch_values.hooks import break_where_made
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.graph.history import as_leaf, history, is_spent
 
@@ -79,7 +80,7 @@ def retain_grad(tensor: TensorVariable, evaluator: Evaluator) -> VariableTracker
     capture = evaluator.capture
     if not tensor.get_attribute(evaluator, "is_leaf").truth(evaluator):
         if not capture.frame.makes_leaves:
-            unsupported("tensor-method", "the gradient of a tensor that is no leaf is kept")
+            break_where_made(evaluator, tensor, "the gradient of a tensor that is no leaf is kept")
         tensor.fake.retain_grad()
         capture.retaining.append(tensor)
         if tensor.source is None:
