@@ -11,7 +11,7 @@ import torch
 
 from minitorch2.bytecode.dispatch import original_of, suspended
 from minitorch2.bytecode.machine import frame_hook
-from minitorch2.bytecode.signature import generate_function, signature_of
+from minitorch2.bytecode.signature import generate_function
 from minitorch2.bytecode.steps import calling_all_positionally
 from minitorch2.compiled_module import twin_with_forward, uncompiled_class
 from minitorch2.controls import Disabled, mark
@@ -89,15 +89,12 @@ def _wrapper(function: Callable[P, R], how: Disabled) -> Callable[P, R]:
 
 def _suspendable_wrapper(function: FunctionType, text: str) -> FunctionType:
     """A generator or coroutine function that passes on each step, with the frame hook off."""
-    signature = signature_of(function.__code__)
-    scope = {
-        "_minitorch2_begin": calling_all_positionally(function),
-        "_minitorch2_hide": lambda error: None,
+    values = {
+        "begin": calling_all_positionally(function),
+        "hide": lambda error: None,
         **suspended.names(frame_hook.disabled),
     }
-    values = "".join(f"{name}, " for name in signature.names)
-    filled = text.format(header=signature.header, values=values, changed=False)
-    made = generate_function(filled, scope)
+    made = generate_function(text.replace("{changed}", "False"), function.__code__, values)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     functools.update_wrapper(made, function)
     return suspended.of_the_same_kind(made, function.__code__)

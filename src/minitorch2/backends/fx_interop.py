@@ -128,13 +128,13 @@ def size_arguments(module: GraphModule) -> dict[sympy.Symbol, Any]:
 def with_sizes(compiled: Callable[..., Any], module: GraphModule) -> Callable[..., Any]:
     """A function of the graph's own inputs, which reads the sizes off them."""
     wanted = size_arguments(module)
-    placeholders = module.graph.placeholders
-    sizes = [pair for node in placeholders for pair in symbol_sizes(node)]
+    placeholders = [*enumerate(module.graph.placeholders)]
+    sizes = [pair for i, node in placeholders for pair in symbol_sizes(node, f"x{i}")]
     texts = dict(bindings(sizes, wanted))
-    names = "".join(f"{node.name}, " for node in placeholders)
+    names = "".join(f"x{i}, " for i, _ in placeholders)
     numbers = "".join(f"{texts[symbol]}, " for symbol in wanted)
-    namespace: dict[str, Any] = {"_compiled": compiled}
-    text = f"def call({names}):\n    return _compiled({numbers}{names})"
+    namespace: dict[str, Any] = {"compiled": compiled}
+    text = f"def call({names}):\n    return compiled({numbers}{names})"
     execute(text, new_file("sizes", "call"), namespace)
     return namespace["call"]  # type: ignore[no-any-return]
 

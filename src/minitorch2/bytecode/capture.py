@@ -36,10 +36,11 @@ from minitorch2.bytecode.guards import (
     SameObject,
     TypeMatch,
 )
-from minitorch2.bytecode.names import identifier
+from minitorch2.bytecode.names import names_of
 from minitorch2.bytecode.overrides import ActiveOverrides, Overrides, mode_at
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.side_effects import SideEffects
+from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
 from minitorch2.bytecode.sources import (
     AttributeSource,
@@ -71,6 +72,7 @@ from minitorch2.graph.fake_tensor import (
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
+from minitorch2.graph.scope import Scope
 from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
@@ -166,7 +168,7 @@ class Capture:
     graph: Graph = field(default_factory=Graph)
     inputs: list[GraphInput] = field(default_factory=list)
     guards: dict[Guard, None] = field(default_factory=dict)
-    references: References = field(default_factory=References)
+    references: References = field(init=False)
     side_effects: SideEffects = field(default_factory=SideEffects)
     evaluator: Evaluator | None = None
     writes_tensors: bool = False
@@ -195,6 +197,7 @@ class Capture:
 
     def __post_init__(self) -> None:
         self.root = self.graph
+        self.references = References(Scope(names_of(self.frame.code), self.frame.globals))
         self.sizes = Sizes(self.frame.sizes)
         self.sizes.env.locate = lambda: self.line
         active = self.frame.overrides
@@ -383,7 +386,7 @@ class Capture:
     def _successor(self, source: Source) -> Node | None:
         """The node that a new placeholder precedes: parameters come first, in their own order."""
         order: dict[Source, int] = {
-            LocalSource(name): i for i, name in enumerate(map(identifier, self.frame.values))
+            LocalSource(name): i for i, name in enumerate(signature_of(self.frame.code).names)
         }
         place = order.get(source, len(order))
         for entry in self.inputs:
@@ -529,7 +532,8 @@ class Capture:
             example: a number like those that will be drawn.
             limits: between which they lie.
         """
-        name, env = f"__drawn_{len(self.draws)}", self.sizes.env
+        name = self.references.scope.fresh(f"__drawn_{len(self.draws)}")
+        env = self.sizes.env
         self.draws.append((name, generator, call))
         symbol = env.unbacked_symbol(type(example), limits)
         record = env.symbols[symbol]

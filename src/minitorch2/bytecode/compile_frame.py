@@ -33,7 +33,6 @@ from minitorch2.bytecode.guards import global_state_guards
 from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.machine import frame_hook
-from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.overrides import set_state, without_overrides
 from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.rerun import generators_of, is_written, undoing, writes_late
@@ -348,7 +347,7 @@ class Attempt:
         )
         residual.line = self.evaluator.line
         residual.suspended = lambda frame: suspended(self._end(), frame)
-        self.capture.references.bind(CAPTURING, self.compiler.capturing)
+        residual.capturing = self.capture.references.bind("__capturing", self.compiler.capturing)
         for draw in self.capture.draws:
             residual.draw(*draw)
         return residual
@@ -413,9 +412,10 @@ class Attempt:
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
         spare = self._undoing(module, module, inputs)
-        self.spare = None if spare is None else (name, self._on_plain_tensors(spare, inputs))
         safe = self._undoing(compiled, module, inputs)
-        self.capture.references.bind(name, self._on_plain_tensors(safe or compiled, inputs))
+        run = self._on_plain_tensors(safe or compiled, inputs)
+        name = self.capture.references.bind(name, run)
+        self.spare = None if spare is None else (name, self._on_plain_tensors(spare, inputs))
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
         self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)

@@ -116,12 +116,11 @@ class CompiledFrame:
         """The guard and the residual function with the globals and cells of a function object."""
         code = function.__code__
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        if RERUN in self.residual.co_freevars:
-            cells[RERUN] = CellType(self._rerun(function, cells))
-        closure = tuple(
-            cells[name] if name in cells else CellType(self.references[name])
-            for name in self.residual.co_freevars
-        )
+        cells |= {name: CellType(value) for name, value in self.references.items()}
+        for name, value in self.references.items():
+            if value is RERUN:
+                cells[name] = CellType(self._rerun(function, cells))
+        closure = tuple(cells[name] for name in self.residual.co_freevars)
         run = FunctionType(self.residual, function.__globals__, function.__name__, None, closure)
         return BoundEntry(self.guards.bind(canonical(function)).fast_check, run, self)
 

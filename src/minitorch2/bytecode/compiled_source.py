@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import CodeType
 
 from minitorch2 import syntax_tree
+from minitorch2.graph.scope import Scope
 
 NO_COLUMN = -1  # CPython then prints the line of a traceback without marks under it
 
@@ -24,9 +25,9 @@ def compile_function(
     Returns:
         the function's code object; its ``co_freevars`` are among `free`.
     """
-    text = "\n".join([f"def __scope({', '.join(free)}):", *(" " + line for line, _ in lines)])
+    text = "\n".join([f"def scope({', '.join(free)}):", *(" " + line for line, _ in lines)])
     module = syntax_tree.parse(text)
-    _function(_function(module)).name = "__function"  # so that its own name is still the global
+    _function(_function(module)).name = _unmentioned(module)  # its own name is still the global
     for node in ast.walk(module):
         if hasattr(node, "lineno"):
             line = lines[max(node.lineno - 2, 0)][1]
@@ -38,6 +39,12 @@ def compile_function(
         co_qualname=stands_for.co_qualname,
         co_firstlineno=stands_for.co_firstlineno,
     )
+
+
+def _unmentioned(module: ast.Module) -> str:
+    """A name that the text does not mention."""
+    names = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    return Scope(names).fresh("__function")
 
 
 def _function(node: ast.Module | ast.FunctionDef) -> ast.FunctionDef:

@@ -8,8 +8,8 @@ from types import CellType
 from minitorch2.bytecode.capture import Capture
 from minitorch2.bytecode.evaluator import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.names import identifier
 from minitorch2.bytecode.observed import ObservedError
+from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.sources import CellObjectSource, CellSource, LocalSource
 from minitorch2.bytecode.trackers.base import unsupported
 from minitorch2.bytecode.trackers.lazy import LazyVariable
@@ -30,8 +30,9 @@ class FrameEvaluator(Evaluator):
 
     def __init__(self, capture: Capture, break_points: Mapping[int, UnsupportedError]) -> None:
         frame = capture.frame
+        names = dict(zip(frame.code.co_varnames, signature_of(frame.code).names, strict=False))
         locals_ = {
-            name: LazyVariable(capture, value, LocalSource(identifier(name)))
+            name: LazyVariable(capture, value, LocalSource(names[name]))
             for name, value in frame.values.items()
         }
         super().__init__(capture, frame.code, frame.globals, dict(locals_), {})

@@ -1,14 +1,26 @@
-"""Variable names in generated Python."""
+"""The names of a frame's variables, in generated Python."""
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from types import CodeType
 
-CAPTURING: Final = "__capturing"
-"""Private name of the context in which calls made by residual code are captured."""
+from minitorch2.graph.scope import Scope
 
 
-def identifier(name: str) -> str:
-    """A local variable's name as an identifier: ``.0`` (of a comprehension) -> ``implicit_0``."""
-    return name if name.isidentifier() else "implicit_" + re.sub(r"\W", "", name)
+def names_of(code: CodeType) -> frozenset[str]:
+    """All names that a code object mentions."""
+    return frozenset((*variables_of(code), *code.co_names))
+
+
+def variables_of(code: CodeType) -> tuple[str, ...]:
+    """All variables of a code object: its parameters first."""
+    return tuple(dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)))
+
+
+def parameter_names(code: CodeType, count: int) -> tuple[str, ...]:
+    """The first variables as identifiers: ``.0`` (of a comprehension) is ``implicit_0``."""
+    names = Scope(names_of(code))
+    return tuple(
+        name if name.isidentifier() else names.fresh(f"implicit_{name.strip('.')}")
+        for name in code.co_varnames[:count]
+    )

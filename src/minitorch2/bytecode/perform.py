@@ -17,7 +17,6 @@ from minitorch2.bytecode.handlers.calls import take_call
 from minitorch2.bytecode.handlers.imports import imported_name
 from minitorch2.bytecode.handlers.operators import UNARY
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.trackers.null import NULL
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
@@ -41,7 +40,7 @@ def performs(*opnames: str) -> Callable[[Performer], Performer]:
 
 def do(residual: Residual, statement: str) -> None:
     """Emit a statement whose calls are captured on their own."""
-    residual.emit(f"with {CAPTURING}():")
+    residual.emit(f"with {residual.capturing}():")
     residual.emit_in_block(statement)
 
 

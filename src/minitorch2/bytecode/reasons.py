@@ -253,7 +253,6 @@ _REASONS = (
         "consume it, or close it, where it was started",
     ),
     Reason("logging", "a message that is logged", "raise the level, or log outside"),
-    Reason("shadowed-builtin", "a global of the module hides a builtin", "give it another name"),
     # Control flow
     Reason("instruction", "an instruction that capture does not model", _OUTSIDE),
     Reason("import", "a module is imported for the first time", "import it at the top of the file"),

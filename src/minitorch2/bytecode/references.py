@@ -7,23 +7,25 @@ that encloses the residual function, so nothing is added to the user's module.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from minitorch2.bytecode.sources import ReferenceSource
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.graph.scope import Scope, identifier
 
 
 @dataclass
 class References:
     """Private names of objects; one object has one name.
 
-    Attributes:
+    Args:
+        scope: all names of the residual function, and of the guards.
         values: the objects by name.
         stand_ins: by its identity, an object that the attempt made in place of one that only
             residual code makes, and the tracker of that one.
     """
 
+    scope: Scope = field(default_factory=Scope)
     values: dict[str, object] = field(default_factory=dict)
     stand_ins: dict[int, tuple[object, VariableTracker]] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
@@ -32,7 +34,7 @@ class References:
         """The private name of an object, such as ``__Linear`` or ``__value_2``."""
         if id(value) not in self._names:
             text = base or str(getattr(value, "__name__", type(value).__name__))
-            self.bind(self._fresh("__" + re.sub(r"\W+", "_", text).strip("_")), value)
+            self.bind("__" + identifier(text).strip("_"), value)
         return self._names[id(value)]
 
     def stand_for(self, value: object, tracker: VariableTracker) -> None:
@@ -44,8 +46,12 @@ class References:
         known = self.stand_ins.get(id(value))
         return None if known is None else known[1]
 
-    def bind(self, name: str, value: object) -> str:
-        """Give an object a name that the caller chose."""
+    def bind(self, wish: str, value: object) -> str:
+        """Give an object a name: the wish, or one like it."""
+        return self.replace(self.scope.fresh(wish), value)
+
+    def replace(self, name: str, value: object) -> str:
+        """Let a name mean another object than in the user's module."""
         self.values[name] = value
         self._names[id(value)] = name
         return name
@@ -57,10 +63,3 @@ class References:
     def globals_name(self, namespace: dict[str, object]) -> str:
         """The private name of a module's globals."""
         return self.name(namespace, f"globals_of_{namespace.get('__name__', 'module')}")
-
-    def _fresh(self, base: str) -> str:
-        name, count = base, 0
-        while name in self.values:
-            count += 1
-            name = f"{base}_{count}"
-        return name

@@ -25,13 +25,12 @@ PyTorch 2 paper, sections 3.2 (step 7) and 3.8.
 from __future__ import annotations
 
 import builtins
-import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minitorch2 import config
 from minitorch2.bytecode.compiled_source import compile_function
@@ -41,7 +40,7 @@ from minitorch2.bytecode.sources import GlobalSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.errors import VerificationError
 from minitorch2.generated_code import keep_source, new_file
-from minitorch2.graph.scope import keywords, loaded_globals
+from minitorch2.graph.scope import identifier, is_name, keywords, loaded_globals
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -49,8 +48,9 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import Node
 
 INDENT = "    "
-RERUN = "__rerun_in_python"
-"""What residual code calls, with the error and the frame's parameters, if its graph raised."""
+RERUN: Final = object()
+"""Stands for what residual code calls, with the error and the frame's parameters, if its graph
+raised: each function has its own."""
 
 _LITERAL = re.compile(r"-?\d+|'[^'\\]*'|\(\)|None|True|False|\.\.\.")
 
@@ -73,6 +73,7 @@ class Residual:
         namespace: the captured frame's globals.
         references: objects with private names; shared with the guards of the same capture.
         volatile: globals and free variables that side effects change.
+        capturing: the name of the context in which calls of other functions are captured.
 
     Attributes:
         suspended: writes the step with which a frame is suspended (`suspensions.suspended`).
@@ -99,6 +100,7 @@ class Residual:
     _kept: list[VariableTracker] = field(default_factory=list)
     _globals_written: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
+    capturing: str = ""
     _indent: int = 1
     _graph_call: int = 0
     _generators: dict[Source, None] = field(default_factory=dict)
@@ -106,15 +108,6 @@ class Residual:
 
     def __post_init__(self) -> None:
         self._section = self.tail
-        self._taken = {
-            *self.parameters,
-            *self.code.co_varnames,
-            *self.code.co_names,
-            *self.code.co_cellvars,
-            *self.code.co_freevars,
-            *dir(builtins),
-            *keyword.kwlist,
-        }
 
     # Values --------------------------------------------------------------------------------------
 
@@ -184,7 +177,11 @@ class Residual:
 
     def load(self, source: Source) -> str:
         """An expression that loads the value again from where it came."""
-        return source.expression()
+        return source.expression(self.reference)
+
+    def keywords(self, values: Mapping[str, VariableTracker]) -> list[str]:
+        """Keyword arguments of a call."""
+        return keywords({name: self.name_for(value) for name, value in values.items()})
 
     def graph_output(self, node: Node, tracker: VariableTracker | None = None) -> str:
         """Make a node an output of the graph; return the local variable that receives it."""
@@ -208,22 +205,21 @@ class Residual:
     def _may_declare_global(self, name: str) -> bool:
         code = self.code
         local = {*self.parameters, *code.co_varnames, *code.co_cellvars, *code.co_freevars}
-        return name.isidentifier() and name not in local
+        return is_name(name) and name not in local and not hasattr(builtins, name)
 
     def new_name(self, base: str, *, is_hint: bool = False) -> str:
         """A fresh variable name; a hint may be a variable of the user that is no parameter."""
-        base = re.sub(r"\W", "_", base).strip("_") or "value"
-        own = set(self.parameters) | set(self.code.co_cellvars) | set(self.code.co_freevars)
-        name = base
-        if is_hint and base not in own and base not in self._used:
-            self._used.add(base)
-            return base
-        count = 0
-        while name in self._taken or name in self._used:
-            count += 1
-            name = f"{base}_{count}"
+        base = identifier(base).strip("_") or "value"
+        is_own = is_hint and self._is_unused_variable(base)
+        name = base if is_own else self.references.scope.fresh(base)
         self._used.add(name)
         return name
+
+    def _is_unused_variable(self, name: str) -> bool:
+        """Whether a name is that of a variable of the frame, and means nothing else here."""
+        code = self.code
+        others = (self.parameters, code.co_cellvars, code.co_freevars, self._used, self.namespace)
+        return name in code.co_varnames and not any(name in names for names in others)
 
     # Text ----------------------------------------------------------------------------------------
 
@@ -256,7 +252,7 @@ class Residual:
     ) -> None:
         """Put the call of the compiled graph in front of all statements."""
         targets = ", ".join(self.outputs[node] for node in nodes)
-        paths, arguments = share_paths(inputs, self.new_name)
+        paths, arguments = share_paths(inputs, self.new_name, self.reference)
         call = f"{name}({', '.join(arguments)})"
         if nodes:
             call = f"{targets}{',' if len(nodes) == 1 else ''} = {call}"
@@ -266,7 +262,7 @@ class Residual:
     def rerun_if_graph_raises(self) -> None:
         """Where the call of the graph raises, leave the frame to Python: nothing was done yet."""
         call = self.loads[self._graph_call]
-        error = self.new_name("error")
+        error, rerun = self.new_name("error"), self.reference(RERUN, "rerun_in_python")
         text = [
             f"{error} = None",
             "try:",
@@ -275,14 +271,14 @@ class Residual:
             f"{INDENT}{error} = caught_{error}",
             f"if {error} is not None:",
             *(f"{INDENT}{statement}" for statement in self._undo_draws()),
-            f"{INDENT}return {RERUN}({', '.join([error, *self.parameters])})",
+            f"{INDENT}return {rerun}({', '.join([error, *self.parameters])})",
         ]
         place = slice(self._graph_call, self._graph_call + 1)
         self.loads[place] = [Statement(INDENT + each, call.line) for each in text]
 
     def draw(self, name: str, generator: Source, call: str) -> None:
         """Draw a random number before the graph is called."""
-        text = f"{INDENT}{name} = {generator.expression()}.{call}"
+        text = f"{INDENT}{name} = {generator.expression(self.reference)}.{call}"
         self.draws.append(Statement(text, self.line))
         self._generators.setdefault(generator)
 
@@ -290,7 +286,7 @@ class Residual:
         """Statements that give generators back the states that they had when the frame began."""
         for generator in self._generators:
             state = self.new_name("state")
-            path = generator.expression()
+            path = generator.expression(self.reference)
             self.draws.insert(0, Statement(f"{INDENT}{state} = {path}.getstate()", self.line))
             yield f"{path}.setstate({state})"
 
@@ -308,18 +304,12 @@ class Residual:
         return lines + [(s.text, s.line or first) for s in statements]
 
     def _bind_shadowed_builtins(self) -> None:
-        """Builtins that this text mentions mean the real ones, whatever the user's module defines.
-
-        Raises:
-            UnsupportedError: the user's function uses a global of the same name itself.
-        """
+        """Builtins that this text mentions mean the real ones, whatever the user's module defines:
+        text that reads the user's global asks the module for it."""
         mentioned = set(_IDENTIFIER.findall(self.source())) & self.namespace.keys()
         for name in mentioned & vars(builtins).keys() - self.references.values.keys():
-            if name.startswith("__"):
-                continue
-            if name in self.code.co_names:
-                unsupported("shadowed-builtin", f"the global {name!r} hides a builtin")
-            self.references.bind(name, getattr(builtins, name))
+            if not name.startswith("__"):
+                self.references.replace(name, getattr(builtins, name))
 
     def compile(self) -> CodeType:
         """The code object of the residual function, with the user's file, lines and name.
@@ -328,7 +318,7 @@ class Residual:
         SyntaxError if a statement is no Python: a bug of this module.
         """
         self._bind_shadowed_builtins()
-        free = [*self.code.co_freevars, *self.references.values, RERUN]
+        free = [*self.code.co_freevars, *self.references.values]
         settings = config.current()
         if settings.step_residual_code:
             code = self._compile_as_its_own_file(free)

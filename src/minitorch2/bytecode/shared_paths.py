@@ -13,17 +13,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from minitorch2.bytecode.sources import ItemSource, Source, StepSource
+from minitorch2.bytecode.sources import ItemSource, Naming, Source, StepSource, plainly
 
 
 def share_paths(
-    sources: Sequence[Source], new_name: Callable[[str], str]
+    sources: Sequence[Source], new_name: Callable[[str], str], named: Naming = plainly
 ) -> tuple[list[str], list[str]]:
     """Assignments of the shared paths, in order, and an expression for each source.
 
     Args:
         sources: what to load.
         new_name: makes a fresh variable name out of a suggestion.
+        named: names functions of Python's.
     """
     branching = _branching(sources)
     names: dict[Source, str] = {}
@@ -31,10 +32,10 @@ def share_paths(
 
     def expression(source: Source) -> str:
         if not isinstance(source, StepSource):
-            return source.expression()
+            return source.expression(named)
         if source in names:
             return names[source]
-        text = source.step(expression(source.of))
+        text = source.step(expression(source.of), named)
         if source in branching:
             names[source] = new_name(_suggestion(source))
             assignments.append(f"{names[source]} = {text}")

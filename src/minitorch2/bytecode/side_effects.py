@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
-from minitorch2.graph.scope import assigned, deleted
+from minitorch2.graph.scope import is_name
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
@@ -81,16 +81,16 @@ class AttributeEffect(Effect):
 
     def emit(self, residual: Residual) -> None:
         target = residual.name_for(self.target)
-        if isinstance(self.pending, Deleted) and self.hide_setter:
-            deleter = residual.reference(object.__delattr__, "object_delattr")
-            residual.emit(f"{deleter}({target}, {self.name!r})")
-        elif isinstance(self.pending, Deleted):
-            residual.emit(deleted(target, self.name))
-        elif self.hide_setter:
-            setter = residual.reference(object.__setattr__, "object_setattr")
-            residual.emit(f"{setter}({target}, {self.name!r}, {residual.name_for(self.pending)})")
+        if isinstance(self.pending, Deleted):
+            deleter = object.__delattr__ if self.hide_setter else delattr
+            function = residual.reference(deleter, deleter.__qualname__)
+            residual.emit(f"{function}({target}, {self.name!r})")
+        elif self.hide_setter or not is_name(self.name):
+            setter = object.__setattr__ if self.hide_setter else setattr
+            function = residual.reference(setter, setter.__qualname__)
+            residual.emit(f"{function}({target}, {self.name!r}, {residual.name_for(self.pending)})")
         else:
-            residual.emit(assigned(target, self.name, residual.name_for(self.pending)))
+            residual.emit(f"{target}.{self.name} = {residual.name_for(self.pending)}")
 
 
 @dataclass

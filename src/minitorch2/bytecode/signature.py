@@ -10,13 +10,22 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
+from typing import Final
 
 from minitorch2.bytecode.machine.per_code import once_per_code
-from minitorch2.bytecode.names import identifier
+from minitorch2.bytecode.names import parameter_names
 
 DISPATCH_FILE = "<minitorch2 dispatch, left out by warnings as importlib._bootstrap is>"
 """The file of generated functions. `warnings.warn(stacklevel=)` does not count frames of files with
 these two words in their names, and a compiled function's caller is its dispatch function's."""
+
+
+PRIVATE: Final = "_minitorch2_"
+"""How the names in generated functions begin, unless a parameter's begins so."""
+_BUILTINS: Final = {
+    error.__name__: error for error in (BaseException, GeneratorExit, StopAsyncIteration)
+} | {"globals": globals}
+"""What generated functions ask of Python."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +36,13 @@ class Signature:
         names: all of them in slot order, as identifiers.
         header: the parameter list without defaults: ``a, /, b, *args, k, **kw``.
         call: the argument list that passes them on: ``a, b, *args, k=k, **kw``.
+        private: how the names of generated functions with these parameters begin.
     """
 
     names: tuple[str, ...]
     header: str
     call: str
+    private: str
 
 
 @once_per_code
@@ -43,7 +54,7 @@ def signature_of(code: CodeType) -> Signature:
     )
     count, keyword_only = code.co_argcount, code.co_kwonlyargcount
     total = count + keyword_only + star + double
-    names = tuple(identifier(name) for name in code.co_varnames[:total])
+    names = parameter_names(code, total)
     header, call = list(names[:count]), list(names[:count])
     if code.co_posonlyargcount:
         header.insert(code.co_posonlyargcount, "/")
@@ -57,17 +68,31 @@ def signature_of(code: CodeType) -> Signature:
     if double:
         header.append("**" + names[-1])
         call.append("**" + names[-1])
-    return Signature(names, ", ".join(header), ", ".join(call))
+    private = PRIVATE
+    while any(name.startswith(private) for name in names):
+        private = f"_{private}"
+    return Signature(names, ", ".join(header), ", ".join(call), private)
 
 
-def generate_function(text: str, values: Mapping[str, object]) -> FunctionType:
-    """Run a function definition.
+def generate_function(template: str, code: CodeType, values: Mapping[str, object]) -> FunctionType:
+    """Make a function with the parameters of another one.
 
     Args:
-        text: one ``def`` or ``async def`` statement.
-        values: names that the text reads.
+        template: one ``def`` or ``async def`` statement. In it ``{header}`` and ``{call}`` are
+            those of the signature, ``{names}`` its names, ``{values}`` the same before more. All
+            names of its own begin with `PRIVATE`, those of builtins included: a parameter may be
+            called as a builtin.
+        code: of the other function.
+        values: what the text reads, by its names without `PRIVATE`.
     """
-    scope = dict(values)
+    signature = signature_of(code)
+    text = template.replace(PRIVATE, signature.private).format(
+        header=signature.header,
+        call=signature.call,
+        names=", ".join(signature.names),
+        values="".join(f"{name}, " for name in signature.names),
+    )
+    scope = {signature.private + name: value for name, value in (_BUILTINS | values).items()}
     exec(compile(text, DISPATCH_FILE, "exec"), scope)
     made = scope[text.removeprefix("async ").removeprefix("def ").partition("(")[0]]
     assert isinstance(made, FunctionType)
@@ -76,6 +101,5 @@ def generate_function(text: str, values: Mapping[str, object]) -> FunctionType:
 
 def taking_all_positionally(function: FunctionType) -> FunctionType:
     """Calls a function with the values of all its parameters in the order of their slots."""
-    signature = signature_of(function.__code__)
-    text = f"def call({', '.join(signature.names)}): return _minitorch2_function({signature.call})"
-    return generate_function(text, {"_minitorch2_function": function})
+    text = f"def call({{names}}): return {PRIVATE}function({{call}})"
+    return generate_function(text, function.__code__, {"function": function})

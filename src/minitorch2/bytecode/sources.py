@@ -21,11 +21,25 @@ PyTorch 2 paper, section 3.5 ("each instance also tracks where it came from").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final, TypeAlias
 
-from minitorch2.graph.scope import member
+from minitorch2.graph.scope import is_name
+
+_KINDS: Final[dict[str, type]] = {c.__name__: c for c in (list, tuple, dict, OrderedDict)}
+"""The classes of `ContentsSource`."""
+Naming: TypeAlias = Callable[[type | Callable[..., object]], str]
+"""How a text names a function of Python's, whose own name the user may have given to another."""
+
+
+def plainly(function: type | Callable[..., object]) -> str:
+    """The function's own name, for people."""
+    return function.__name__
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +66,7 @@ class Source:
             return True
         return isinstance(other, Source) and self._hash == other._hash and self._key == other._key
 
-    def expression(self) -> str:
+    def expression(self, named: Naming = plainly) -> str:
         """The Python expression that loads the value, given the frame's locals and globals."""
         raise NotImplementedError
 
@@ -91,7 +105,7 @@ class RootSource(Source):
 
     name: str
 
-    def expression(self) -> str:
+    def expression(self, named: Naming = plainly) -> str:
         return self.name
 
 
@@ -114,7 +128,7 @@ class CellSource(RootSource):
 class CellObjectSource(RootSource):
     """The cell of a free variable of the captured frame."""
 
-    def expression(self) -> str:
+    def expression(self, named: Naming = plainly) -> str:
         return f"(lambda: {self.name}).__closure__[0]"
 
 
@@ -146,12 +160,12 @@ class StepSource(Source):
     def base(self) -> Source:
         return self.of
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         """The expression, given one for the base: guards keep the base in a temporary."""
         raise NotImplementedError
 
-    def expression(self) -> str:
-        return self.step(self.of.expression())
+    def expression(self, named: Naming = plainly) -> str:
+        return self.step(self.of.expression(named), named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +174,12 @@ class AttributeSource(StepSource):
 
     name: str
 
-    def step(self, base: str) -> str:
-        if self.name.startswith("__") and not self.name.endswith("__"):
-            return f"getattr({base}, {self.name!r})"  # it would be mangled inside a class
-        return member(base, self.name)
+    def step(self, base: str, named: Naming = plainly) -> str:
+        # A name with leading underscores would be mangled inside a class.
+        is_mangled = self.name.startswith("__") and not self.name.endswith("__")
+        if is_name(self.name) and not is_mangled:
+            return f"{base}.{self.name}"
+        return f"{named(getattr)}({base}, {self.name!r})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +197,7 @@ class ItemSource(StepSource):
 
     key: object
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}[{self.key!r}]"
 
 
@@ -191,7 +207,7 @@ class StrideSource(StepSource):
 
     dim: int
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}.stride({self.dim})"
 
 
@@ -199,7 +215,7 @@ class StrideSource(StepSource):
 class CallSource(StepSource):
     """``base()``: what calling a weak reference gives."""
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}()"
 
 
@@ -221,7 +237,7 @@ class AppliedSource(StepSource):
 class ReducedSource(StepSource):
     """``base.__reduce__()``: for a built-in iterator, what it was made of."""
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}.__reduce__()"
 
 
@@ -231,9 +247,9 @@ class PeekSource(StepSource):
 
     index: int
 
-    def step(self, base: str) -> str:
-        rest = f"__import__('copy').copy({base})"
-        return f"[*__import__('itertools').islice({rest}, {self.index}, {self.index + 1})][0]"
+    def step(self, base: str, named: Naming = plainly) -> str:
+        rest = f"{named(copy.copy)}({base})"
+        return f"[*{named(itertools.islice)}({rest}, {self.index}, {self.index + 1})][0]"
 
     def __str__(self) -> str:
         return f"peek({self.of}, {self.index})"
@@ -253,8 +269,8 @@ class FunctionModeSource(StepSource):
 class TypeSource(StepSource):
     """``type(base)``."""
 
-    def step(self, base: str) -> str:
-        return f"type({base})"
+    def step(self, base: str, named: Naming = plainly) -> str:
+        return f"{named(type)}({base})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +279,7 @@ class ClosureSource(StepSource):
 
     index: int
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}.__closure__[{self.index}].cell_contents"
 
 
@@ -273,19 +289,19 @@ class ContentsSource(StepSource):
 
     kind: str
 
-    def step(self, base: str) -> str:
-        if self.kind == "dict":
-            return f"dict(dict.items({base}))"
-        if self.kind == "OrderedDict":
-            return f"dict(__import__('collections').OrderedDict.items({base}))"
-        return f"{self.kind}({self.kind}.__iter__({base}))"
+    def step(self, base: str, named: Naming = plainly) -> str:
+        cls = _KINDS[self.kind]
+        kind = named(cls)
+        if issubclass(cls, dict):
+            return f"{named(dict)}({kind}.items({base}))"
+        return f"{kind}({kind}.__iter__({base}))"
 
 
 @dataclass(frozen=True, eq=False)
 class DictKeysSource(StepSource):
     """The list of a dict's keys or of a set's elements: for those that have no literal."""
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"[*{base}]"
 
 
@@ -293,5 +309,5 @@ class DictKeysSource(StepSource):
 class DictValuesSource(StepSource):
     """The list of a dict's values (or of any iterable's `values()`)."""
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"[*{base}.values()]"

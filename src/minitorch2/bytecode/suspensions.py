@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.breaks import FrameEnd
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
-from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.steps import After, Delegated, Yielded
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
@@ -69,7 +68,7 @@ def _iterator(end: FrameEnd, value: VariableTracker | None) -> str:
     if last_instruction(end.evaluator).opname == "SEND":
         return name
     first = end.residual.name_for(value or NONE)
-    return f"{end.residual.reference(After)}({first}, {name}, {CAPTURING})"
+    return f"{end.residual.reference(After)}({first}, {name}, {end.residual.capturing})"
 
 
 def _after_yield(end: FrameEnd) -> list[str]:

@@ -260,14 +260,18 @@ def _is_value_of(node: Node, symbol: sympy.Symbol) -> bool:
     return is_number or (value is None and node.op.startswith("call"))
 
 
-def symbol_sizes(node: Node) -> Iterable[tuple[Any, str]]:
-    """The expressions that a placeholder's value carries, and the text that loads each."""
-    value = node.meta.get("val")
+def symbol_sizes(node: Node, name: str = "") -> Iterable[tuple[Any, str]]:
+    """The expressions that a placeholder's value carries, and the text that loads each.
+
+    Args:
+        name: what the text calls the placeholder; its own name by default.
+    """
+    value, name = node.meta.get("val"), name or node.name
     if isinstance(value, torch.Tensor):
         for dimension, size in enumerate(value.shape):
-            yield expr_of(size), f"{node.name}.size({dimension})"
+            yield expr_of(size), f"{name}.size({dimension})"
     elif isinstance(value, (torch.SymInt, torch.SymFloat)):
-        yield expr_of(value), node.name
+        yield expr_of(value), name
 
 
 def _tuple_from(items: list[str]) -> str:

@@ -11,9 +11,9 @@ from minitorch2.bytecode.compiled_frame import GraphBreak
 from minitorch2.bytecode.dispatch import Dispatcher, Region
 from minitorch2.bytecode.reasons import REASONS
 from tests.unit.bytecode import break_examples
-from tests.unit.bytecode.break_examples import functions, modules, page, shadowing, tensors, values
+from tests.unit.bytecode.break_examples import functions, modules, page, tensors, values
 
-assert all((functions, modules, shadowing, tensors, values))  # importing them fills the tables
+assert all((functions, modules, tensors, values))  # importing them fills the tables
 
 BREAKING, WHOLE = break_examples.BREAKING, break_examples.WHOLE
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from minitorch2.bytecode.signature import signature_of
+from minitorch2.bytecode.signature import PRIVATE, signature_of
 
 _PLAIN = (int, float, complex, bool, str, bytes)
 
@@ -40,13 +40,13 @@ class Definition:
         )
 
     def names(self) -> dict[str, object]:
-        """What `changed` reads."""
-        return {f"_minitorch2_{name}": value for name, value in vars(self).items()}
+        """What `changed` reads, without `PRIVATE`."""
+        return dict(vars(self))
 
     def changed(self, function: str) -> str:
         """A Python condition: whether the function of this name is defined otherwise."""
         parts = [name for name, value in vars(self).items() if value is not None]
-        return " or ".join(f"{function}.__{p}__ is not _minitorch2_{p}" for p in parts)
+        return " or ".join(f"{function}.__{p}__ is not {PRIVATE}{p}" for p in parts)
 
 
 def _alike(left: Iterable[object], right: Iterable[object]) -> bool:

@@ -22,7 +22,7 @@ from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.observed import UninitializedError
 from minitorch2.bytecode.rerun import Rerun
-from minitorch2.bytecode.signature import generate_function, signature_of
+from minitorch2.bytecode.signature import PRIVATE, generate_function, signature_of
 from minitorch2.bytecode.sources import LocalSource, PeekSource
 from minitorch2.bytecode.steps import calling_all_positionally, is_suspendable
 from minitorch2.bytecode.trackers.control_rules import mark_of
@@ -103,13 +103,15 @@ class Dispatcher:
             for name in ("call_original", "call_captured"):
                 self.__dict__.pop(name, None)
             self._take_code()
-        scope.update(self._definition_names())
+        private = signature_of(self.cache.code).private
+        names = self._definition_names().items()
+        scope.update({private + name: value for name, value in names})
 
     def _definition_names(self) -> dict[str, object]:
         """What the test reads that tells whether the function was replaced."""
-        names = {"_minitorch2_function": self.function, **self.definition.names()}
+        names = {"function": self.function, **self.definition.names()}
         if self.holder is not None:
-            names |= {"_minitorch2_class": self.holder, "_minitorch2_held": self.holder.forward}
+            names |= {"class": self.holder, "held": self.holder.forward}
         return names
 
     def add(self, compiled: CompiledFrame) -> None:
@@ -386,33 +388,24 @@ class Dispatcher:
 
     def _generated(self, text: str) -> FunctionType:
         """A function with the parameters of the user's."""
-        signature = signature_of(self.cache.code)
-        values = "".join(f"{name}, " for name in signature.names)
-        names = ", ".join(signature.names)
-        changed = self.definition.changed("_minitorch2_function")
+        changed = self.definition.changed(f"{PRIVATE}function")
         if self.holder is not None:
-            changed += " or _minitorch2_class.forward is not _minitorch2_held"
-        text = text.format(
-            header=signature.header,
-            values=values,
-            names=names,
-            call=signature.call,
-            changed=changed,
-        )
-        scope = {
-            "_minitorch2_entries": self.entries,
-            "_minitorch2_resolve": self.resolve,
-            "_minitorch2_begin": self,
-            "_minitorch2_capturing": self.region.capturing,
+            changed += f" or {PRIVATE}class.forward is not {PRIVATE}held"
+        values = {
+            "entries": self.entries,
+            "resolve": self.resolve,
+            "begin": self,
+            "capturing": self.region.capturing,
             **suspended.names(self.region.capturing),
-            "_minitorch2_hide": tracebacks.hide_frames,
-            "_minitorch2_follow": self.follow,
-            "_minitorch2_profiler": profiling.PROFILER,
-            "_minitorch2_profiled": profiling.ranged(f"minitorch2: {self.name}", self),
-            _DISPATCHER: self,
+            "hide": tracebacks.hide_frames,
+            "follow": self.follow,
+            "profiler": profiling.PROFILER,
+            "profiled": profiling.ranged(f"minitorch2: {self.name}", self),
             **self._definition_names(),
         }
-        return generate_function(text, scope)
+        made = generate_function(text.replace("{changed}", changed), self.cache.code, values)
+        made.__globals__[_DISPATCHER] = self
+        return made
 
 
 _CHANGING = (LocalSource, PeekSource)
@@ -452,14 +445,14 @@ _DISPATCH = """\
 def dispatch({header}):
     try:
         if {changed}:
-            _minitorch2_follow(globals())
+            _minitorch2_follow(_minitorch2_globals())
         if _minitorch2_profiler._is_profiler_enabled:
             return _minitorch2_profiled({values})
         for _minitorch2_check, _minitorch2_run in _minitorch2_entries:
             if _minitorch2_check({values}):
                 return _minitorch2_run({values})
         return _minitorch2_resolve(({values}))({values})
-    except BaseException as _minitorch2_error:
+    except _minitorch2_BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
 """

@@ -17,9 +17,9 @@ _GENERATOR = """\
 def dispatch({header}):
     try:
         if {changed}:
-            _minitorch2_follow(globals())
+            _minitorch2_follow(_minitorch2_globals())
         return (yield from _minitorch2_drive(_minitorch2_begin({values})))
-    except BaseException as _minitorch2_error:
+    except _minitorch2_BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
 """
@@ -28,9 +28,9 @@ _COROUTINE = """\
 async def dispatch({header}):
     try:
         if {changed}:
-            _minitorch2_follow(globals())
+            _minitorch2_follow(_minitorch2_globals())
         return await _minitorch2_awaited(_minitorch2_begin({values}))
-    except BaseException as _minitorch2_error:
+    except _minitorch2_BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
 """
@@ -39,7 +39,7 @@ _ASYNC_GENERATOR = """\
 async def dispatch({header}):
     try:
         if {changed}:
-            _minitorch2_follow(globals())
+            _minitorch2_follow(_minitorch2_globals())
         _minitorch2_step = _minitorch2_begin({values})
         while True:
             _minitorch2_step = await _minitorch2_until_yield(_minitorch2_step)
@@ -48,7 +48,7 @@ async def dispatch({header}):
             _minitorch2_thrown = None
             try:
                 _minitorch2_sent = yield _minitorch2_step.value
-            except BaseException as _minitorch2_caught:
+            except _minitorch2_BaseException as _minitorch2_caught:
                 if _minitorch2_step.throw is None:
                     raise
                 _minitorch2_thrown = _minitorch2_caught
@@ -56,7 +56,7 @@ async def dispatch({header}):
                 _minitorch2_step = _minitorch2_step.resume(_minitorch2_sent)
             else:
                 _minitorch2_step = _minitorch2_step.throw(_minitorch2_thrown)
-    except BaseException as _minitorch2_error:
+    except _minitorch2_BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
 """
@@ -74,14 +74,13 @@ def dispatching_text(code: CodeType) -> str | None:
 
 
 def names(capturing: Capturing) -> dict[str, object]:
-    """What the definitions read.
+    """What the definitions read, without `PRIVATE`.
 
     Args:
         capturing: makes the context of steps that are not captured themselves.
     """
     drivers = {"drive": drive, "awaited": awaited, "until_yield": until_yield}
-    made = {name: partial(driver, capturing=capturing) for name, driver in drivers.items()}
-    return {f"_minitorch2_{name}": driver for name, driver in made.items()}
+    return {name: partial(driver, capturing=capturing) for name, driver in drivers.items()}
 
 
 def of_the_same_kind(made: FunctionType, code: CodeType) -> FunctionType:

@@ -16,11 +16,9 @@ PyTorch 2 paper, section 3.3.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -31,8 +29,10 @@ from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
 from minitorch2.bytecode.guards.values import Held, hold, keep
 from minitorch2.bytecode.machine.guard_machine import PATH_ERRORS
+from minitorch2.bytecode.names import variables_of
 from minitorch2.bytecode.sources import LocalSource, RootSource, Source, StepSource
 from minitorch2.generated_code import keep_source, new_file
+from minitorch2.graph.scope import Scope
 
 GuardFunction = Callable[..., bool]
 
@@ -159,7 +159,7 @@ def compile_guards(
     """
     unique = tuple(dict.fromkeys(guards))
     held = _held_references(unique, references or {})
-    body = _Body(_root_names(unique))
+    body = _Body(Scope(_root_names(unique), variables_of(function.__code__)))
     for guard in unique:
         body.add(guard)
     header = f"def guard({_parameters(function)}):"
@@ -173,9 +173,10 @@ def compile_guards(
 class _Body:
     """Collects the lines of the function: paths first loaded where they are first needed."""
 
-    def __init__(self, taken: Set[str]) -> None:
+    def __init__(self, scope: Scope) -> None:
         self.constants: dict[str, object] = {}
-        self._taken = taken
+        self._scope = scope
+        self._at, self._error = scope.fresh("_at"), scope.fresh("_error")
         self.checks: list[tuple[Guard, Check]] = []
         self._lines: list[str | Check] = []
         self._temporaries: dict[Source, str] = {}
@@ -194,30 +195,21 @@ class _Body:
         if isinstance(source, LocalSource):
             return source.name
         if isinstance(source, StepSource):
-            text = self._with_real_builtin(source.step(self.path(source.of)))
+            text = source.step(self.path(source.of), self.name)
         else:
-            text = source.expression()
-        temporary = f"__t{len(self._temporaries)}"
+            text = source.expression(self.name)
+        temporary = self._scope.fresh(f"__t{len(self._temporaries)}")
         self._lines.append(f"{temporary} = {text}")
         self._temporaries[source] = temporary
         return temporary
-
-    def _with_real_builtin(self, text: str) -> str:
-        """A step such as ``type(base)``, whatever the user's module means by ``type``."""
-        function, bracket, rest = text.partition("(")
-        if not bracket or not hasattr(builtins, function):
-            return text
-        return f"{self.name(getattr(builtins, function))}({rest}"
 
     def name(self, value: object) -> str:
         """How the function names an object: a literal if it has one, else a private constant."""
         if type(value) in (int, str, bytes, bool, type(None)) or value is Ellipsis:
             return repr(value)
         if id(value) not in self._names:
-            hint = re.sub(r"\W+", "_", getattr(value, "__name__", type(value).__name__))
-            name = f"_{hint}_{len(self._names)}"
-            while name in self._taken:
-                name = f"_{name}"
+            hint = getattr(value, "__name__", type(value).__name__)
+            name = self._scope.fresh(f"_{hint}_{len(self._names)}")
             self._names[id(value)] = name
             self.constants[name] = value
         return self._names[id(value)]
@@ -230,20 +222,21 @@ class _Body:
         return self._tried(yes_or_no, "return False", "return True")
 
     def explaining_lines(self) -> list[str]:
-        lines, number = ["_at = 0"], 0
+        at, number = self._at, 0
+        lines = [f"{at} = 0"]
         for line in self._lines:
             if isinstance(line, str):
-                lines += [f"_at = {number}", line]
+                lines += [f"{at} = {number}", line]
             else:
-                lines += [f"_at = {number}"]
+                lines += [f"{at} = {number}"]
                 lines += [f"if not ({line.condition}): return {number}, {line.actual}"]
                 number += 1
-        return self._tried(lines, "return _at, _error", "return None")
+        return self._tried(lines, f"return {at}, {self._error}", "return None")
 
     def _tried(self, lines: Sequence[str], failure: str, success: str) -> list[str]:
         body = [f"        {line}" for line in [*lines, success]]
         errors = self.name(PATH_ERRORS)
-        return ["    try:", *body, f"    except {errors} as _error:", f"        {failure}"]
+        return ["    try:", *body, f"    except {errors} as {self._error}:", f"        {failure}"]
 
 
 def _root_names(guards: Iterable[Guard]) -> set[str]:

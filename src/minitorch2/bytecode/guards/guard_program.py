@@ -211,22 +211,33 @@ def _steps(source: StepSource) -> Iterator[tuple[Op, object]]:
             yield Op.ITEM, index
             yield Op.ATTRIBUTE, "cell_contents"
         case _:
-            yield Op.CALL, _function(("base",), source.step("base"), {})
+            constants = _Constants()
+            yield (
+                Op.CALL,
+                _function(("base",), source.step("base", constants.name), constants.named),
+            )
+
+
+@dataclass
+class _Constants:
+    """The objects that an expression names."""
+
+    named: dict[str, object] = field(default_factory=dict)
+
+    def name(self, value: object) -> str:
+        """The name of an object."""
+        known = next((name for name, other in self.named.items() if other is value), None)
+        name = known or f"_constant_{len(self.named)}"
+        self.named[name] = value
+        return name
 
 
 def _condition(guard: Guard) -> Callable[..., object]:
     """A Python function of the values of a guard's sources: whether it holds."""
-    constants: dict[str, object] = {}
-
-    def name(value: object) -> str:
-        known = next((n for n, other in constants.items() if other is value), None)
-        fresh = known or f"_constant_{len(constants)}"
-        constants[fresh] = value
-        return fresh
-
+    constants = _Constants()
     parameters = [f"value_{i}" for i, _ in enumerate(guard.sources())]
-    conditions = [f"({check.condition})" for check in guard.checks(parameters, name)]
-    return _function(parameters, " and ".join(conditions) or "True", constants)
+    conditions = [f"({check.condition})" for check in guard.checks(parameters, constants.name)]
+    return _function(parameters, " and ".join(conditions) or "True", constants.named)
 
 
 def _function(

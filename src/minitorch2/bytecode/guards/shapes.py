@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Te
 from minitorch2.bytecode.guards.tensor_layout import MOST_DIMENSIONS, tensor_layout
 from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.sources import Source
-from minitorch2.graph.symbols import print_condition
+from minitorch2.graph.symbols import print_condition, print_naming
 from minitorch2.graph.symbols.conditions import Condition
 
 
@@ -36,10 +35,9 @@ class ShapeCondition(Guard):
 
     def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
         names = {symbol: path for (symbol, _), path in zip(self.symbols, paths, strict=True)}
-        text = print_condition(self.condition, names)
-        if "math." in text:
-            text = text.replace("math.", f"{name(math)}.")
-        shown = ", ".join(f"{source} = {{}}" for source in self.sources())
+        text = print_naming(self.condition, names, name)
+        sources = (str(source).replace("{", "{{").replace("}", "}}") for source in self.sources())
+        shown = ", ".join(f"{source} = {{}}" for source in sources)
         actual = f"{shown!r}.format({', '.join(paths)})"
         yield Check("shape", text, actual, str(self))
 

@@ -15,6 +15,7 @@ from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.null import NULL
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.code import literal_or_code
+from minitorch2.graph.scope import is_name
 
 # Constants and locals ----------------------------------------------------------------------------
 
@@ -108,7 +109,8 @@ def global_value(evaluator: Evaluator, name: str) -> VariableTracker:
 
 
 def _global_source(evaluator: Evaluator, name: str) -> Source:
-    if evaluator.namespace is evaluator.capture.frame.globals and name.isidentifier():
+    is_own = evaluator.namespace is evaluator.capture.frame.globals
+    if is_own and is_name(name) and not hasattr(builtins, name):
         return GlobalSource(name)
     references = evaluator.capture.references
     references.globals_name(evaluator.namespace)

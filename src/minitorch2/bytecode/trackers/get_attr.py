@@ -10,7 +10,7 @@ from types import BuiltinMethodType, MethodType
 from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.graph.scope import member
+from minitorch2.graph.scope import is_name
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def attribute_of(residual: Residual, owner: VariableTracker, name: str) -> str:
     """The expression ``owner.name``; ``1.real`` would be no Python."""
     place = residual.name_for(owner)
-    return member(place if place.isidentifier() else f"({place})", name)
+    if not is_name(name):
+        return f"{residual.reference(getattr)}({place}, {name!r})"
+    return f"{place}.{name}" if place.isidentifier() else f"({place}).{name}"
 
 
 class GetAttrVariable(VariableTracker):

@@ -24,7 +24,7 @@ from minitorch2.graph.symbols.shape_env import (
     simplified,
 )
 from minitorch2.graph.symbols.sym_node import SymNode
-from minitorch2.graph.symbols.text import print_condition, print_expr
+from minitorch2.graph.symbols.text import print_condition, print_expr, print_naming
 
 __all__ = [
     "Expr",
@@ -37,6 +37,7 @@ __all__ = [
     "free_symbols",
     "numbers_of",
     "print_condition",
+    "print_naming",
     "print_expr",
     "same_sizes",
     "simplified",

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import sympy
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
-from minitorch2.graph.symbols.conditions import AllOf, AnyOf, Comparison, Condition, Negation
-from minitorch2.graph.symbols.floats import FLOAT_OPERATIONS, FloatOperation
+from minitorch2.graph.symbols.conditions import (
+    AllOf,
+    AnyOf,
+    Comparison,
+    Condition,
+    Negation,
+    is_condition,
+)
+from minitorch2.graph.symbols.floats import FLOAT_OPERATIONS, FloatOperation, float_bits
 
 
 class ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
@@ -84,6 +92,23 @@ def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> st
     if not isinstance(expr, sympy.Basic):
         return _print_float(expr) if isinstance(expr, float) else repr(expr)
     return str((ExprPrinter(names) if names else _PLAIN).doprint(expr))
+
+
+_CALLED: Final = {"max": max, "min": min, "float": float, "int": int, "abs": abs, "math": math,
+                  "float_bits": float_bits}  # fmt: skip
+_CALLS: Final = re.compile(rf"\b({'|'.join(_CALLED)})(?=[.(])")
+
+
+def print_naming(value: Any, names: Mapping[sympy.Symbol, str], named: Callable[[Any], str]) -> str:
+    """An expression or a condition in a text where ``max`` may mean something else.
+
+    Args:
+        names: text that stands for a symbol.
+        named: names functions and modules of Python's.
+    """
+    places = {symbol: f"{{{place}}}" for place, symbol in enumerate(names)}
+    text = (print_condition if is_condition(value) else print_expr)(value, places)
+    return _CALLS.sub(lambda match: named(_CALLED[match[1]]), text).format(*names.values())
 
 
 def print_condition(condition: Condition, names: Mapping[sympy.Symbol, str] | None = None) -> str:

@@ -251,8 +251,8 @@ class NestedFunctionVariable(FunctionVariable):
         if self.kwdefaults is not None:
             residual.emit(f"{made}.__kwdefaults__ = {residual.name_for(self.kwdefaults)}")
         if self.annotations is not None and "__annotations__" not in self.attributes:
-            flat = f"iter({residual.name_for(self.annotations)})"
-            residual.emit(f"{made}.__annotations__ = (lambda i: dict(zip(i, i)))({flat})")
+            pairs = f"{residual.reference(_paired)}({residual.name_for(self.annotations)})"
+            residual.emit(f"{made}.__annotations__ = {pairs}")
         for attribute, value in self.attributes.items():
             residual.emit(assigned(made, attribute, residual.name_for(value)))
         if self.dict.entries:
@@ -484,3 +484,8 @@ def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
     if not argument.source.is_fixed:
         evaluator.capture.add_guard(id_match(argument.source, real, evaluator.source_line()))
     return real
+
+
+def _paired(flat: Sequence[Any]) -> dict[Any, Any]:
+    """A dict of keys and values that follow one another."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -15,7 +15,6 @@ from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.names import CAPTURING
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.polyfills.iterators import call_until
@@ -276,9 +275,9 @@ class GeneratorVariable(IteratorVariable):
             unsupported("generator", f"the generator {code.co_name} is running")
         step = residual.suspended(self.frame)
         if self.frame.is_pending:
-            return f"{residual.reference(drive)}({step}, {CAPTURING})"
+            return f"{residual.reference(drive)}({step}, {residual.capturing})"
         made_by = residual.reference(half_way)
-        return f"{made_by}({step}, {CAPTURING}, {code.co_name!r}, {code.co_qualname!r})"
+        return f"{made_by}({step}, {residual.capturing}, {code.co_name!r}, {code.co_qualname!r})"
 
     def _function(self, residual: Residual) -> str:
         code = self.frame.code

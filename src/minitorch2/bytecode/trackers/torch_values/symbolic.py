@@ -25,7 +25,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
 )
 from minitorch2.bytecode.trackers.torch_values.word_size import fits_words
-from minitorch2.graph.symbols import expr_of, free_symbols, print_condition, print_expr
+from minitorch2.graph.symbols import expr_of, free_symbols, print_expr, print_naming
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
 from minitorch2.graph.symbols.floats import (
     MATH_FUNCTIONS,
@@ -239,10 +239,7 @@ class SymbolicNumberVariable(VariableTracker):
                 names[symbol] = residual.graph_output(node)
         multiples = env.knowledge.multiples.items()
         names |= {symbol: print_expr(whole, names) for symbol, whole in multiples}
-        expr = self.number.node.expr
-        is_condition = isinstance(self.number, torch.SymBool)
-        text = (print_condition if is_condition else print_expr)(expr, names)
-        return text.replace("math.", f"{residual.reference(math)}.") if "math." in text else text
+        return print_naming(self.number.node.expr, names, residual.reference)
 
 
 def _operand(value: VariableTracker) -> Any:
