@@ -132,6 +132,9 @@ class Config:
         bool, "float16 and bfloat16 values are rounded after each operator, as in eager PyTorch"
     ] = False
     # Kernels
+    arenas: Annotated[
+        bool, "intermediates that only kernels see are places in one allocation, not tensors"
+    ] = True
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses", Range(0)] = 0
     max_autotune: Annotated[bool, "on a GPU, measure which calls templates should do"] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False

@@ -92,7 +92,7 @@ def generate_function(template: str, code: CodeType, values: Mapping[str, object
         names=", ".join(signature.names),
         values="".join(f"{name}, " for name in signature.names),
     )
-    scope = {signature.private + name: value for name, value in (_BUILTINS | values).items()}
+    scope = {signature.private + name: value for name, value in {**_BUILTINS, **values}.items()}
     exec(compile(text, DISPATCH_FILE, "exec"), scope)
     made = scope[text.removeprefix("async ").removeprefix("def ").partition("(")[0]]
     assert isinstance(made, FunctionType)

@@ -225,7 +225,7 @@ class AppliedSource(StepSource):
 
     function: ReferenceSource
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{self.function}({base})"
 
     def roots(self) -> Iterator[Source]:
@@ -261,7 +261,7 @@ class FunctionModeSource(StepSource):
 
     index: int
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}({self.index})"
 
 

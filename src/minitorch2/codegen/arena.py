@@ -2,15 +2,18 @@
 
 Kernels take addresses, so such a buffer needs no tensor: it is a range of bytes in an arena. Ranges
 of buffers that are never alive together overlap. An arena lives as long as its buffers: where none
-of them is alive it is given back, and later ones have another.
+of them is alive it is given back, and later ones have another, unless to keep it costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 ALIGNMENT = 64
+SMALL = 2**16
+"""So many bytes more may be held at a time, to save allocations."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,67 @@ class ArenaPlan:
     start: int
     end: int
 
+    def kept_for(self, later: ArenaPlan) -> ArenaPlan:
+        """The arena that serves this one's buffers and, when they are dead, another one's."""
+        return ArenaPlan(
+            {**self.offsets, **later.offsets},
+            max(self.bytes, later.bytes),
+            self.bytes_without_reuse + later.bytes_without_reuse,
+            self.start,
+            later.end,
+        )
 
-def plan_arenas(intervals: Sequence[Interval]) -> Iterator[ArenaPlan]:
-    """One arena for each chain of lives that overlap in time."""
+
+def plan_arenas(
+    intervals: Sequence[Interval], tensors: Sequence[Interval] | None = None
+) -> tuple[list[ArenaPlan], int | None]:
+    """One arena for each chain of lives that overlap in time; and the most bytes held at a time.
+
+    An arena is kept for the next chain where then hardly more is held at a time than at another.
+
+    Args:
+        tensors: what else is held; None if that is not known, as its sizes vary.
+    """
+    chains = [plan_arena(chain) for chain in _chains(intervals)]
+    if tensors is None:
+        return chains, None
+    held = _held(tensors, [*intervals, *tensors])
+    peak = max([*held, *(max(held[c.start : c.end + 1]) + c.bytes for c in chains)], default=0)
+    arenas: list[ArenaPlan] = []
+    most = 0
+    for chain in chains:
+        since = arenas[-1].end + 1 if arenas else chain.start
+        longer = arenas[-1].kept_for(chain) if arenas else chain
+        most_with = max(most, *held[since : chain.end + 1])
+        if longer is not chain and most_with + longer.bytes <= peak + SMALL:
+            arenas[-1], most = longer, most_with
+        else:
+            arenas.append(chain)
+            most = max(held[chain.start : chain.end + 1])
+    return arenas, peak
+
+
+def _chains(intervals: Sequence[Interval]) -> Iterator[list[Interval]]:
+    """Lives that overlap, one with the next."""
     chain: list[Interval] = []
+    end = -1
     for interval in sorted(intervals, key=lambda i: i.start):
-        if chain and interval.start > max(other.end for other in chain):
-            yield plan_arena(chain)
+        if chain and interval.start > end:
+            yield chain
             chain = []
         chain.append(interval)
+        end = max(end, interval.end)
     if chain:
-        yield plan_arena(chain)
+        yield chain
+
+
+def _held(tensors: Sequence[Interval], all_lives: Sequence[Interval]) -> list[int]:
+    """The bytes that tensors take at each position."""
+    changes = [0] * (max((life.end for life in all_lives), default=-1) + 2)
+    for tensor in tensors:
+        changes[tensor.start] += tensor.bytes
+        changes[tensor.end + 1] -= tensor.bytes
+    return [*accumulate(changes)]
 
 
 def plan_arena(intervals: Sequence[Interval]) -> ArenaPlan:

@@ -17,12 +17,12 @@ from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource, begin_kernel
 from minitorch2.codegen.program import BoxedCall, load_program
 from minitorch2.codegen.replay import replayed
-from minitorch2.codegen.standalone import main_text
 from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
 from minitorch2.codegen.triton.joined import print_joined_kernel, why_alone
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.triton.template import TemplateNode, print_template_kernel
+from minitorch2.codegen.verify import Facts, verify_wrapper
 from minitorch2.codegen.wrapper import (
     JoinedCall,
     KernelCall,
@@ -101,10 +101,7 @@ class GraphCompiler:
         lowered = lower_graph(gm, example_inputs)
         if stages.wanted("loopir.py"):
             stages.record("loopir.py", lowered.print())
-        call = self.compile(lowered)
-        assert self.printed is not None
-        self.printed.graphs = graphs
-        return call
+        return self.compile(lowered, graphs)
 
     def _compile_inner(self, graph: GraphModule) -> WrapperModule:
         inner = GraphCompiler(self.target, self.capabilities)
@@ -112,8 +109,14 @@ class GraphCompiler:
         assert inner.printed is not None
         return inner.printed
 
-    def compile(self, lowered: LoweredGraph) -> BoxedCall:
-        """A lowered graph: schedule, kernels, wrapper."""
+    def compile(
+        self, lowered: LoweredGraph, graphs: Mapping[GraphModule, WrapperModule] | None = None
+    ) -> BoxedCall:
+        """A lowered graph: schedule, kernels, wrapper.
+
+        Args:
+            graphs: the modules of the graphs that it calls.
+        """
         target, capabilities = self.target, self.capabilities or _capabilities(self.target)
         plan = schedule(lowered, capabilities)
         if target == "triton" and config.current().max_autotune:
@@ -123,10 +126,12 @@ class GraphCompiler:
             stages.record("schedule.txt", describe(plan))
         with stages.phase("codegen"):
             self.printed = print_module(lowered, plan, target)
-        stages.record("wrapper.py", self.printed.text)
+            self.printed.graphs = graphs or {}
+            file = self.printed.file()
+        stages.record("wrapper.py", file)
         _unmark_unwritten(lowered, plan)
         with stages.phase("load"):
-            call = load_module(self.printed)
+            call = load_program(file, self.printed.namespace)
         wants_replay = target == "triton" and config.current().cudagraphs
         return replayed(call, lowered) if wants_replay else call
 
@@ -163,7 +168,13 @@ def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba"
         calls |= {kernel.name: call for kernel, call in zip(kernels, each, strict=True)}
         if isinstance(node, JoinedSchedulerNode):
             calls[node.name] = _joined_call(node, each, definitions)
-    return WrapperPrinter(lowered, plan, calls).print()
+    printer = WrapperPrinter(lowered, plan, calls)
+    module = printer.print()
+    if config.current().verify:
+        verify_wrapper(module.text, Facts(lowered, plan, calls, module.namespace))
+    if stages.wanted("decisions.txt") and (text := str(printer.memory)):
+        stages.record("decisions.txt", text)
+    return module
 
 
 def _blaming(node: BaseSchedulerNode) -> AbstractContextManager[None]:
@@ -283,12 +294,6 @@ def define(source: KernelSource) -> str:
         f"    name={source.name!r}, pointers={source.pointers!r}, sizes={source.sizes}, "
         f"grain={source.grain}{inner},\n    text='''\n{text}'''))"
     )
-
-
-def load_module(module: WrapperModule) -> BoxedCall:
-    """Execute a wrapper module and return its `call`."""
-    text = module.text + main_text(module.inputs, module.namespace)
-    return load_program(text, module.namespace)
 
 
 def describe(plan: Schedule) -> str:

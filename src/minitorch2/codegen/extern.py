@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -29,7 +29,13 @@ _OTHERS = (
     "_scaled_dot_product_flash_attention_for_cpu",
 )  # fmt: skip
 # torch.mm(a, b) takes 1.3 us where torch.ops.aten.mm.default(a, b) takes 2.3 us.
+PRODUCTS = frozenset(getattr(aten, name).default for name in _PRODUCTS)
 CHECK = "minitorch2.graph.runtime_checks.check"
+_MODULES = {
+    CHECK: "minitorch2.graph.runtime_checks",
+    "torch.ops.minitorch2.": "minitorch2.graph.random_operators",
+}
+"""What must be imported for expressions that begin so."""
 FAST_ENTRIES: dict[OpOverload, Callable[..., Any]] = {
     getattr(aten, name).default: getattr(torch, name) for name in (*_PRODUCTS, *_OTHERS)
 }
@@ -82,22 +88,29 @@ class ExternPrinter:
 
     Args:
         names: those of the wrapper; what a program's author has named gets its name from there.
+        reused: for a result, the dead tensor that it is written into.
     """
 
     def __init__(
-        self, namespace: dict[str, Any], view: Callable[[BufferView], str], names: Scope
+        self,
+        namespace: dict[str, Any],
+        view: Callable[[BufferView], str],
+        names: Scope,
+        reused: Mapping[str, str],
     ) -> None:
         self.namespace = namespace
         self.view = view
         self.names = names
+        self.reused = reused
         self.used: dict[str, str] = {}
         self.layout_functions: set[str] = set()
 
     def imports(self) -> list[str]:
         """The lines that define the names of the calls printed so far."""
         lines = [f"{name} = {expression}" for expression, name in self.used.items()]
-        if CHECK in self.used:
-            lines.insert(0, "import minitorch2.graph.runtime_checks")
+        for name, module in _MODULES.items():
+            if any(expression.startswith(name) for expression in self.used):
+                lines.insert(0, f"import {module}")
         if self.layout_functions:
             names = ", ".join(sorted(self.layout_functions))
             lines.insert(0, f"from minitorch2.codegen.extern import {names}")
@@ -108,22 +121,30 @@ class ExternPrinter:
         if isinstance(kernel, HostCall):
             names = "".join(f"{symbol} = " for symbol in kernel.symbols)
             return [f"{names}{self._call(kernel, None)}"]
+        where = self.out(kernel.name)
         if _is_linear(kernel):
             linear = self._entry_name("torch.nn.functional.linear", "linear")
             bias, x, transposed = kernel.args
             weight = BufferView(transposed.buffer, transposed.buffer.fixed_layout())
-            operands = ", ".join(map(self.argument, (x, weight, bias)))
+            operands = ", ".join([*map(self.argument, (x, weight, bias)), *where])
             return [f"{kernel.name} = {linear}({operands})"]
         target = kernel.target
         fast = FAST_ENTRIES.get(target) if isinstance(target, OpOverload) else None
-        call = self._call(kernel, fast)
-        if kernel.outputs or (fast is not None and fast.__name__ in _PRODUCTS):
+        call = self._call(kernel, fast, where)
+        if kernel.outputs or target in PRODUCTS:
             return [f"{kernel.name} = {call}"]
         return self._bound(kernel, call, kernel.copies_result)
 
-    def _call(self, kernel: ExternKernel, fast: Callable[..., Any] | None) -> str:
+    def out(self, name: str) -> list[str]:
+        """The argument that says where a result goes, if it gets the memory of a dead tensor."""
+        return [f"out={self.reused[name]}"] if name in self.reused else []
+
+    def _call(
+        self, kernel: ExternKernel, fast: Callable[..., Any] | None, where: Iterable[str] = ()
+    ) -> str:
         arguments = [self.argument(a) for a in kernel.args]
         arguments += keywords({k: self.argument(value) for k, value in kernel.kwargs.items()})
+        arguments += where
         return f"{self._entry(kernel.target, fast)}({', '.join(arguments)})"
 
     def _bound(self, buffer: Buffer, text: str, copies: bool) -> list[str]:

@@ -30,17 +30,23 @@ class UnspellableError(Exception):
     """A value has no spelling; the message says what it is."""
 
 
-def definitions(values: Mapping[str, Any], graphs: Mapping[GraphModule, str] | None = None) -> str:
+def definitions(
+    values: Mapping[str, Any],
+    graphs: Mapping[GraphModule, str] | None = None,
+    *,
+    in_block: bool = False,
+) -> str:
     """Python text that gives values their names.
 
     Args:
+        in_block: the text will be indented, so it must not hold texts of several lines.
         graphs: the module's text of each compiled graph that a value holds; None if the values are
             only data, without tensors, graphs and functions.
 
     Raises:
         UnspellableError: part of a value has no spelling.
     """
-    speller = _Speller(graphs)
+    speller = _Speller(graphs, in_block)
     lines = [f"{name} = {speller.spell(value)}" for name, value in values.items()]
     imports = [f"import {module}" for module in sorted(speller.modules)]
     return "".join(f"{line}\n" for line in (*imports, *lines))
@@ -49,8 +55,9 @@ def definitions(values: Mapping[str, Any], graphs: Mapping[GraphModule, str] | N
 class _Speller:
     """Spells values; ``modules`` are those that the expressions need."""
 
-    def __init__(self, graphs: Mapping[GraphModule, str] | None) -> None:
+    def __init__(self, graphs: Mapping[GraphModule, str] | None, in_block: bool) -> None:
         self.graphs = graphs
+        self.in_block = in_block
         self.modules: set[str] = set()
 
     def spell(self, value: Any) -> str:
@@ -87,12 +94,19 @@ class _Speller:
 
     def _function(self, value: Callable[..., Any], graphs: Mapping[GraphModule, str]) -> str:
         if isinstance(value, GraphModule):
-            text = graphs[value].replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-            return f"{self._imported(f'{__name__}.graph')}('''\\\n{text}''')"
+            if value not in graphs:
+                raise UnspellableError("a graph inside has no spelling")
+            return f"{self._imported(f'{__name__}.graph')}({self._text(graphs[value])})"
         name = qualified_name(value)
         if name is None:
             raise UnspellableError(f"no import finds {value}")
         return self._imported(name)
+
+    def _text(self, text: str) -> str:
+        if self.in_block:
+            return repr(text)
+        text = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+        return f"'''\\\n{text}'''"
 
     def _dataclass(self, value: Any) -> str:
         kind = type(value)

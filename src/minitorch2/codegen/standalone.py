@@ -17,29 +17,44 @@ import sympy
 import torch
 
 from minitorch2.codegen.common import print_expr
+from minitorch2.codegen.spelling import UnspellableError, definitions
+from minitorch2.errors import BackendError
+from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.symbols.floats import value_of
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import Expr
 
 SIZE = 8
 ROUNDS = 20
+_OWN = ("measure", "missing", "random_tensor")
 SECONDS_A_ROUND = 0.02
 
 
-def main_text(inputs: Sequence[Any], namespace: Mapping[str, object]) -> str:
-    """The end of a wrapper's file: constants and inputs, if it is run by itself."""
-    lines = ["", "", 'if __name__ == "__main__":']
-    lines.append("    from minitorch2.codegen.standalone import measure, random_tensor")
-    lines += [f"    {name} = {_constant(value)}" for name, value in namespace.items()]
-    made = "".join(f"        {_example(value)},\n" for value in inputs)
-    lines.append(f"    measure(call, lambda: [\n{made}    ])")
-    return "\n".join(lines) + "\n"
+def main_text(
+    inputs: Sequence[Any],
+    namespace: Mapping[str, object],
+    graphs: Mapping[GraphModule, str] | None = None,
+) -> str:
+    """The end of a wrapper's file: constants and inputs, if it is run by itself.
+
+    Args:
+        graphs: the text of each compiled graph that the constants hold.
+    """
+    lines = ["measure(call, lambda: [", *(f"    {_example(value)}," for value in inputs), "])"]
+    for name, value in namespace.items():
+        lines[:0] = _constant(name, value, graphs or {})
+    used = (name for name in _OWN if any(f"{name}(" in line for line in lines))
+    lines.insert(0, f"from minitorch2.codegen.standalone import {', '.join(used)}")
+    return "\n".join(["", "", 'if __name__ == "__main__":', *(f"    {line}" for line in lines), ""])
 
 
-def _constant(value: object) -> str:
+def _constant(name: str, value: object, graphs: Mapping[GraphModule, str]) -> list[str]:
     if isinstance(value, torch.Tensor):
-        return _random(value.shape, value.stride(), value.dtype, value.device)
-    return f"None  # {type(value).__name__}: only the process that compiled this has it"
+        return [f"{name} = {_random(value.shape, value.stride(), value.dtype, value.device)}"]
+    try:
+        return definitions({name: value}, graphs, in_block=True).splitlines()
+    except UnspellableError as reason:
+        return [f"{name} = missing({str(reason)!r})"]
 
 
 def _example(value: object) -> str:
@@ -60,6 +75,22 @@ def _number(expr: Expr) -> str:
     if isinstance(expr, sympy.Basic):
         expr = value_of(expr, dict.fromkeys(expr.free_symbols, SIZE))
     return print_expr(expr)
+
+
+def missing(reason: str) -> Callable[..., Any]:
+    """Stands for a function that only the process that compiled the graph has.
+
+    Raises:
+        BackendError: it is called.
+    """
+
+    def call(*args: object, **kwargs: object) -> None:
+        raise BackendError(
+            f"this file cannot run alone: {reason}",
+            code="not-alone", fix="give the function a name that an import finds",
+        )  # fmt: skip
+
+    return call
 
 
 def random_tensor(

@@ -13,8 +13,8 @@ list, which it empties, and returns a list (PyTorch 2 paper, section 4.7).
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,17 +22,17 @@ import sympy
 import torch
 
 from minitorch2 import config
-from minitorch2.codegen.arena import Interval, plan_arenas
 from minitorch2.codegen.common import INDENT, print_expr
 from minitorch2.codegen.extern import ExternPrinter
-from minitorch2.codegen.spelling import definitions
+from minitorch2.codegen.memory import Memory
+from minitorch2.codegen.spelling import UnspellableError, definitions
 from minitorch2.codegen.standalone import main_text
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.scope import Scope
 from minitorch2.graph.symbols import bindings, print_condition
 from minitorch2.graph.symbols.conditions import is_condition
-from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ConstantBuffer, HostCall
-from minitorch2.loopir.expressions import Expr, product
+from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ExternKernel, HostCall
+from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.lower_graph import LoweredGraph
 from minitorch2.loopir.schedule import (
@@ -41,7 +41,6 @@ from minitorch2.loopir.schedule import (
     NopKernelSchedulerNode,
     Schedule,
     bodies,
-    buffers_of,
     kernels_in,
 )
 
@@ -81,6 +80,16 @@ class WrapperModule:
     inputs: Sequence[Any] = ()
     graphs: Mapping[GraphModule, WrapperModule] = field(default_factory=dict)
 
+    def file(self) -> str:
+        """The text, and what measures it if it is run alone, with constants like these."""
+        return self.text + main_text(self.inputs, self.namespace, dict(self._programs()))
+
+    def _programs(self) -> Iterator[tuple[GraphModule, str]]:
+        """The programs of those graphs that have one."""
+        for graph, module in self.graphs.items():
+            with suppress(UnspellableError):
+                yield graph, module.program()
+
     def program(self) -> str:
         """The text with the objects that it names: a program of its own.
 
@@ -112,110 +121,55 @@ class WrapperPrinter:
         self.lowered = lowered
         self.schedule = schedule
         self.kernels = kernels
-        self.buffers = buffers_of(schedule.nodes)
+        self.memory = Memory(lowered, schedule)
+        self.buffers = self.memory.buffers
         self.inputs = {b.name: b for b in lowered.inputs if isinstance(b, Buffer)}
         self.namespace: dict[str, Any] = {
             name: constant.value for name, constant in lowered.constants.items()
         }
         functions = {call.name for call in kernels.values()}
         self.names = Scope(WORDS, self.inputs, self.buffers, {*self.namespace}, functions)
-        self.extern = ExternPrinter(self.namespace, self.view, self.names)
+        self.extern = ExternPrinter(self.namespace, self.view, self.names, self.memory.reused)
         self.body = _Lines()
-        self.outputs = [o for o in lowered.outputs if isinstance(o, BufferView)]
-        self.arenas = list(plan_arenas([*self._hidden()]))
-        self.offsets = {k: v for arena in self.arenas for k, v in arena.offsets.items()}
         self.copies: dict[str, str] = {}
-        self.held = dict(self._as_they_are_read())
+        self.held = dict(self.memory.held)
+        self.returned = {view.name for view in self.memory.outputs}
+        self.kept = frozenset(self.memory.reused.values())
         self.born: set[str] = set()
 
     # -- memory ------------------------------------------------------------------------------------
-
-    def _root(self, name: str) -> str:
-        return self.schedule.inplace.owner(name)
-
-    def _device(self) -> torch.device:
-        """Where the graph computes: the first kernel's device, or the CPU."""
-        computed = (b for b in self.buffers.values() if isinstance(b, ComputedBuffer))
-        return next((b.device for b in computed), torch.device("cpu"))
-
-    def _last_use(self, root: str) -> int:
-        """The last node that uses the memory of `root` under any name."""
-        return max(
-            position
-            for name, position in self.schedule.last_use.items()
-            if self._root(name) == root
-        )
-
-    def _hidden(self) -> Iterator[Interval]:
-        """The static buffers that no library call, no caller and no check sees."""
-        if config.current().assert_no_nan:
-            return
-        visible = {self._root(view.name) for view in self.outputs}
-        for node in self.schedule.nodes:
-            if isinstance(node, ExternKernelSchedulerNode):
-                visible |= {self._root(name) for name in (*node.read_names, node.name)}
-        for position, node in enumerate(self.schedule.nodes):
-            for name in sorted(node.written_names):
-                buffer = self.buffers[name]
-                is_ours = isinstance(buffer, ComputedBuffer) and name not in self.schedule.removed
-                is_ours = is_ours and buffer.device == self._device()
-                if is_ours and self._root(name) == name and name not in visible:
-                    size = buffer.fixed_layout().storage_size()
-                    if isinstance(size, int):
-                        nbytes = size * buffer.dtype.itemsize
-                        yield Interval(name, nbytes, position, self._last_use(name))
-
-    def _as_they_are_read(self) -> Iterator[tuple[str, FixedLayout]]:
-        """The buffers that library calls and the caller all see as the same view: they are made
-        like that. To make a view at the call takes half as long as to launch a kernel.
-        """
-        seen = defaultdict[str, set[FixedLayout]](set)
-        calls = (n.kernel for n in self.schedule.nodes if isinstance(n, ExternKernelSchedulerNode))
-        for view in (*self.outputs, *(view for kernel in calls for view in kernel.views())):
-            seen[view.name].add(view.layout)
-        for name, (layout, *others) in seen.items():
-            buffer = self.buffers.get(name)
-            if others or not isinstance(buffer, ComputedBuffer):
-                continue
-            if _extent(layout) == _extent(buffer.fixed_layout()):
-                yield name, layout
 
     def _begin_arena(self, position: int) -> None:
         """Allocate the arena of the kernels from here on, maybe of no bytes: empty buffers have
         addresses, too.
         """
-        for arena in self.arenas:
-            if arena.start == position:
-                layout = FixedLayout(self._device(), torch.uint8, (arena.bytes,), (1,))
-                self.body.add(f"arena = {self._empty(layout)}")
-                self.body.add("base = arena.data_ptr()")
+        arena = self.memory.arena_at(position)
+        if arena is not None:
+            layout = FixedLayout(self.memory.device, torch.uint8, (arena.bytes,), (1,))
+            self.body.add(f"arena = {self._empty(layout)}")
+            self.body.add("base = arena.data_ptr()")
 
-    def _allocate(self, name: str) -> None:
-        """Make the memory of a computed buffer, unless it has some already."""
-        if name in self.schedule.removed or name in self.born or name in self.offsets:
-            return
-        root = self.schedule.inplace.get(name)
-        self.born.add(name)
-        if root is not None:
-            if root not in self.offsets:
-                self._take_over(name, root)
-            return
-        self.body.add(f"{name} = {self._empty(self._held(name))}")
+    def _allocate(self, node: BaseSchedulerNode) -> None:
+        """Make the memory of what a kernel computes, unless there is some already."""
+        needed = self.memory.allocated(node)
+        for body in (body for kernel in kernels_in(node) for body in bodies(kernel)):
+            old = self.schedule.inplace.get(body.name) or self.memory.reused.get(body.name)
+            if old is not None and not self.memory.is_arena(old):
+                self._take_over(body.name, old)
+            elif body.name in needed:
+                self.body.add(f"{body.name} = {self._empty(self._held(body.name))}")
+                self.born.add(body.name)
 
     def _take_over(self, name: str, old: str) -> None:
         """`name` is the same memory as `old`, and the same tensor: views know its shape."""
-        if self._is_arena(old):
-            return
         self.held[name] = self._held(old)
         self.body.add(f"{name} = {old}; del {old}  # in place")
         self.born.discard(old)
+        self.born.add(name)
 
     def _held(self, name: str) -> FixedLayout:
         """The layout of the tensor that a name stands for: its own or an earlier owner's."""
         return self.held.get(name) or (self.buffers | self.inputs)[name].fixed_layout()
-
-    def _is_arena(self, name: str) -> bool:
-        return self._root(name) in self.offsets
 
     def _empty(self, layout: FixedLayout) -> str:
         size, stride = _tuple(layout.size), _tuple(layout.stride)
@@ -227,22 +181,17 @@ class WrapperPrinter:
         return f"empty_strided({size}, {stride}, {place})"
 
     def _free(self, position: int) -> None:
-        """Drop the names whose last use was at `position`."""
-        kept = {view.name for view in self.outputs}
-        dead = [
-            name
-            for name, last in self.schedule.last_use.items()
-            if last == position and name not in kept and self._has_name(name)
-        ]
-        if dead:
-            self.body.add(f"del {', '.join(dead)}")
+        """Drop the names whose last use was at `position`, unless their memory is used again."""
+        dead = self.memory.dead_after(position)
+        self._delete(name for name in dead if name not in self.kept and self._has_name(name))
+
+    def _delete(self, names: Iterable[str]) -> None:
+        text = ", ".join(names)
+        if text:
+            self.body.add(f"del {text}")
 
     def _has_name(self, name: str) -> bool:
-        if isinstance(self.inputs.get(name), ConstantBuffer) or name in self.lowered.constants:
-            return False
-        is_taken = name in self.schedule.inplace.taken
-        is_memory = name in self.inputs or name in self.born
-        return is_memory and not is_taken and not self._is_arena(name)
+        return name in self.inputs or name in self.born
 
     # -- text --------------------------------------------------------------------------------------
 
@@ -251,34 +200,28 @@ class WrapperPrinter:
         self._enter_device()
         self._unpack()
         if any(call.takes_stream for call in self.kernels.values()):
-            self.body.add(f"stream = {_stream(self._device())}")
+            self.body.add(f"stream = {_stream(self.memory.device)}")
         for position, node in enumerate(self.schedule.nodes):
             self._begin_arena(position)
             if isinstance(node, ExternKernelSchedulerNode):
-                self.body.lines += [INDENT + line for line in self.extern.call(node.kernel)]
-                if not isinstance(node.kernel, HostCall):
-                    self.born.add(node.name)
-            elif isinstance(node, NopKernelSchedulerNode):
-                if not self._is_wanted(node.name, position):
-                    continue  # the library may give None for it
-                self.body.lines += [INDENT + line for line in self.extern.output(node.buffer)]
-                self.born.add(node.name)
-            else:
+                self._call(node.kernel)
+            elif not isinstance(node, NopKernelSchedulerNode):
                 self._launch(node)
+            elif self._is_wanted(node.name, position):  # if not, the library may give None for it
+                self._bind(node.name, self.extern.output(node.buffer), node.buffer.kernel)
             self._free(position)
-            if any(arena.end == position for arena in self.arenas):
-                self.body.add("del arena")
+            if position in self.memory.arena_ends:
+                self.body.add("del arena, base")
         self.body.add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
         return WrapperModule(self._assemble(), self.namespace, self.lowered.inputs)
 
     def _is_wanted(self, name: str, position: int) -> bool:
         """Whether anyone reads a result of a library call."""
-        is_read = self.schedule.last_use.get(name, position) > position
-        return is_read or any(view.name == name for view in self.outputs)
+        return self.schedule.last_use.get(name, position) > position or name in self.returned
 
     def _enter_device(self) -> None:
         """Kernels run on the current device, which another thread or model may have changed."""
-        device = self._device()
+        device = self.memory.device
         if device.type == "cuda" and device.index is not None:
             self.body.add(f"if torch.cuda.current_device() != {device.index}:")
             self.body.add(f"{INDENT}with torch.cuda.device({device.index}):")
@@ -308,6 +251,8 @@ class WrapperPrinter:
         for buffer in self.inputs.values() if config.current().assert_layouts else ():
             layout = f"{_tuple(buffer.fixed_layout().size)}, {_tuple(buffer.fixed_layout().stride)}"
             self.body.add(f"assert_layout({buffer.name!r}, {buffer.name}, {layout})")
+        used = {*self.schedule.last_use, *self.returned}
+        self._delete(name for name in self.inputs if name not in used)
 
     def _unpack_shapes(self, known: Sequence[str]) -> list[str]:
         """`s0, s1 = x.shape`: a shape is read faster as a whole than size by size."""
@@ -321,11 +266,28 @@ class WrapperPrinter:
             found += places
         return found
 
+    def _call(self, kernel: ExternKernel) -> None:
+        """A library call; a result that is written into a dead tensor is that tensor."""
+        lines = self.extern.call(kernel)
+        if isinstance(kernel, HostCall):
+            self.body.lines += [INDENT + line for line in lines]
+            return
+        old = self.memory.reused.get(kernel.name)
+        if old is not None:
+            lines[-1] += f"; del {old}"
+            self.born.discard(old)
+        self._bind(kernel.name, lines, None if kernel.outputs else kernel)
+
+    def _bind(self, name: str, lines: Sequence[str], call: ExternKernel | None) -> None:
+        """A tensor that a library call gives."""
+        self.body.lines += [INDENT + line for line in lines]
+        self.born.add(name)
+        if config.current().assert_no_nan and call is not None:
+            self.body.add(f"assert_no_nan({name!r}, {name}, {str(call.target)!r})")
+
     def _launch(self, node: BaseSchedulerNode) -> None:
         call = self.kernels[node.name]
-        computed = [body for kernel in kernels_in(node) for body in bodies(kernel)]
-        for body in computed:
-            self._allocate(body.name)
+        self._allocate(node)
         if isinstance(call, JoinedCall):
             pairs = zip(call.calls, kernels_in(node), strict=True)
             each = [f"{INDENT}{self._arguments(one, kernel)}," for one, kernel in pairs]
@@ -333,9 +295,9 @@ class WrapperPrinter:
                 self.body.add(line)
         elif call.iterations != 0:
             self.body.add(f"{call.name}({self._arguments(call, node)})")
-        for body in computed if config.current().assert_no_nan else ():
-            if body.name in self.born:
-                self.body.add(f"assert_no_nan({body.name!r}, {body.name}, {call.name!r})")
+        for name in sorted(node.written_names) if config.current().assert_no_nan else ():
+            if name in self.born:
+                self.body.add(f"assert_no_nan({name!r}, {name}, {call.name!r})")
 
     def _arguments(self, call: KernelCall, node: BaseSchedulerNode) -> str:
         """What a kernel is called with."""
@@ -346,11 +308,11 @@ class WrapperPrinter:
 
     def _argument(self, root: str, node: BaseSchedulerNode) -> str:
         """A buffer's memory: the tensor that has it now, or the address in the arena."""
-        if root in self.offsets:
-            offset = self.offsets[root]
+        if root in self.memory.offsets:
+            offset = self.memory.offsets[root]
             return f"base + {offset}" if offset else "base"
         names = (*sorted(node.written_names), *sorted(node.read_names))
-        holders = (name for name in names if name in self.born and self._root(name) == root)
+        holders = (name for name in names if name in self.born and self.memory.root(name) == root)
         device = bodies(kernels_in(node)[0])[0].buffer.device
         return self._moved(root, device) or next(holders, root)
 
@@ -426,11 +388,6 @@ _KERNEL_IMPORTS = {
     " load_triton_kernel": "from minitorch2.codegen.triton.launch import load_triton_kernel",
 }
 """What defines a kernel, by how its definition calls it: Triton is imported only where needed."""
-
-
-def _extent(layout: FixedLayout) -> tuple[object, ...]:
-    """The memory that a layout covers."""
-    return layout.device, layout.dtype, layout.offset, layout.storage_size(), product(layout.size)
 
 
 def _stream(device: torch.device) -> str:

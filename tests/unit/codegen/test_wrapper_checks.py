@@ -8,8 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import minitorch2
 from minitorch2 import config, stages
 from minitorch2.codegen.compile_graph import compile_graph
+from minitorch2.codegen.standalone import main_text
 from tests.unit.codegen.aten_graph import call_inputs, record
 
 X = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
@@ -37,10 +39,27 @@ def test_nan_is_found_at_the_kernel_that_made_it():
         return torch.mm(x.log(), x.t()).softmax(-1)
 
     gm, call, text = compiled(program, X.abs(), assert_no_nan=True)
-    assert text.count("assert_no_nan(") == 2
+    assert text.count("assert_no_nan(") == 3
     call(call_inputs(gm, X.abs()))
     with pytest.raises(AssertionError, match=r"fused_log_\w+ has stored NaN in \w+"):
         call(call_inputs(gm, -X.abs()))
+
+
+@pytest.mark.parametrize(
+    ("program", "call"),
+    [
+        (lambda x: x @ x, "aten.mm.default"),
+        (lambda x: torch.sort(x.flatten())[0], "aten.sort.default"),
+        (lambda x: F.conv1d(x[None], x[:, :, None]), "aten.convolution.default"),
+    ],
+)
+def test_nan_is_found_in_what_the_library_gives(program, call):
+    x = torch.ones(8, 8)
+    gm, compiled_call, _ = compiled(program, x, assert_no_nan=True)
+    compiled_call(call_inputs(gm, x))
+    x[0, 0] = torch.nan
+    with pytest.raises(AssertionError, match=rf"{call} has stored NaN in buf\d"):
+        compiled_call(call_inputs(gm, x))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -52,3 +71,34 @@ def test_the_file_of_a_wrapper_measures_itself(tmp_path, dynamic):
     (path,) = (tmp_path / "graphs").iterdir()
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"[\d.]+ us a call \(best [\d.]+ us\)\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("program", "modules"),
+    [
+        (lambda x: F.dropout(x @ x, 0.5), 1),
+        (lambda x: torch.cond(x.sum() > 0, lambda x: x.sin() @ x, lambda x: x.cos(), (x,)), 3),
+        (lambda x: (x + torch.eye(8)) @ torch.full((8, 8), 0.5), 1),
+    ],
+)
+def test_the_text_of_a_wrapper_runs_alone(program, modules, tmp_path):
+    """Those of graphs with dropout or torch.cond did not; the text that is shown had no end."""
+    x = torch.rand(8, 8)
+    with stages.collect() as log:
+        minitorch2.compile(program, fullgraph=True)(x)
+    texts = log.texts("wrapper.py")
+    assert len(texts) == modules
+    for number, text in enumerate(texts):
+        file = tmp_path / f"wrapper{number}.py"
+        file.write_text(text)
+        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
+        assert "us a call" in done.stdout, done.stderr
+
+
+def test_a_wrapper_that_cannot_run_alone_says_why(tmp_path):
+    inner = lambda x: x  # noqa: E731
+    file = tmp_path / "wrapper.py"
+    end = main_text([], {"object0": inner})
+    file.write_text("def call(args): return [object0()]\n" + end)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
+    assert "this file cannot run alone: no import finds <function" in done.stderr

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from minitorch2.bytecode.sources import StepSource
+from minitorch2.bytecode.sources import Naming, StepSource, plainly
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class CallSource(StepSource):
     """``base()``: what a weak reference refers to."""
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}()"
 
 

@@ -21,7 +21,7 @@ from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYPES
-from minitorch2.bytecode.sources import StepSource
+from minitorch2.bytecode.sources import Naming, StepSource, plainly
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.builtin import models
@@ -382,15 +382,15 @@ def scalar(evaluator: Evaluator, value: np.generic) -> ArrayVariable:
 class FromNumpySource(StepSource):
     """``torch.from_numpy(base)``: a tensor on an array's memory."""
 
-    def step(self, base: str) -> str:
-        return f"__import__('torch').from_numpy({base})"
+    def step(self, base: str, named: Naming = plainly) -> str:
+        return f"{named(torch.from_numpy)}({base})"
 
 
 @dataclass(frozen=True, eq=False)
 class WriteableSource(StepSource):
     """``base.flags.writeable``."""
 
-    def step(self, base: str) -> str:
+    def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}.flags.writeable"
 
 
@@ -398,8 +398,8 @@ class WriteableSource(StepSource):
 class AsArraySource(StepSource):
     """``numpy.array(base)``: an array of a scalar."""
 
-    def step(self, base: str) -> str:
-        return f"__import__('numpy').array({base})"
+    def step(self, base: str, named: Naming = plainly) -> str:
+        return f"{named(np.array)}({base})"
 
 
 def array_of(
