@@ -77,14 +77,19 @@ class Pass:
         Raises VerificationError where the pass breaks the graph, ConfigError for an option that
         names no pass.
         """
+        self._verify(module)
         done = list(self._perform(module, *arguments))
+        self._verify(module)
         if not done:
             return False
         module.recompile()
-        if config.current().verify:
-            verify(module)
         self._report(done)
         return True
+
+    def _verify(self, module: GraphModule) -> None:
+        """Check a graph that the pass is given, or leaves."""
+        if config.current().verify:
+            verify(module)
 
     def _perform(self, module: GraphModule, *arguments: Any) -> Iterator[str]:
         limit = limit_of(self.name)

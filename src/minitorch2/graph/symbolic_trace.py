@@ -10,7 +10,9 @@ PyTorch's counterpart is ``torch.fx.symbolic_trace``.
 
 from __future__ import annotations
 
+import copy
 import inspect
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
@@ -31,9 +33,14 @@ _VALUES: Final = frozenset(["item", "tolist", "numpy", "data", "__array__"])
 
 
 def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
-    """The graph of ``function``, one placeholder a parameter.
+    """The graph of a function or module, one placeholder a parameter.
 
-    Raises TraceError where the function reads a size or a value, or branches on a tensor.
+    A parameter with a default keeps it and is no input. Tensors of a module, and those that a
+    function finds elsewhere, are attributes of the graph; modules of ``torch.nn`` inside a module
+    are called as they are, others are looked into.
+
+    Raises TraceError where the function reads a size or a value, branches on a tensor, or takes any
+    number of arguments.
 
     >>> symbolic_trace(lambda x, y: torch.relu(x) + y).graph.print_tabular()
     opcode         name    target        args
@@ -44,23 +51,122 @@ def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
     call_function  add     operator.add  (relu, y)
     output         output  output        ((add,),)
     """
-    graph = Graph()
-    inputs = [Proxy(graph.placeholder(name)) for name in inspect.signature(function).parameters]
-    result = function(*inputs)
-    graph.output(_nodes(result if isinstance(result, tuple) else (result,)))
-    return GraphModule(graph)
+    trace = _Trace()
+    is_module = isinstance(function, torch.nn.Module)
+    traced: Any = trace.twin(function, "") if is_module else function
+    positional, keywords = list[Proxy](), dict[str, Proxy]()
+    for parameter in inspect.signature(traced.forward if is_module else traced).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TraceError(
+                f"the traced function takes any number of arguments, as {parameter}",
+                fix="name each input, in a lambda for instance",
+            )
+        if parameter.default is parameter.empty:
+            proxy = Proxy(trace.graph.placeholder(parameter.name), trace)
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                keywords[parameter.name] = proxy
+            else:
+                positional.append(proxy)
+    result = traced(*positional, **keywords)
+    trace.graph.output(trace.nodes(result if isinstance(result, tuple) else (result,)))
+    return GraphModule(trace.graph, trace.attributes)
+
+
+class _Trace:
+    """A graph that is being written, and the tensors and modules that it names."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.attributes: dict[str, Any] = {}
+        self._paths: dict[int, str] = {}
+        self._twins: dict[int, torch.nn.Module] = {}
+
+    def twin(self, module: torch.nn.Module, prefix: str) -> torch.nn.Module:
+        """A module with the same tensors; its modules write down their calls."""
+        if id(module) not in self._twins:
+            twin = self._twins[id(module)] = copy.copy(module)
+            inside = module._modules.items()
+            twin._modules = {name: self._part(part, prefix + name) for name, part in inside}
+            for table in (module._parameters, module._buffers):
+                for name, tensor in table.items():
+                    self._paths.setdefault(id(tensor), prefix + name)
+            if not prefix:
+                members = {**module._parameters, **module._buffers, **module._modules}
+                self.attributes |= {
+                    name: part for name, part in members.items() if part is not None
+                }
+        return self._twins[id(module)]
+
+    def _part(self, module: torch.nn.Module | None, path: str) -> torch.nn.Module | None:
+        if module is None:
+            return None
+        is_leaf = type(module).__module__.startswith("torch.nn.") and not module._modules
+        return _Leaf(self, path) if is_leaf else self.twin(module, f"{path}.")
+
+    def call(
+        self, opcode: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Proxy:
+        """Write down an operation."""
+        node = self.graph.create_node(opcode, target, self.nodes(args), self.nodes(kwargs))
+        return Proxy(node, self)
+
+    def nodes(self, value: Any) -> Argument:
+        """An argument with the proxies replaced by their nodes, and tensors by attributes."""
+        if isinstance(value, Proxy):
+            return value.node
+        if isinstance(value, torch.Tensor):
+            return self._attribute(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(self.nodes, value))
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(self.nodes, value))
+        if isinstance(value, dict):
+            return {key: self.nodes(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(*map(self.nodes, (value.start, value.stop, value.step)))
+        return value
+
+    def _attribute(self, tensor: torch.Tensor) -> Node:
+        if id(tensor) not in self._paths:
+            path = next(filter(lambda name: name not in self.attributes, _constants()))
+            self._paths[id(tensor)], self.attributes[path] = path, tensor
+        return self.graph.get_attr(self._paths[id(tensor)])
+
+
+def _constants() -> Iterator[str]:
+    return (f"constant{number}" for number in itertools.count())
+
+
+class _Leaf(torch.nn.Module):
+    """Stands for a module that is called as it is."""
+
+    def __init__(self, trace: _Trace, path: str) -> None:
+        super().__init__()
+        self.__dict__.update(trace=trace, path=path)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Proxy:
+        """Write down a call of the module."""
+        trace: _Trace = self.__dict__["trace"]
+        return trace.call("call_module", self.__dict__["path"], args, kwargs)
 
 
 class Proxy:
     """A value that records what is done to it."""
 
-    __slots__ = ("node",)
+    __slots__ = ("node", "trace")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, trace: _Trace) -> None:
         self.node = node
+        self.trace = trace
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
+
+    def __str__(self) -> str:
+        _refuse(self.node, "makes a text of a tensor", "a proxy has no elements")
+
+    def __format__(self, how: str) -> str:
+        return str(self)
 
     @classmethod
     def __torch_function__(
@@ -76,7 +182,9 @@ class Proxy:
         if name.startswith("__") or not hasattr(torch.Tensor, name):
             raise AttributeError(f"a tensor has no attribute {name!r}")
         if callable(getattr(torch.Tensor, name)):
-            return lambda *args, **kwargs: _call_method(name, (self, *args), kwargs)
+            return lambda *args, **kwargs: self.trace.call(
+                "call_method", name, (self, *args), kwargs
+            )
         return _call_function(getattr, (self, name), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -111,38 +219,23 @@ def _refuse(node: Node, what: str, why: str) -> NoReturn:
 
 
 def _call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
-    graph = _graph_of((*args, *kwargs.values()))
-    return Proxy(graph.call_function(function, _nodes(args), _nodes(kwargs)))
+    return _trace_of((args, kwargs)).call("call_function", function, args, kwargs)
 
 
-def _call_method(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
-    graph = _graph_of((*args, *kwargs.values()))
-    return Proxy(graph.call_method(name, _nodes(args), _nodes(kwargs)))
-
-
-def _graph_of(values: Any) -> Graph:
-    return next(_proxies(values)).node.graph
+def _trace_of(values: Any) -> _Trace:
+    return next(_proxies(values)).trace
 
 
 def _proxies(value: Any) -> Iterator[Proxy]:
     if isinstance(value, Proxy):
         yield value
+    elif isinstance(value, dict):
+        yield from _proxies([*value.values()])
+    elif isinstance(value, slice):
+        yield from _proxies((value.start, value.stop, value.step))
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from _proxies(item)
-
-
-def _nodes(value: Any) -> Argument:
-    """An argument with the proxies replaced by their nodes."""
-    if isinstance(value, Proxy):
-        return value.node
-    if isinstance(value, (tuple, list)):
-        return type(value)(_nodes(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _nodes(item) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*(_nodes(bound) for bound in (value.start, value.stop, value.step)))
-    return value
 
 
 def _binary(function: Callable[..., Any]) -> Callable[[Proxy, Any], Proxy]:

@@ -8,6 +8,8 @@ import torch
 import minitorch2
 from minitorch2 import config
 from minitorch2.bytecode.dispatch import Region
+from minitorch2.bytecode.guards.guard_function import CompiledGuards
+from minitorch2.bytecode.guards.torch_state import DefaultDevice
 from minitorch2.bytecode.observe.listing import Listing
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -243,3 +245,21 @@ def test_seconds_by_phase_add_up_to_the_wall_time(monkeypatch):
     explanation = minitorch2.explain(lambda x: (x.sin() + 1).sum(), backend="numba")(X)
     assert {"capture", "lower", "schedule", "codegen", "guards"} <= explanation.seconds.keys()
     assert sum(explanation.seconds.values()) == pytest.approx(sum(total), rel=0.05)
+
+
+def test_guards_are_measured_as_a_compiled_call_asks_them(monkeypatch):
+    """Under explain's own function mode PyTorch answers slowly, and is asked for its device."""
+    asked = []
+    measure = CompiledGuards.measure
+
+    def noting(self, check, values):
+        modes = torch._C._len_torch_function_stack()
+        asked.append((modes, any(isinstance(guard, DefaultDevice) for guard in self.guards)))
+        return measure(self, check, values)
+
+    monkeypatch.setattr(CompiledGuards, "measure", noting)
+    explanation = minitorch2.explain(lambda x: x.sin() + 1, backend="eager")(torch.ones(3))
+    assert asked == [(1, True), (0, False)] and len(explanation.guard_microseconds) == 1
+    with torch.device("cpu"):  # the program's own mode stays
+        minitorch2.explain(lambda x: x.sin() + 1, backend="eager")(torch.ones(3))
+    assert asked[2:] == [(2, True), (1, True)]

@@ -1,6 +1,7 @@
 """What rules must leave alone, spellings that are one, and passes that are limited or left out."""
 
 import operator
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from minitorch2.graph.patterns import FAMILIES, make_rule, rule
 from minitorch2.graph.pipeline import PIPELINE, register_pass
 from minitorch2.graph.rewriting import PASSES, Pass, Rewrite
 from minitorch2.graph.symbolic_trace import symbolic_trace
+from minitorch2.graph.verify import verify
 
 Q, K, V = (torch.randn(2, 3, 6, 8) for _ in range(3))
 MASK = torch.randn(6, 6)
@@ -272,6 +274,10 @@ def test_a_rule_that_depends_on_values_is_refused():
         (lambda x: range(x), "makes an integer"),
         (lambda x: 1 in x, "asks what is in"),
         (lambda x: x.to(x.dtype), "reads .dtype"),
+        (lambda x: {f"{x}": x}, "makes a text"),
+        (lambda x: {str(x): x}, "makes a text"),
+        (lambda *xs: xs[0], r"any number of arguments, as \*xs"),
+        (lambda **xs: xs["x"], "any number of arguments"),
     ],
 )
 def test_a_trace_refuses_what_a_proxy_cannot_know(function, message):
@@ -313,3 +319,46 @@ def test_a_fused_value_has_the_strides_of_the_old_one():
     expected = module(Q, K, V)[0]
     assert fuse_attention(module)
     assert module(Q, K, V)[0].stride() == expected.stride()
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.graph = torch.nn.Linear(4, 4)
+        self.blocks = torch.nn.ModuleList([torch.nn.BatchNorm1d(4).eval(), torch.nn.GELU()])
+        self.scale = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x, *, times=2.0, flag=False):
+        for block in self.blocks:
+            x = block(x)
+        return self.graph(x) * self.scale * (3.0 if flag else times) + OFFSET
+
+
+OFFSET = torch.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("traced", "opcodes"),
+    [
+        (torch.nn.Linear(4, 4), {"get_attr": 2, "call_function": 1}),
+        (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), {"call_module": 2}),
+        (Classifier(), {"call_module": 3, "get_attr": 2, "call_function": 3}),
+        (lambda x, times=3: x * times, {"call_function": 1}),
+    ],
+)
+def test_a_trace_of_a_module_names_its_tensors(traced, opcodes):
+    """A module was a TypeError; a parameter with a default became an input."""
+    module, x = symbolic_trace(traced), torch.randn(2, 4)
+    verify(module)
+    assert len(module.graph.placeholders) == 1
+    assert Counter(node.op for node in module.graph.nodes) == {
+        "placeholder": 1, "output": 1, **opcodes,
+    }  # fmt: skip
+    torch.testing.assert_close(module(x)[0], traced(x))
+
+
+def test_a_pass_is_given_a_graph_that_is_right():
+    module = symbolic_trace(lambda x: x + 1)
+    module.graph.nodes[1].users.clear()
+    with config.patch(verify=True), pytest.raises(VerificationError, match="users are"):
+        eliminate_dead_code(module)

@@ -272,7 +272,7 @@ class Dispatcher:
     def _measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> None:
         """Note what the guards of a new entry cost, and whether they hold for its first call."""
         guards = entry.compiled.guards
-        holds, cost = guards.measure(entry.check, values), guards.microseconds
+        holds, cost = self.region.measure_guards(entry, values), guards.microseconds
         _LOGGER.info("%d guards of %s: %.1f us a call", len(guards.guards), self.name, cost)
         if not holds:
             reason = next(reversed(self.failures(values)), "unknown")

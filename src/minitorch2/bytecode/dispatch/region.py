@@ -23,7 +23,7 @@ from minitorch2.bytecode.compile_frame import (
     compile_frame,
     graph_break_error,
 )
-from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak
 from minitorch2.bytecode.continuations import Continuation, Continuations
 from minitorch2.bytecode.dispatch.code_cache import CodeCache, first_line
 from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, Run
@@ -167,6 +167,10 @@ class Region:
     def new_number(self) -> int:
         """Numbers compiled graphs and continuations."""
         return next(self._numbers)
+
+    def measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> bool:
+        """Note what the guards of a new entry cost; whether they hold for these values."""
+        return entry.compiled.guards.measure(entry.check, values)
 
     def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Run:
         """Run the backend; if it fails, the graph runs as it is.

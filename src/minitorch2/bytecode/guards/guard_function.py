@@ -27,6 +27,7 @@ from typing import cast
 
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
+from minitorch2.bytecode.guards.torch_state import SETTINGS, global_state_guards
 from minitorch2.bytecode.guards.values import Held, hold, keep
 from minitorch2.bytecode.machine.guard_machine import PATH_ERRORS
 from minitorch2.bytecode.names import variables_of
@@ -122,6 +123,12 @@ class CompiledGuards:
             return None
         guard, check = self._checks[failed[0]]
         return GuardFailure(guard, check.what, check.expected, str(failed[1]))
+
+    def with_settings_of_now(self) -> CompiledGuards:
+        """The same guards, but for PyTorch's settings, which are taken as they are now."""
+        kept = [guard for guard in self.guards if not isinstance(guard, SETTINGS)]
+        references = {name: held.get() for name, held in self.references.items()}
+        return compile_guards([*kept, *global_state_guards()], self._function, references)
 
     def watched(self) -> list[object]:
         """The objects known only by their `id`: when one dies, the entry must be dropped."""

@@ -139,6 +139,10 @@ class AutocastDtype(Guard):
         yield Check("autocast dtype", condition, actual, str(self.dtype))
 
 
+SETTINGS = (GradMode, GlobalState, DefaultDevice, Autocasts)
+"""The guards of `global_state_guards`."""
+
+
 def global_state_guards() -> tuple[Guard, ...]:
     """Guards on the state of PyTorch as it is now."""
     state = tuple(reader() for _, reader in STATE_READERS)
