@@ -49,7 +49,9 @@ def chains(draw: st.DrawFn) -> Callable[..., tuple[Any, ...]]:
     """A program of two matrices: steps on the values so far, and which of them it returns."""
     count = draw(st.integers(2, 9))
     numbers = st.integers(0, 20)
-    steps = [draw(st.tuples(st.sampled_from(sorted(STEPS)), numbers, numbers)) for _ in range(count)]
+    steps = [
+        draw(st.tuples(st.sampled_from(sorted(STEPS)), numbers, numbers)) for _ in range(count)
+    ]
     returned = draw(st.lists(numbers, max_size=2))
 
     def program(a: Any, b: Any) -> tuple[Any, ...]:
