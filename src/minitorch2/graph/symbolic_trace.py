@@ -52,10 +52,10 @@ def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
     output         output  output        ((add,),)
     """
     trace = _Trace()
-    is_module = isinstance(function, torch.nn.Module)
-    traced: Any = trace.twin(function, "") if is_module else function
+    traced: Any = trace.twin(function, "") if isinstance(function, torch.nn.Module) else function
+    called = traced.forward if isinstance(traced, torch.nn.Module) else traced
     positional, keywords = list[Proxy](), dict[str, Proxy]()
-    for parameter in inspect.signature(traced.forward if is_module else traced).parameters.values():
+    for parameter in inspect.signature(called).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise TraceError(
                 f"the traced function takes any number of arguments, as {parameter}",

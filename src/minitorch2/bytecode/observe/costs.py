@@ -16,11 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
-from torch.overrides import (
-    TorchFunctionMode,
-    _get_current_function_mode,
-    _pop_mode_temporarily,
-)
+from torch.overrides import TorchFunctionMode, _pop_mode_temporarily
 
 from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak
 from minitorch2.bytecode.dispatch import Dispatcher, Region
@@ -86,7 +82,8 @@ class ExplainedRegion(Region):
     def measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> bool:
         """Also without the mode, which guards ask for, and which makes PyTorch's answers slow."""
         holds, guards = super().measure_guards(entry, values), entry.compiled.guards
-        if isinstance(_get_current_function_mode(), Operators):
+        top = torch._C._len_torch_function_stack() - 1
+        if top >= 0 and isinstance(torch._C._get_function_stack_at(top), Operators):
             with _pop_mode_temporarily():
                 asked = guards.with_settings_of_now()
                 asked.measure(asked.fast_check, values)
