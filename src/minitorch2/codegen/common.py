@@ -106,10 +106,15 @@ class Namer:
 _NAME = re.compile(r"\w+")
 
 
+def code_in(lines: Iterable[str]) -> list[str]:
+    """The lines that are no comments: those quote the user's program, whose words mean nothing."""
+    return [line for line in lines if not line.lstrip().startswith("#")]
+
+
 def drop_unused(lines: Iterable[str], names: Collection[str]) -> list[str]:
     """Leave out the lines that give one of these variables a value which no other line reads."""
     kept = list(lines)
-    counts = Counter(_NAME.findall("\n".join(kept))) if names else Counter()
+    counts = Counter(_NAME.findall("\n".join(code_in(kept)))) if names else Counter()
     unused = {name for name in names if counts[name] == 1}
     return [line for line in kept if line.partition(" = ")[0].strip() not in unused]
 
@@ -163,8 +168,7 @@ def _operator(target: object) -> str:
 def user_lines(node: BaseSchedulerNode) -> list[str]:
     """The lines of the user's program that a kernel does, as comments."""
     sources = [origin.meta.get("source") for origin in node.origins]
-    lines = [" ".join(str(source).split()) for source in sources if source is not None]
-    return list(dict.fromkeys(f"# {line}" for line in lines))
+    return list(dict.fromkeys(source.comment() for source in sources if source is not None))
 
 
 def stores(node: KernelNode) -> list[str]:

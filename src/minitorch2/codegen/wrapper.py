@@ -22,7 +22,7 @@ import sympy
 import torch
 
 from minitorch2 import config
-from minitorch2.codegen.common import INDENT, print_expr
+from minitorch2.codegen.common import INDENT, code_in, print_expr
 from minitorch2.codegen.extern import ExternPrinter
 from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.spelling import UnspellableError, definitions
@@ -355,9 +355,8 @@ class WrapperPrinter:
         if checks:
             head.append(f"from minitorch2.codegen.asserts import {', '.join(checks)}")
         definitions = list(dict.fromkeys(call.definition for call in self.kernels.values()))
-        head += [
-            line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in "".join(definitions)
-        ]
+        code = "\n".join(code_in("\n".join(definitions).splitlines()))
+        head += [line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in code]
         for name in ("empty_cpu", "empty_gpu"):
             if any(f" = {name}(" in line for line in self.body.lines):
                 head.append(f"from minitorch2.codegen.numba.tensors import {name}")

@@ -48,7 +48,13 @@ class SourceLine:
     function: str = ""
 
     def __str__(self) -> str:
-        return f"File: {self.file}:{self.line}, code: {self.text}"
+        """The line, in characters that any file can hold: a file's name may have others."""
+        text = f"File: {self.file}:{self.line}, code: {self.text}"
+        return text.encode("utf-8", "backslashreplace").decode()
+
+    def comment(self) -> str:
+        """The line as a comment of a generated text."""
+        return f"# {' '.join(str(self).split())}"
 
 
 class Node:

@@ -150,8 +150,7 @@ class _PythonPrinter:
     def _provenance(self, node: Node) -> None:
         source = node.meta.get("source")
         if source is not None and source != self.source:
-            line = f"# {' '.join(str(source).split())}".encode("utf-8", "backslashreplace").decode()
-            self.lines.extend(["", line] if self.lines else [line])
+            self.lines.extend(["", source.comment()] if self.lines else [source.comment()])
         self.source = source or self.source
 
     def _expression(self, node: Node) -> str:

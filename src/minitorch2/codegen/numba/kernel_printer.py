@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from minitorch2.codegen.common import Block, TextValue, drop_unused, user_lines
+from minitorch2.codegen.common import Block, TextValue, code_in, drop_unused, user_lines
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.handler import WRONG, Arguments, NumbaHandler
 from minitorch2.codegen.numba.names import ELEMENTARY
@@ -111,7 +111,7 @@ class KernelPrinter:
         return drop_unused(self.function.render(level), {name for name, _ in self.handler.patterns})
 
     def _grain(self) -> int:
-        lines = self._lines()
+        lines = code_in(self._lines())
         cost = sum(
             10 * len(_FUNCTION_CALL.findall(line)) + (2 if "_ptr" in line else 1) for line in lines
         )
