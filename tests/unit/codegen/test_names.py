@@ -10,6 +10,7 @@ import torch
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
+from minitorch2.codegen.common import code_in
 
 WORDS = (
     "buf0", "buf1", "arg0", "arg1", "args", "torch_mm", "empty_cpu", "as_strided", "call", "arena",
@@ -92,3 +93,32 @@ def test_a_dimension_called_as_something_that_is_generated(name: str) -> None:
                 torch.testing.assert_close(a, b)
         assert log.counts["graphs"] == (size == 6)
     assert name in {size.symbol for size in minitorch2.shapes(compiled).entries[0].sizes}
+
+
+def compiled_from(file: str, comment: str) -> list[str]:
+    """The wrappers' code of a program in a file; kernels quote its line with the comment."""
+    text = f"def f(x, y):\n    return (x.sin() * y).softmax(-1)  # {comment}\n"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    scope: dict[str, Any] = {}
+    exec(compile(text, "<program>", "exec"), scope)
+    f = scope["f"]
+    f.__code__ = f.__code__.replace(co_filename=file)
+    x, y = torch.randn(6, 6, requires_grad=True), torch.randn(6, 6)
+    with stages.collect() as log:
+        found = minitorch2.compile(f, fullgraph=True, backend="numba")(x, y)
+    torch.testing.assert_close(found, f(x, y))
+    found.sum().backward()
+    return ["\n".join(code_in(text.splitlines())) for text in log.texts("wrapper.py")]
+
+
+@pytest.mark.parametrize(
+    "comment", ["tmp0 in_ptr0[0] exp(tanh(cos(x)))", "load_triton_kernel(x) join_kernels(", "'''\\"]
+)
+def test_no_word_of_the_line_that_a_kernel_quotes_matters(comment: str) -> None:
+    """Threads and imports depended on words of the user's line."""
+    assert compiled_from("<quoted>", comment) == compiled_from("<quoted>", "")
+
+
+def test_a_file_whose_name_no_file_can_hold() -> None:
+    """A path with bytes that are no UTF-8 was quoted in a kernel, which could not be written."""
+    assert compiled_from("folder\udcff/program.py", "") == compiled_from("<quoted>", "")
