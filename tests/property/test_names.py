@@ -46,7 +46,7 @@ STAGES = (
 OTHERS = (
     "torch", "sympy", "math", "operator", "minitorch2", "None_", "self", "cls", "__class__", "_",
     "builtins", "numpy", "forward", "lookup", "attributes", "recompile", "implicit_0", "_at",
-    "größe", "Δ", "名", "ſ", "n" * 300,
+    "größe", "Δ", "名", "n" * 300,
 )  # fmt: skip
 
 TAKEN = frozenset(dir(torch.nn.Module())) | {"__class__", "__dict__"}

@@ -18,6 +18,8 @@ import torch
 from torch.overrides import _enable_torch_function
 from torch.utils._device import DeviceContext, _device_constructors
 
+from minitorch2.module_names import is_in_package
+
 if TYPE_CHECKING:
     from minitorch2.bytecode.trackers.base import VariableTracker
 
@@ -135,7 +137,7 @@ def device_of_modes() -> torch.device | None:
 
 def is_own(mode: object) -> bool:
     """Whether a mode belongs to this project: `explain` counts operators with one."""
-    return type(mode).__module__.startswith("minitorch2.")
+    return is_in_package(type(mode).__module__, "minitorch2")
 
 
 def without_overrides(call: Callable[..., R]) -> Callable[..., R]:

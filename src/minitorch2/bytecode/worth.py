@@ -9,6 +9,8 @@ import numpy
 import torch
 from torch.autograd import forward_ad
 
+from minitorch2.module_names import is_in_package
+
 _HOLDERS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, numpy.ndarray)
 DEPTH = 2
 WIDTH = 32
@@ -29,7 +31,7 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
         return False  # somebody looks at each operator: there must be the operators to look at
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
-    if function.__globals__.get("__name__", "").startswith("triton."):
+    if is_in_package(function.__globals__.get("__name__"), "triton"):
         return False  # a kernel that Triton interprets
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
 
@@ -47,7 +49,7 @@ def has_tensor(value: object, depth: int) -> bool:
     """Whether something that has tensors is the value or, to a depth, one of its parts."""
     if isinstance(value, _HOLDERS):
         return True
-    if depth == 0 or type(value).__module__.startswith("triton."):
+    if depth == 0 or is_in_package(type(value).__module__, "triton"):
         return False  # Triton's interpreter wraps arrays: there is nothing of the user's in them
     return any(has_tensor(part, depth - 1) for part in _parts(value))
 
@@ -67,7 +69,7 @@ def _mentions_torch(function: FunctionType) -> bool:
         value = namespace.get(name)
         if isinstance(value, _HOLDERS):
             return True
-        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch":
+        if isinstance(value, ModuleType) and is_in_package(value.__dict__.get("__name__"), "torch"):
             return True
     return any(has_tensor(_contents(cell), 1) for cell in function.__closure__ or ())
 

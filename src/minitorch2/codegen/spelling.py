@@ -21,6 +21,7 @@ import torch
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.literals import is_literal, literal
 from minitorch2.graph.names import module_of, qualified_name
+from minitorch2.module_names import is_in_package
 
 MOST_BYTES: Final = 2**16
 """Of a tensor that is spelled."""
@@ -84,7 +85,7 @@ class _Speller:
     def _named(self, value: Any) -> str:
         if isinstance(value, torch._ops.OpOverload):
             return self._imported(str(qualified_name(value)))
-        if is_dataclass(value) and type(value).__module__.startswith("minitorch2."):
+        if is_dataclass(value) and is_in_package(type(value).__module__, "minitorch2"):
             return self._dataclass(value)
         if self.graphs is not None and callable(value):
             return self._function(value, self.graphs)

@@ -23,6 +23,7 @@ from minitorch2.errors import TraceError
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node
+from minitorch2.module_names import is_in_package
 
 _METADATA: Final = frozenset([
     "shape", "dtype", "device", "layout", "ndim", "requires_grad", "grad", "grad_fn", "data_ptr",
@@ -100,7 +101,7 @@ class _Trace:
     def _part(self, module: torch.nn.Module | None, path: str) -> torch.nn.Module | None:
         if module is None:
             return None
-        is_leaf = type(module).__module__.startswith("torch.nn.") and not module._modules
+        is_leaf = is_in_package(type(module).__module__, "torch.nn") and not module._modules
         return _Leaf(self, path) if is_leaf else self.twin(module, f"{path}.")
 
     def call(

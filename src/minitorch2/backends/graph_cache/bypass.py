@@ -17,6 +17,7 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node
+from minitorch2.module_names import is_in_package
 
 LAYER: Final = "graph"
 """Of the cache's entries and statistics."""
@@ -116,7 +117,7 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _parts((*value.keys(), *value.values()))
     elif isinstance(value, GraphModule):
         yield from _held_by(value)
-    elif is_dataclass(value) and type(value).__module__.startswith("minitorch2."):
+    elif is_dataclass(value) and is_in_package(type(value).__module__, "minitorch2"):
         yield from _parts([getattr(value, field.name) for field in fields(value)])
     elif callable(value) and not isinstance(value, Node):
         yield value

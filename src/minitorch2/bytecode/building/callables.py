@@ -74,7 +74,7 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
     if value in POLYFILLS:
         identity_guards(capture, value, source)
         return _polyfill(capture, value)
-    if value.__code__.co_qualname in REPR_GUARDS and is_trusted(value.__globals__["__name__"]):
+    if value.__code__.co_qualname in REPR_GUARDS and is_trusted(value.__globals__.get("__name__")):
         return capture.wrap(value.__dict__["__wrapped__"], AttributeSource(source, "__wrapped__"))
     if control_rules.is_captured_as_written(value):
         name = control_rules.ORIGINAL_BY_TORCH

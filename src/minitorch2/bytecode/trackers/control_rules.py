@@ -28,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.functions import FunctionVariabl
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.errors import ForbiddenError, UnsupportedError
+from minitorch2.module_names import is_in_package
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -77,7 +78,7 @@ _PATCHED_MODULES: Final = ("torch.optim.",)
 def patched_by_torch(function: types.FunctionType) -> int | None:
     """Which cell of a function holds the one that `torch.compile` has put it in the place of."""
     cells = function.__code__.co_freevars
-    known = _CELLS_OF_PATCHES.get(function.__module__, ())
+    known = _CELLS_OF_PATCHES.get(str(function.__module__), ())
     return next((cells.index(name) for name in known if name in cells), None)
 
 
@@ -93,7 +94,7 @@ _CELLS_OF_PATCHES: Final = {
 def is_captured_as_written(function: types.FunctionType) -> bool:
     """Whether a function stands for another only as far as `torch.compile` is concerned: it made
     the function, or it disabled one of PyTorch's own."""
-    marks, module = function.__dict__, function.__module__ or ""
+    marks, module = function.__dict__, str(function.__module__)
     if marks.get("_torchdynamo_wrapper_id") != id(function):
         return False
     if _is_disabled_by_torch(function) and not module.startswith(_PATCHED_MODULES):
@@ -260,7 +261,7 @@ _CALLS: Final[dict[type[controls.Mark], Callable[..., VariableTracker]]] = {
 
 def request_of(function: types.FunctionType) -> Callable[..., Any] | None:
     """Our own request that one of `torch._dynamo`'s functions stands for, recognised by name."""
-    if not (function.__module__ or "").startswith("torch._dynamo."):
+    if not is_in_package(function.__module__, "torch._dynamo"):
         return None
     return _REQUESTS.get(function.__name__)
 

@@ -23,6 +23,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute_of
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
+from minitorch2.module_names import package_of
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -52,9 +53,9 @@ TRUSTED_MODULES: Final = words(
 needs no guards. Only that a function is not replaced by another one is guarded."""
 
 
-def is_trusted(module: str | None) -> bool:
+def is_trusted(module: object) -> bool:
     """Whether a module belongs to a package that nobody changes."""
-    return (module or "").partition(".")[0] in TRUSTED_MODULES
+    return package_of(module) in TRUSTED_MODULES
 
 
 def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type, Any]:

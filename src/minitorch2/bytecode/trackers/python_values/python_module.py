@@ -25,7 +25,12 @@ class PythonModuleVariable(KnownObjectVariable):
     value: types.ModuleType
 
     def __repr__(self) -> str:
-        return f"PythonModuleVariable({self.value.__name__})"
+        return f"PythonModuleVariable({self._name})"
+
+    @property
+    def _name(self) -> object:
+        """The name that the module says it has: maybe none, or no text."""
+        return self.value.__dict__.get("__name__")
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         effects = evaluator.capture.side_effects
@@ -40,13 +45,12 @@ class PythonModuleVariable(KnownObjectVariable):
             pending = Deleted()
         if isinstance(pending, Deleted):
             self.guards |= {evaluator.capture.add_guard(AttributeGuard(source, name, False))}
-            message = f"module {self.value.__name__!r} has no attribute {name!r}"
+            called = f" {self._name!r}" if isinstance(self._name, str) else ""
+            message = f"module{called} has no attribute {name!r}"
             raise_observed(AttributeError, message)
         if isinstance(value, str) and name.startswith("__"):
             return literal(value)
-        fixed = is_trusted(self.value.__name__) or value is sys.modules.get(
-            f"{self.value.__name__}.{name}"
-        )
+        fixed = is_trusted(self._name) or value is sys.modules.get(f"{self._name}.{name}")
         step = FixedAttributeSource if fixed else AttributeSource
         if fixed and callable(value):  # somebody may replace a function; nobody a constant
             evaluator.capture.add_guard(

@@ -34,6 +34,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.graph.symbols.conditions import opposite
+from minitorch2.module_names import is_in_package
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -166,8 +167,8 @@ _OPERATOR_TYPES = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 
 
 def _is_scripting_query(value: object) -> bool:
-    module = getattr(value, "__module__", None) or ""
-    return module.startswith("torch.") and getattr(value, "__name__", "") in _SCRIPTING
+    is_of_torch = is_in_package(getattr(value, "__module__", None), "torch")
+    return is_of_torch and getattr(value, "__name__", "") in _SCRIPTING
 
 
 class TorchVariable(KnownObjectVariable):

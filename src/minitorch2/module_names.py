@@ -1,0 +1,21 @@
+"""Names of modules as programs give them: a program may set ``__module__`` to anything."""
+
+from __future__ import annotations
+
+
+def package_of(module: object) -> str:
+    """The package at the top of a module's name; empty for what is no name.
+
+    >>> package_of("torch.nn.modules.linear"), package_of(None)
+    ('torch', '')
+    """
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def is_in_package(module: object, package: str) -> bool:
+    """Whether a module's name is that of a package, or of a part of it.
+
+    >>> is_in_package("torch.nn.modules", "torch.nn"), is_in_package(None, "torch")
+    (True, False)
+    """
+    return isinstance(module, str) and f"{module}.".startswith(f"{package}.")
