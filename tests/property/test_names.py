@@ -25,6 +25,7 @@ from minitorch2 import config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
 from minitorch2.bytecode import signature
 from minitorch2.bytecode.dispatch import dispatcher, suspended
+from minitorch2.bytecode.machine.liveness import READS_FRAME
 from minitorch2.codegen import wrapper
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.graph import Graph, GraphModule, graph_hash, map_nodes
@@ -118,10 +119,10 @@ class Named:
 @st.composite
 def names(draw: st.DrawFn, program: Named) -> dict[str, str]:
     """A name for each role, all different, and none that the program uses already; a program with
-    classes has none that they mangle.
+    classes has none that they mangle. Functions that mention a reader of frames keep more alive.
     """
     is_mangled = re.compile("__.*(?<!__)" if "class " in program.text else r"(?!)")
-    used = {*re.findall(r"(?<![$\w])\w+", program.text)}
+    used = {*re.findall(r"(?<![$\w])\w+", program.text), *READS_FRAME}
     usable = [n for n in vocabulary() if n not in used and not is_mangled.fullmatch(n)]
     free = [name for name in usable if name not in TAKEN]
     chosen: dict[str, str] = {}
@@ -283,7 +284,7 @@ def renamed(graph: Graph, chosen: list[str]) -> Graph:
 
 
 @PATIENT
-@given(programs(VALUES), st.data())
+@given(programs({name: step for name, step in VALUES.items() if name != "dropout"}), st.data())
 def test_graphs(program: RandomProgram, data: st.DataObject) -> None:
     """A graph under other names has the same hash, wrapper and results."""
     inputs = [x.detach().clone() for x in leaves()]

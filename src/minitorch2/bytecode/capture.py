@@ -63,6 +63,7 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVar
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
+from minitorch2.generated_code import DISPATCHER
 from minitorch2.graph.fake_tensor import (
     DataDependentError,
     FakeConverter,
@@ -235,7 +236,7 @@ class Capture:
         if (made := self.references.stands_for(value)) is not None:
             return made
         source = source or self.reference(value)
-        if isinstance(value, FunctionType) and "_minitorch2_dispatcher" in value.__globals__:
+        if isinstance(value, FunctionType) and DISPATCHER in value.__globals__:
             # What is compiled already is captured as the user wrote it.
             value = value.__dict__["__wrapped__"]
             source = AttributeSource(source, "__wrapped__")

@@ -8,6 +8,7 @@ import torch
 import minitorch2
 from minitorch2 import stages
 from minitorch2.errors import BackendError, ConfigError, RecompileError
+from minitorch2.generated_code import DISPATCHER
 
 X = torch.tensor([1.0, -2.0, 3.0])
 Y = torch.tensor([1.0, -2.0])
@@ -214,7 +215,7 @@ def test_the_default_stance_costs_a_call_nothing():
     """It is what the list of entries shows: a dispatching function knows no stance."""
     call = compiled_f()
     call(X)
-    dispatcher = call.__globals__["_minitorch2_dispatcher"]
+    dispatcher = call.__globals__[DISPATCHER]
     before = list(dispatcher.entries)
     with minitorch2.set_stance("force_eager"):
         assert len(dispatcher.entries) == 1

@@ -12,6 +12,7 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.bytecode.dispatch import Dispatcher
 from minitorch2.errors import GraphBreakError, MinitorchWarning
+from minitorch2.generated_code import DISPATCHER
 from tests.unit.bytecode.capturing import capture
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -120,7 +121,7 @@ def test_entry_is_dropped_when_a_guarded_object_dies():
 
     compiled, cls = capture(f), type("Local", (), {})
     compiled(X, cls)
-    dispatcher = compiled.__globals__["_minitorch2_dispatcher"]
+    dispatcher = compiled.__globals__[DISPATCHER]
     assert len(dispatcher.entries) == 1
     del cls
     gc.collect()
@@ -260,7 +261,7 @@ def uses_helper(x):
 def test_failures_say_which_guard_and_why():
     compiled = capture(lambda x, n: x * n)
     compiled(X, 1)
-    dispatcher = compiled.__globals__["_minitorch2_dispatcher"]
+    dispatcher = compiled.__globals__[DISPATCHER]
     assert isinstance(dispatcher, Dispatcher)
     (failure,) = dispatcher.failures((X.double(), 1))
     assert failure.what == "dtype"

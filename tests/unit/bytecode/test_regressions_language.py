@@ -12,6 +12,7 @@ import torch.nn.functional as F
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.errors import RecompileError, VerificationError
+from minitorch2.generated_code import DISPATCHER
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.verify import verify
@@ -178,7 +179,7 @@ def test_a_class_dies_whose_attribute_residual_code_loads(values):
     del kind
     gc.collect()
     assert died() is None
-    assert not compiled.__globals__["_minitorch2_dispatcher"].entries
+    assert not compiled.__globals__[DISPATCHER].entries
 
 
 # Modules that take their sizes from their first input ---------------------------------------------

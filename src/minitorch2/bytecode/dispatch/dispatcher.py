@@ -31,6 +31,7 @@ from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, in_turn
 from minitorch2.controls import Disabled
 from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
+from minitorch2.generated_code import DISPATCHER
 from minitorch2.logs import get_logger
 
 if TYPE_CHECKING:
@@ -404,17 +405,12 @@ class Dispatcher:
             **self._definition_names(),
         }
         made = generate_function(text.replace("{changed}", changed), self.cache.code, values)
-        made.__globals__[_DISPATCHER] = self
+        made.__globals__[DISPATCHER] = self
         return made
 
 
 _CHANGING = (LocalSource, PeekSource)
 """Where numbers and strings come from that are another in each call: arguments, iterators."""
-
-_DISPATCHER = "_minitorch2_dispatcher"
-"""The name under which a compiled function's own globals hold its dispatcher.
-
-Not an attribute: `functools.wraps` would copy it to a wrapper, which is another function."""
 
 
 def original_of(function: FunctionType) -> FunctionType:
@@ -432,7 +428,7 @@ def _forward_of(cls: type[Any]) -> FunctionType:
 
 def dispatcher_of(function: FunctionType) -> Dispatcher | None:
     """What dispatches the calls of a compiled function; None if it was not compiled."""
-    dispatcher = function.__globals__.get(_DISPATCHER)
+    dispatcher = function.__globals__.get(DISPATCHER)
     return dispatcher if isinstance(dispatcher, Dispatcher) else None
 
 
