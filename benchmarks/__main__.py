@@ -26,16 +26,17 @@ from benchmarks import (
     table2,
     table4,
 )
-from benchmarks.compilers import EAGER, OURS, PEER, compilers
+from benchmarks.compilers import EAGER, OURS, PEER, Compiler, compilers
 from benchmarks.measure import Result, measure_all
 
 SUITES = {"kernels": kernels.cases, "models": models.cases, "overhead": overhead.cases}
 RESULTS = Path(__file__).parent / "results"
 
 
-def results_of(suite: str, peer: bool, only: str, budget: float) -> Iterable[Result]:
+def results_of(
+    suite: str, chosen: dict[str, Compiler], only: str, budget: float
+) -> Iterable[Result]:
     """Measure a suite's cases whose name contains `only`."""
-    chosen = compilers(peer)
     if suite == "compile_time":
         return compile_time.results(list(chosen))
     cases = [case for case in SUITES[suite]() if only in case.name]
@@ -78,6 +79,7 @@ def main(arguments: Sequence[str]) -> int:
     others = ["compile_time", "dynamic", "memory", "meta_coverage", "table1", "table2", "table4"]
     parser.add_argument("suite", choices=[*SUITES, *others])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
+    parser.add_argument("--numba", action="store_true", help="our kernels by Numba, too")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
@@ -100,7 +102,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "table4":
         given = options.only, options.device, options.seconds
         return table4.run(*given, RESULTS, console)
-    measured = results_of(options.suite, options.peer, options.only, options.seconds)
+    chosen = compilers(options.peer, options.numba)
+    measured = results_of(options.suite, chosen, options.only, options.seconds)
     results = list(measured)
     if not results:
         parser.error(f"no case of {options.suite} contains {options.only!r}")

@@ -1,4 +1,5 @@
-"""What is compared: eager, minitorch2, and with `--peer` torch.compile."""
+"""What is compared: eager, minitorch2, with `--numba` its kernels as Numba compiles them, and with
+`--peer` torch.compile."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,12 +10,14 @@ import minitorch2
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-EAGER, OURS, PEER = "eager", "minitorch2", "torch.compile"
+EAGER, OURS, BY_NUMBA, PEER = "eager", "minitorch2", "minitorch2 by Numba", "torch.compile"
 
 
-def compilers(peer: bool) -> dict[str, Compiler]:
+def compilers(peer: bool, numba: bool = False) -> dict[str, Compiler]:
     """The compilers by name, eager first."""
     chosen: dict[str, Compiler] = {EAGER: lambda f: f, OURS: minitorch2.compile}
+    if numba:
+        chosen[BY_NUMBA] = lambda f: minitorch2.compile(f, options={"cpu_compiler": "numba"})
     return {**chosen, PEER: torch.compile} if peer else chosen
 
 

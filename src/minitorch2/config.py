@@ -55,6 +55,17 @@ class Range:
         return f"{self.least} {end}"
 
 
+class Choice(tuple[str, ...]):
+    """The words that an option may be."""
+
+    def __new__(cls, *words: str) -> Choice:
+        """Make it of its words."""
+        return super().__new__(cls, words)
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self))}"
+
+
 @dataclass(frozen=True)
 class Config:
     """All options of minitorch2, with their defaults."""
@@ -138,7 +149,11 @@ class Config:
     threads: Annotated[int, "threads of CPU kernels, 0 = as many as torch uses", Range(0)] = 0
     max_autotune: Annotated[bool, "on a GPU, measure which calls templates should do"] = False
     cudagraphs: Annotated[bool, "on a GPU, record the launches of a graph and replay them"] = False
-    jit: Annotated[bool, "compile CPU kernels; False: run them as Python, to debug"] = True
+    cpu_compiler: Annotated[
+        str,
+        "what compiles CPU kernels: the project's own front end, Numba, or nothing, to debug them",
+        Choice("minitorch2", "numba", "python"),
+    ] = "minitorch2"
     cache: Annotated[bool, "keep compiled graphs and kernels on disk"] = True
     cache_megabytes: Annotated[int, "the cache folder is kept below this size", Range(0)] = 1024
     cache_dir: Annotated[str, "folder of the cache, empty = the user's cache folder"] = ""
@@ -178,7 +193,7 @@ class Option:
     default: Value
     environment: str
     meaning: str
-    range: Range | None = None
+    range: Range | Choice | None = None
 
 
 def list_options() -> list[Option]:
@@ -286,8 +301,6 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def _parse(name: str, text: str) -> Value:
     kinds = _kinds(name)
-    if str in kinds:
-        return text
     if tuple in kinds:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     try:

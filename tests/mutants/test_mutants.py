@@ -39,13 +39,13 @@ def own_kernels(mutant: Mutant) -> Iterator[None]:
     Its key has the name of the compilers in it: here, another name.
     """
     name = f"{machine_code.toolchain()} with the bug {mutant.name}"
-    linking._bitcode.cache_clear()
+    linking.bitcode.cache_clear()
     with (
         mock.patch.object(machine_code, "toolchain", lambda: {"compilers": name}),
         mock.patch.object(linking, "toolchain", lambda: {"compilers": name}),
     ):
         yield
-    linking._bitcode.cache_clear()
+    linking.bitcode.cache_clear()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])

@@ -119,7 +119,7 @@ def test_a_misspelt_variable_is_seen_on_standard_error():
     assert done.returncode == 0 and "did you mean 'MINITORCH2_RECOMPILE_LIMIT'" in done.stderr
 
 
-RANGES = {option.name: option.range for option in config.list_options() if option.range}
+RANGES = {o.name: o.range for o in config.list_options() if isinstance(o.range, config.Range)}
 
 
 def test_every_number_has_a_range_with_its_default():
@@ -143,6 +143,16 @@ def test_a_number_out_of_its_range_is_refused(name):
         assert repr(value) in caught.value.cause and "default" in caught.value.fix
         with pytest.raises(ConfigError, match=f"MINITORCH2_{name.upper()}.*{limits}"):
             config.from_environment({f"MINITORCH2_{name.upper()}": str(value)})
+
+
+def test_a_word_that_is_no_choice_is_refused():
+    text = "one of 'minitorch2', 'numba', 'python', not 'gcc'"
+    with pytest.raises(ConfigError, match=text) as caught:
+        config.patch(cpu_compiler="gcc")
+    assert caught.value.code == "option-range"
+    with pytest.raises(ConfigError, match=text):
+        config.from_environment({"MINITORCH2_CPU_COMPILER": "gcc"})
+    assert config.from_environment({"MINITORCH2_CPU_COMPILER": "numba"}).cpu_compiler == "numba"
 
 
 def test_not_a_number_is_out_of_every_range():

@@ -80,7 +80,7 @@ def test_an_index_out_of_range_in_any_kernel_is_an_error(threads):
 
 
 def test_without_the_compiler():
-    with config.patch(jit=False):
+    with config.patch(cpu_compiler="python"):
         joined = join_kernels("counts", [count(), rows(), count()])
         counted = [torch.zeros(n, dtype=torch.int64) for n in (3, 8, 2)]
         joined(3, counted[0], 4, counted[1], 2, 2, counted[2])

@@ -5,6 +5,6 @@ text), `kernel`, `kernel_printer`, `pointwise`, `reduction`, `rows`, `columns`, 
 around them), `primitives`, `library`, `seldom`, `vecmath`, `vecmath_f64`, `vecmath_real`,
 `transpose`, `vocabulary` (what the names mean), `arithmetic`, `frontend`, `linking`, `machine_code`
 (text to machine code), `openmp`, `builtin`, `tensors`, `launcher` (calls, arguments and threads),
-`runtime` (the cache of kernels in this process and on disk), `stepping` (kernels as plain Python,
-for a debugger).
+`runtime` (the cache of kernels in this process and on disk), and the two other ways to run the same
+text: `jit` (compiled by Numba), `stepping` (plain Python, for a debugger), with `python_launcher`.
 """

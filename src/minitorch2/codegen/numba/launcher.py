@@ -91,7 +91,8 @@ def run_serially() -> None:
 
 
 @cache
-def _survive_forks() -> None:
+def survive_forks() -> None:
+    """Let a child of `os.fork` run its kernels on one thread, from now on."""
     os.register_at_fork(after_in_child=run_serially)
 
 
@@ -130,7 +131,7 @@ def _launcher_of(name: str, words: Sequence[int]) -> Callable[..., None]:
     if _forked:
         state[_THREADS] = 1
     _STATES[ctypes.addressof(state)] = state
-    _survive_forks()
+    survive_forks()
     return builtin.make_builtin(name, _body(), ctypes.addressof(state))
 
 

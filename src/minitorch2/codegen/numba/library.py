@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 
 PREFIX = "minitorch2_"
 Versions = dict[tuple[Any, ...], tuple[str, Signature]]
+OnCall = Callable[[Any, str], None]
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,11 @@ def _register(
     return call
 
 
-def call_symbol(versions: Versions, arity: int) -> Any:
-    """An intrinsic that calls a C function, chosen by the types of its arguments."""
+def call_symbol(versions: Versions, arity: int, on_call: OnCall | None = None) -> Any:
+    """An intrinsic that calls a C function, chosen by the types of its arguments.
+
+    `on_call` is told Numba's context and the symbol of each call that is written.
+    """
 
     def typed(*args: Any) -> Any:
         found = versions.get(args)
@@ -86,6 +90,8 @@ def call_symbol(versions: Versions, arity: int) -> Any:
         symbol, signature = found
 
         def codegen(context: Any, builder: Any, signature: Signature, values: Any) -> ir.Value:
+            if on_call is not None:
+                on_call(context, symbol)
             kinds = [context.get_value_type(kind) for kind in signature.args]
             kind = ir.FunctionType(context.get_value_type(signature.return_type), kinds)
             function = cgutils.get_or_insert_function(builder.module, kind, symbol)

@@ -71,15 +71,18 @@ def compile_function(function: LibraryFunction) -> llvm.ModuleRef:
     return module
 
 
-def link_library(module: llvm.ModuleRef, context: llvm.ContextRef) -> None:
-    """Link in each library function that the module calls, and those that they call."""
+def link_library(module: llvm.ModuleRef, context: llvm.ContextRef, keep: str = "") -> None:
+    """Link in each library function that the module calls, and those that they call.
+
+    They become private to the module, but for the one whose symbol is `keep`.
+    """
     missing = _missing(module)
     while missing:
         for symbol in missing:
-            module.link_in(llvm.parse_bitcode(_bitcode(symbol), context))
+            module.link_in(llvm.parse_bitcode(bitcode(symbol), context))
         missing = _missing(module)
     for function in module.functions:
-        if function.name.startswith(library.PREFIX):
+        if function.name.startswith(library.PREFIX) and function.name != keep:
             function.linkage = "internal"
 
 
@@ -99,18 +102,18 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
 
 
 @cache
-def _bitcode(symbol: str) -> bytes:
+def bitcode(symbol: str) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
     sources = own_sources(
         "arithmetic", "frontend", "library", "machine_code", "powers", "primitives", "seldom",
         "vecmath", "vecmath_f64", "vecmath_real",
     )  # fmt: skip
     key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
-    bitcode = disk.load(key)
-    if bitcode is None:
-        bitcode = compile_function(library.LIBRARY[symbol]).as_bitcode()
-        disk.store(key, bitcode)
-    return bitcode
+    code = disk.load(key)
+    if code is None:
+        code = compile_function(library.LIBRARY[symbol]).as_bitcode()
+        disk.store(key, code)
+    return code
 
 
 def _write_entry(module: ir.Module, kernel: ir.Function, symbol: str) -> None:

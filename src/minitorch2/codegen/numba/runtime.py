@@ -14,7 +14,8 @@ from minitorch2.codegen import cache as disk
 from minitorch2.codegen.numba import machine_code
 from minitorch2.codegen.numba.emission import Emission
 from minitorch2.codegen.numba.launcher import join, make_launcher
-from minitorch2.codegen.numba.stepping import step_kernel, step_kernels
+from minitorch2.codegen.numba.python_launcher import PythonLauncher, launch_in_turn
+from minitorch2.codegen.numba.stepping import step_kernel
 from minitorch2.errors import BackendError
 from minitorch2.logs import get_logger
 
@@ -55,6 +56,11 @@ class KernelSource:
         text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE).strip()
         return text.replace(f"def {self.name}(", "def kernel(", 1)
 
+    def work(self, n: int, words: Sequence[int]) -> int:
+        """How many threads are worth their start for `n` iterations with these arguments."""
+        place = None if self.inner is None else len(self.pointers) + self.inner
+        return (n if place is None else n * words[place]) // max(1, self.grain)
+
     def user_lines(self) -> list[str]:
         """The lines of the user's program that it does, from the comments of its text."""
         return re.findall(r"^ *# (.*)$", self.text, flags=re.MULTILINE)
@@ -71,6 +77,8 @@ class KernelStatistics:
 
 
 STATISTICS = KernelStatistics()
+_JITTED: dict[tuple[object, ...], PythonLauncher] = {}
+"""The kernels that Numba has compiled."""
 _ENTRIES: dict[str, int] = {}
 """The addresses of the kernels' entries, by the digest of their keys."""
 _BEGUN: dict[str, Callable[[], bytes]] = {}
@@ -79,9 +87,13 @@ _BEGUN: dict[str, Callable[[], bytes]] = {}
 
 def load_kernel(source: KernelSource) -> Callable[..., None]:
     """`kernel(n, tensor..., size...)`: does iterations 0 <= i < n; a tensor may be an address."""
-    if not config.current().jit:
+    compiler = config.current().cpu_compiler
+    if compiler == "python":
         filename = f"<minitorch2 kernel {source.name} {kernel_key(source).digest[:16]}>"
         return step_kernel(source.name, source.text, source.pointers, filename)
+    if compiler == "numba":
+        with stages.phase("kernel_compile"):
+            return _jit(source)
     with stages.phase("kernel_compile"):
         entry = _entry(source)
     arguments = len(source.pointers) + source.sizes
@@ -98,7 +110,8 @@ def load_kernel(source: KernelSource) -> Callable[..., None]:
 
 def join_kernels(name: str, kernels: Sequence[Callable[..., None]]) -> Callable[..., None]:
     """One launch of several loaded kernels: `joined(n, tensor..., size..., n, tensor..., ...)`."""
-    return (join if config.current().jit else step_kernels)(name, kernels)
+    in_python = [kernel for kernel in kernels if isinstance(kernel, PythonLauncher)]
+    return launch_in_turn(name, in_python) if in_python else join(name, kernels)
 
 
 def begin_kernel(source: KernelSource) -> None:
@@ -108,9 +121,30 @@ def begin_kernel(source: KernelSource) -> None:
         BackendError: the front end refuses it.
     """
     key = kernel_key(source)
-    if config.current().jit and key.digest not in _ENTRIES and key.digest not in _BEGUN:
+    is_own = config.current().cpu_compiler == "minitorch2"
+    if is_own and key.digest not in _ENTRIES and key.digest not in _BEGUN:
         with stages.phase("kernel_compile"):
             _BEGUN[key.digest] = _begin(source, key)
+
+
+def _jit(source: KernelSource) -> PythonLauncher:
+    """A kernel that Numba compiles; equal kernels of this process share it."""
+    code = source.code(), source.pointers, source.sizes, source.grain, source.inner
+    key = (*code, config.current().threads)
+    if key not in _JITTED:
+        # Deferred: it imports Numba, which no other compiler of kernels needs at run time.
+        jit = import_module("minitorch2.codegen.numba.jit")
+        start = perf_counter()
+        try:
+            _JITTED[key] = jit.jit_kernel(
+                source.name, source.text, source.pointers, source.sizes, source.work
+            )
+        except jit.REFUSALS as error:
+            raise _refused(source, f"numba_{source.name}", error) from error
+        STATISTICS.compiled += 1
+        STATISTICS.compile_seconds += perf_counter() - start
+        stages.count("kernels_compiled")
+    return _JITTED[key]
 
 
 def _entry(source: KernelSource) -> int:

@@ -1,8 +1,9 @@
 """Kernels as plain Python, one element at a time: for a debugger, a print, a doubt.
 
-With option `jit` off, a kernel's text is compiled by CPython and nothing else: a debugger steps
-through its lines, whose comments name the user's, and shows each value. The names that the text
-may use mean here, on NumPy's scalars, what they mean in machine code; the tests compare the two.
+With the option `cpu_compiler="python"`, a kernel's text is compiled by CPython and nothing else: a
+debugger steps through its lines, whose comments name the user's, and shows each value. The names
+that the text may use mean here, on NumPy's scalars, what they mean in machine code; the tests
+compare the two.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from __future__ import annotations
 import builtins
 import ctypes
 import math
-from collections.abc import Callable, Sequence
-from itertools import islice, product
+from collections.abc import Callable
+from itertools import product
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 
 from minitorch2.codegen.numba import names
+from minitorch2.codegen.numba.python_launcher import PythonLauncher
 from minitorch2.generated_code import execute
 from minitorch2.source_lines import keep_lines
 
@@ -51,46 +52,22 @@ class Memory:
         return f"<{self.kind} at {self.address:#x}: {self[0]}, {self[1]}...>"
 
 
-def step_kernel(
-    name: str, text: str, pointers: tuple[str, ...], filename: str
-) -> Callable[..., None]:
-    """`kernel(n, tensor or address..., size...)` for the text of a range kernel, run by CPython.
-
-    Raises, when called, IndexError for an index that the kernel finds out of range.
-    """
+def step_kernel(name: str, text: str, pointers: tuple[str, ...], filename: str) -> PythonLauncher:
+    """A launcher that lets CPython run the text of a range kernel."""
     namespace = dict(NAMES)
     execute(text, filename, namespace)
     kernel = namespace[name]
     keep_lines(filename, text, kernel)
 
-    def launch(n: int, *arguments: Any) -> None:
-        addresses = (a if isinstance(a, int) else a.data_ptr() for a in arguments)
-        memories = map(Memory, addresses, pointers)
+    def run(n: int, words: list[int]) -> tuple[int, int] | None:
+        memories = map(Memory, words, pointers)
         error = [0, 0]
         with np.errstate(all="ignore"):
-            status = kernel(0, n, *memories, *arguments[len(pointers) :], error)
-        if status:
-            index, size = map(int, error)
-            raise IndexError(f"index {index} is out of bounds for a dimension of size {size}")
+            status = kernel(0, n, *memories, *words[len(pointers) :], error)
+        return (int(error[0]), int(error[1])) if status else None
 
-    _ARGUMENTS[launch] = kernel.__code__.co_argcount - 2  # not lo, hi, error, but n
-    return launch
-
-
-_ARGUMENTS: WeakKeyDictionary[Callable[..., None], int] = WeakKeyDictionary()
-"""How many arguments each of these launchers takes."""
-
-
-def step_kernels(name: str, launchers: Sequence[Callable[..., None]]) -> Callable[..., None]:
-    """One launch of several kernels, in order; it takes the arguments of the first, and so on."""
-
-    def launch(*arguments: Any) -> None:
-        rest = iter(arguments)
-        for launcher in launchers:
-            launcher(*islice(rest, _ARGUMENTS[launcher]))
-
-    launch.__name__ = name
-    return launch
+    # The kernel takes lo, hi and the error's place; the launcher n.
+    return PythonLauncher(name, kernel.__code__.co_argcount - 2, run)
 
 
 def _scalar(value: Any, kind: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from numba import types
 
 from minitorch2.codegen.numba import division, powers, primitives, transpose, vecmath_real  # noqa: F401  (its functions)
-from minitorch2.codegen.numba.library import VERSIONS, call_symbol
+from minitorch2.codegen.numba.library import VERSIONS, OnCall, call_symbol
 from minitorch2.codegen.numba.names import DIVISIONS, ELEMENTARY, LIBM, NAMES, PRIMITIVES, TYPES
 
 _FLOATS = (types.float32, types.float64)
@@ -25,13 +25,14 @@ def _versions(name: str, arity: int) -> dict[Any, Any]:
     return versions | VERSIONS.get(name, {})
 
 
-def _functions() -> dict[str, Any]:
+def elementary_functions(on_call: OnCall | None = None) -> dict[str, Any]:
+    """The elementary functions by their names; see `call_symbol`."""
     arities = {name: LIBM.get(name, 1) for name in ELEMENTARY}
-    return {name: call_symbol(_versions(name, n), n) for name, n in arities.items()}
+    return {name: call_symbol(_versions(name, n), n, on_call) for name, n in arities.items()}
 
 
 VOCABULARY: dict[str, Any] = {
-    **_functions(),
+    **elementary_functions(),
     **{name: getattr(primitives, name) for name in PRIMITIVES},
     **{name: getattr(division, name) for name in DIVISIONS},
     **{name: getattr(types, name) for name in TYPES},
