@@ -153,3 +153,12 @@ def test_digits_of_a_number_are_joined():
     ranges = ((x, 2304 * 16),)
     joined = simplify(ModularIndexing(x, 1, 2304), ranges)
     assert simplify(digits + upper, ranges) == simplify(whole + upper, ranges) == joined
+
+
+def test_a_sum_divides_its_multiples():
+    """Half a batch of any size, as `chunk` makes it: what is divided by it stays a short text."""
+    half = S0 - floor_div(S0 + 1, 2)
+    assert floor_div(6 * half, half) == 6
+    assert modular_indexing(4 * half, 1, 2 * half) == 0
+    assert floor_div(6 * half, 2 * half) == 3
+    assert floor_div(half, 2 * half) != 0  # no multiple

@@ -67,7 +67,12 @@ def _divide_sum(a: sympy.Expr, b: sympy.Expr) -> Expr | None:
 
 
 def split_multiples(a: sympy.Expr, b: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
-    """`a = b * quotient + rest` with every term that `b` divides in the quotient."""
+    """`a = b * quotient + rest` with every term that `b` divides in the quotient.
+
+    A sum divides no single term of its multiples: it is tried on all of them together.
+    """
+    if b.is_Add and (whole := _divide_exactly(a, b)) is not None:
+        return sympy.sympify(whole), sympy.Integer(0)
     quotient, rest = [], []
     for term in sympy.Add.make_args(a):
         divided = _divide_exactly(term, b)

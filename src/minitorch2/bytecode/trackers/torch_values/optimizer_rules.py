@@ -12,6 +12,7 @@ import torch
 
 from minitorch2.bytecode.polyfills import optimizers
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 
@@ -46,8 +47,15 @@ def foreach_addcdiv_(
     evaluator: Evaluator, *args: VariableTracker, **kwargs: Any
 ) -> VariableTracker:
     """``torch._foreach_addcdiv_(tensors, numerators, denominators, factors)``"""
-    if len(args) == 4 and isinstance(args[3], TensorVariable):
+    if len(args) == 4 and _has_tensors(evaluator, args[3]):
         body = evaluator.capture.wrap(optimizers.foreach_addcdiv_, None)
         return body.call(evaluator, args, kwargs)
     call = evaluator.capture.call_in_graph
     return call(evaluator, "call_function", torch._foreach_addcdiv_, args, kwargs)
+
+
+def _has_tensors(evaluator: Evaluator, factors: VariableTracker) -> bool:
+    """Whether factors are a tensor, or a sequence with a tensor in it."""
+    if isinstance(factors, SequenceVariable):
+        return any(isinstance(each, TensorVariable) for each in factors.items(evaluator))
+    return isinstance(factors, TensorVariable)
