@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.property.training_programs import Program, check, programs, random_programs
 
+
 @given(programs())
 @settings(
     max_examples=settings().max_examples // 10,

@@ -40,7 +40,6 @@ from tests.property.training_parts import (
 )
 from tests.property.training_styles import ONE_GRAPH, STYLES, Compile, Training
 
-
 # Programs -----------------------------------------------------------------------------------------
 
 

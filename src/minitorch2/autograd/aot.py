@@ -28,6 +28,7 @@ from minitorch2.autograd.trace import Decompositions
 from minitorch2.autograd.wrappers import WrappedGradient, on_plain_tensors
 from minitorch2.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.history import enables_gradients
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
@@ -98,7 +99,8 @@ def _on_plain_tensors(
 def _compile(
     compile_program: Callable[..., Any], module: GraphModule, example_inputs: Sequence[Any]
 ) -> Callable[..., Sequence[Any]]:
-    if config.current().freezing and not torch.is_grad_enabled():
+    is_inference = not (torch.is_grad_enabled() or enables_gradients(module.graph))
+    if config.current().freezing and is_inference:
         return FrozenProgram(module, example_inputs, compile_program)
     return compile_program(module, example_inputs)  # type: ignore[no-any-return]
 
@@ -118,7 +120,8 @@ def _compile_program(
         run_passes("pre_grad", rewritten)  # rules are about what operators do with plain tensors
     lifted, attributes = lift_attributes(rewritten)
     examples = [*example_inputs, *attributes]
-    differentiate = torch.is_grad_enabled() and any(_requires_grad(value) for value in examples)
+    is_enabled = torch.is_grad_enabled() or enables_gradients(lifted.graph)
+    differentiate = is_enabled and any(_requires_grad(value) for value in examples)
     drawn = {} if config.current().fallback_random else RANDOM_DECOMPOSITIONS
     table = {**REQUIRED_DECOMPOSITIONS, **drawn, **decompositions}
     with COMPILING:
@@ -176,8 +179,9 @@ def _mark_written(program: TracedProgram) -> None:
     options = config.current()
     if options.cudagraphs or options.assert_no_nan:
         return
+    placeholders = program.module.graph.placeholders
     for mutation in program.epilogue.mutations:
-        node = program.module.graph.placeholders[mutation.input_index]
+        node = placeholders[mutation.input_index]
         is_whole = not mutation.views and memory_order(node.meta["val"]) is not None
         if is_whole and not mutation.differentiable:
             node.meta["becomes"] = mutation.output_index

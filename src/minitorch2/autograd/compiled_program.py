@@ -55,6 +55,8 @@ class CompiledProgram:
         if self.plan.checks_repeats:
             run = _repeating(run, self.plan)
         run = _called_as_before(run, self.plan.structure, attributes)
+        if self.plan.function and not torch.is_grad_enabled():
+            run = _with_gradients(run)
         run.writes_last = True  # type: ignore[attr-defined]
         run.compiled = None if attributes else self  # type: ignore[attr-defined]
         return run
@@ -96,6 +98,18 @@ def _repeating(run: Run, plan: ProgramPlan) -> Run:
         return run(*inputs)
 
     return checked
+
+
+def _with_gradients(run: Run) -> Run:
+    """Run a program that switches the grad mode on by itself: what it computed before that is
+    marked, so the mode may be on for all of it.
+    """
+
+    def call(*inputs: Any) -> Sequence[Any]:
+        with torch.enable_grad():
+            return run(*inputs)
+
+    return call
 
 
 def _called_as_before(

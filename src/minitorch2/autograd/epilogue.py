@@ -28,11 +28,15 @@ class Computed:
 
 @dataclass(frozen=True)
 class InputView:
-    """A view of input ``index`` (of the input itself, if there are no steps)."""
+    """A view of input ``index`` (of the input itself, if there are no steps).
+
+    ``cut`` says that it was taken under ``no_grad``: of a leaf, it requires grad nevertheless.
+    """
 
     index: int
     views: tuple[ViewStep, ...]
     detached: bool
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,13 @@ def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         return outputs[result.index]
     if isinstance(result, Constant):
         return result.value
-    base = (inputs if isinstance(result, InputView) else outputs)[result.index]
-    tensor = _seen(base, result.views, outputs)
+    if isinstance(result, OutputView):
+        base = outputs[result.index]
+        tensor = _seen(base, result.views, outputs)
+    else:
+        base = inputs[result.index]
+        with torch.no_grad() if result.cut else nullcontext():
+            tensor = _seen(base, result.views, outputs)
     # A view taken under no_grad, or detached, must not bring the base's history with it.
     return (
         tensor.detach()

@@ -159,9 +159,10 @@ class _ProgramTracer:
         self.blocks: Blocks | None = None
 
     def trace(self, differentiate: bool) -> TracedProgram:
-        self._make_inputs(differentiate)
+        with torch.enable_grad():
+            self._make_inputs(differentiate)
         self._follow_sizes()
-        records = differentiate or (self.makes_history and torch.is_grad_enabled())
+        records = torch.is_grad_enabled() and (differentiate or self.makes_history)
         with self._state(), torch.set_grad_enabled(records), self.tracer:
             run = _SourceInterpreter(self.module, self.tracer, self.env, self.blocks).run
             output = run(*self.values)
@@ -353,7 +354,8 @@ class _ProgramTracer:
         if origin is not None and not _has_own_gradient(result, self.values[origin]):
             is_input = result is self.values[origin]
             views = () if is_input else self._with_numbers(state.views)
-            return InputView(origin, views, detached)
+            cut = not is_input and result.requires_grad and result.grad_fn is None
+            return InputView(origin, views, detached, cut)
         base = bases[state.storage]
         head = result if base is None or _has_own_gradient(result, base) else base
         if id(head) not in indices:

@@ -126,8 +126,9 @@ def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition
     forward = _extract(program, inputs, _forward_order(program, roles, extra), (*outputs, *extra))
     backward = _extract(program, [*saved, *symbols, *tangents], order, gradients)
     donated = _donated(saved, {*nodes_in(outputs)}, {*nodes_in(extra)})
+    arguments = backward.graph.placeholders
     for position in donated:
-        backward.graph.placeholders[position].meta["donated"] = True
+        arguments[position].meta["donated"] = True
     return Partition(forward, backward, tuple(places), tuple(saved), donated)
 
 

@@ -388,8 +388,10 @@ class Tracer(DispatchMode):
 
     def _bind_symbols(self, node: Node) -> None:
         """Each symbol that only data will tell has its node behind the one that gives it."""
-        new = unbacked_in(node.meta["val"]) - self.unbacked - self._of_inputs()
-        for made in bind_symbols(self.graph, node, new):
+        new = unbacked_in(node.meta["val"]) - self.unbacked
+        if not new:
+            return
+        for made in bind_symbols(self.graph, node, new - self._of_inputs()):
             self.unbacked |= unbacked_in(made.meta["val"])
 
     def _of_inputs(self) -> set[sympy.Symbol]:

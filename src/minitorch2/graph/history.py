@@ -21,6 +21,12 @@ def makes_history(graph: Graph) -> bool:
     return any(node.target in (torch.autograd.grad, as_leaf) for node in graph.nodes)
 
 
+def enables_gradients(graph: Graph) -> bool:
+    """Whether a graph switches the grad mode on for some of its operators."""
+    switches = (node for node in graph.nodes if node.target is torch._C._set_grad_enabled)
+    return any(switch.args == (True,) for switch in switches)
+
+
 def history(tensor: torch.Tensor) -> Iterator[Any]:
     """The functions that backward would call for a tensor, each once."""
     waiting: list[Any] = [] if tensor.grad_fn is None else [tensor.grad_fn]

@@ -31,10 +31,14 @@ def _with_deletions(body: list[ast.stmt]) -> list[ast.stmt]:
     uses = [[name for name in ast.walk(s) if isinstance(name, ast.Name)] for s in body]
     last = {name.id: place for place, names in enumerate(uses) for name in names}
     stored = {name.id for names in uses for name in names if isinstance(name.ctx, ast.Store)}
+    ending: dict[int, list[str]] = {}
+    for name, place in last.items():
+        if name in stored:
+            ending.setdefault(place, []).append(name)
     longer: list[ast.stmt] = []
     for place, statement in enumerate(body):
         longer.append(statement)
-        dead = [name for name in last if name in stored and last[name] == place]
+        dead = ending.get(place)
         if dead and not isinstance(statement, ast.Return):
             targets: list[ast.expr] = [ast.Name(name, ast.Del()) for name in dead]
             deletion = ast.copy_location(ast.Delete(targets), statement)
