@@ -24,10 +24,14 @@ from minitorch2.compile_lock import new_lock
 
 @dataclass(frozen=True)
 class Stage:
-    """One readable artefact of a compilation: `name` says which, `text` is what it looks like."""
+    """One readable artefact of a compilation: `name` says which, `text` is what it looks like.
+
+    `main` follows the text in a file, so that the file is a program.
+    """
 
     name: str
     text: str
+    main: str = ""
 
 
 @dataclass
@@ -80,7 +84,7 @@ class WrittenLog(StageLog):
 def _write(stage: Stage, number: int, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / _file_name(number, stage.name)
-    path.write_text(stage.text.rstrip("\n") + "\n", encoding="utf-8")
+    path.write_text(stage.text.rstrip("\n") + "\n" + stage.main, encoding="utf-8")
     return path
 
 
@@ -138,11 +142,11 @@ def wanted(name: str) -> bool:
     return any(log.keeps_texts for log in _OPEN_LOGS.get()) or logs.shows(name)
 
 
-def record(name: str, text: str) -> None:
+def record(name: str, text: str, main: str = "") -> None:
     """Add one stage to the open logs, and show it if its artifact is wanted."""
     for log in _OPEN_LOGS.get():
         if log.keeps_texts:
-            log.add(Stage(name, text))
+            log.add(Stage(name, text, main))
     logs.show(name, text)
 
 

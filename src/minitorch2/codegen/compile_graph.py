@@ -13,10 +13,12 @@ import torch
 from minitorch2 import config, stages
 from minitorch2.codegen import triton
 from minitorch2.codegen.common import kernel_name
-from minitorch2.codegen.numba.kernel import print_kernel
+from minitorch2.codegen.numba.kernel import NumbaKernel, print_kernel
 from minitorch2.codegen.numba.runtime import KernelSource, begin_kernel
+from minitorch2.codegen.numba.trial import main_text
 from minitorch2.codegen.program import BoxedCall, load_program
 from minitorch2.codegen.replay import replayed
+from minitorch2.codegen.standalone import number
 from minitorch2.codegen.triton.autotune import buffers_by_name, with_templates
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
 from minitorch2.codegen.triton.joined import print_joined_kernel, why_alone
@@ -164,7 +166,7 @@ def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba"
         each = []
         for kernel in kernels:
             with _blaming(kernel):
-                each.append(_kernel_call(kernel, plan, dtypes, definitions))
+                each.append(_kernel_call(kernel, plan, dtypes, definitions, buffers))
         calls |= {kernel.name: call for kernel, call in zip(kernels, each, strict=True)}
         if isinstance(node, JoinedSchedulerNode):
             calls[node.name] = _joined_call(node, each, definitions)
@@ -251,7 +253,11 @@ def _triton_call(
 
 
 def _kernel_call(
-    node: Any, plan: Schedule, dtypes: Mapping[str, torch.dtype], definitions: dict[str, str]
+    node: Any,
+    plan: Schedule,
+    dtypes: Mapping[str, torch.dtype],
+    definitions: dict[str, str],
+    buffers: Mapping[str, Buffer],
 ) -> KernelCall:
     """Print a kernel; one that says the same as an earlier one shares its definition."""
     device = bodies(node)[0].buffer.device
@@ -268,9 +274,18 @@ def _kernel_call(
     definition = ""
     if name == kernel.source.name:
         definition = define(kernel.source)
-        stages.record("kernel.py", kernel.source.text)
+        stages.record("kernel.py", kernel.source.text, _main_of(kernel, buffers))
         begin_kernel(kernel.source)
     return KernelCall(name, definition, kernel.iterations, kernel.buffers, kernel.sizes)
+
+
+def _main_of(kernel: NumbaKernel, buffers: Mapping[str, Buffer]) -> str:
+    """The end of the kernel's file, if a log wants files: it lets the kernel be tried alone."""
+    if not stages.wanted("kernel.py"):
+        return ""
+    elements = [number(buffers[name].fixed_layout().storage_size()) for name in kernel.buffers]
+    sizes = [number(size) for size in kernel.sizes]
+    return main_text(kernel.source, elements, sizes, number(kernel.iterations))
 
 
 def _joined_call(

@@ -61,17 +61,18 @@ def _example(value: object) -> str:
     if isinstance(value, Buffer):
         layout = value.fixed_layout()
         return _random(layout.size, layout.stride, layout.dtype, layout.device)
-    return _number(value) if isinstance(value, sympy.Basic) else repr(value)
+    return number(value) if isinstance(value, sympy.Basic) else repr(value)
 
 
 def _random(
     size: Sequence[Expr], stride: Sequence[Expr], dtype: torch.dtype, device: torch.device
 ) -> str:
-    sizes, strides = (f"({''.join(f'{_number(n)}, ' for n in each)})" for each in (size, stride))
+    sizes, strides = (f"({''.join(f'{number(n)}, ' for n in each)})" for each in (size, stride))
     return f"random_tensor({sizes}, {strides}, {dtype}, {str(device)!r})"
 
 
-def _number(expr: Expr) -> str:
+def number(expr: Expr) -> str:
+    """Print a size; one that varies is `SIZE`."""
     if isinstance(expr, sympy.Basic):
         expr = value_of(expr, dict.fromkeys(expr.free_symbols, SIZE))
     return print_expr(expr)

@@ -1,5 +1,6 @@
 """Numba compiles the text that the project's own front end compiles, and gives the same bits."""
 
+import runpy
 import threading
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 import minitorch2
 from minitorch2 import config, stages
+from minitorch2.codegen.numba import trial
 from minitorch2.codegen.numba.jit import launch_text
 from minitorch2.codegen.numba.python_launcher import PythonLauncher
 from minitorch2.codegen.numba.runtime import KernelSource, join_kernels, load_kernel
@@ -120,6 +122,28 @@ def test_iterations_are_shared_by_a_parallel_loop():
         " pointer(address0, float32), size0, pointer(error, int64))\n"
         "    return status\n"
     )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_file_of_a_kernel_runs_alone(dynamic, tmp_path, capsys):
+    """It is compared in three ways; a debugger steps through the function of the file."""
+    with stages.collect() as log:
+        minitorch2.compile(lambda x: x.exp().softmax(-1), dynamic=dynamic)(X)
+    (path,) = (path for path in log.write(tmp_path) if path.name.endswith("_kernel.py"))
+    assert "__main__" not in log.texts("kernel.py")[0]
+    runpy.run_path(str(path), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "Python: " in said and "numba: the same bits as minitorch2" in said
+    assert ("8 of 8 iterations" if dynamic else " of 64 iterations") in said
+
+
+def test_the_file_of_a_wrong_kernel_says_so(tmp_path, monkeypatch):
+    with stages.collect() as log:
+        minitorch2.compile(lambda x: x + 1)(X)
+    (path,) = (path for path in log.write(tmp_path) if path.name.endswith("_kernel.py"))
+    monkeypatch.setattr(trial, "load_kernel", lambda source: lambda *arguments: None)
+    with pytest.raises(AssertionError, match="not close"):
+        runpy.run_path(str(path), run_name="__main__")
 
 
 def test_a_kernel_that_numba_refuses_is_an_error_with_its_text():

@@ -6,5 +6,6 @@ around them), `primitives`, `library`, `seldom`, `vecmath`, `vecmath_f64`, `vecm
 `transpose`, `vocabulary` (what the names mean), `arithmetic`, `frontend`, `linking`, `machine_code`
 (text to machine code), `openmp`, `builtin`, `tensors`, `launcher` (calls, arguments and threads),
 `runtime` (the cache of kernels in this process and on disk), and the two other ways to run the same
-text: `jit` (compiled by Numba), `stepping` (plain Python, for a debugger), with `python_launcher`.
+text: `jit` (compiled by Numba), `stepping` (plain Python, for a debugger), with `python_launcher`;
+`trial` lets the file of a kernel compare the three.
 """

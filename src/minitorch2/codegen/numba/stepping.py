@@ -58,6 +58,11 @@ def step_kernel(name: str, text: str, pointers: tuple[str, ...], filename: str) 
     execute(text, filename, namespace)
     kernel = namespace[name]
     keep_lines(filename, text, kernel)
+    return run_in_python(kernel, pointers)
+
+
+def run_in_python(kernel: Callable[..., int], pointers: tuple[str, ...]) -> PythonLauncher:
+    """A launcher of a range kernel whose free names mean what they mean in `NAMES`."""
 
     def run(n: int, words: list[int]) -> tuple[int, int] | None:
         memories = map(Memory, words, pointers)
@@ -67,7 +72,7 @@ def step_kernel(name: str, text: str, pointers: tuple[str, ...], filename: str) 
         return (int(error[0]), int(error[1])) if status else None
 
     # The kernel takes lo, hi and the error's place; the launcher n.
-    return PythonLauncher(name, kernel.__code__.co_argcount - 2, run)
+    return PythonLauncher(kernel.__name__, kernel.__code__.co_argcount - 2, run)
 
 
 def _scalar(value: Any, kind: str) -> Any:
