@@ -11,7 +11,7 @@ RUN = $(VENV)/bin/python -m
 READY = $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint docs bench clean
+.PHONY: help setup demo test quick nets lint docs bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,6 +35,9 @@ test: $(READY)  ## all tests, the pages' code blocks included (ARGS="-k fusion")
 quick: $(READY)  ## the first case of each test that is not slow, in under two minutes
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) pytest -n 2 --dist loadfile -q \
 	    --first-cases -m "not slow" tests/unit tests/golden $(ARGS)
+
+nets: $(READY)  ## random programs against eager, on two cores (ARGS="--minutes 5 --only caches")
+	$(RUN) tests.nets $(ARGS)
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	$(RUN) ruff check .

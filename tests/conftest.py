@@ -24,6 +24,10 @@ settings.register_profile(
     "thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("quick", deadline=None, max_examples=3, derandomize=True)
+settings.register_profile(  # other examples with each seed: see tests/nets
+    "net", deadline=None, max_examples=200, database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # The bytecode machine is also tested where torch is not installed.

@@ -1,0 +1,98 @@
+"""`python -m tests.nets [--minutes N] [--only NAME] [--seed S]`: cast the nets; 1 if one caught.
+
+Each net is cast again and again, with another seed, until its part of the minutes is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+from tests.nets.registry import NETS, TOTAL, Net
+from tests.nets.report import VARIABLE, Tally
+
+ROOT = Path(__file__).parents[2]
+LONGEST_TURN = 600
+"""Seconds after which a turn counts as crashed: a program that does not end."""
+
+
+def environment(report: Path) -> dict[str, str]:
+    """Random examples, one thread, and a place for the report."""
+    own = {"HYPOTHESIS_PROFILE": "net", "OMP_NUM_THREADS": "1", VARIABLE: str(report)}
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return os.environ | own | {"PYTHONPATH": paths}
+
+
+def cast_once(net: Net, seed: int) -> Tally:
+    """One turn: what it has tried and caught."""
+    command = [sys.executable, "-m", *shlex.split(net.command.format(seed=seed))]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment(report), capture_output=True, text=True,
+                timeout=LONGEST_TURN,
+            )  # fmt: skip
+            text = (done.stdout + done.stderr)[-600:]
+        except subprocess.TimeoutExpired:
+            text = f"not done after {LONGEST_TURN} s"
+        if report.exists():
+            return Tally.read(report)
+    return Tally(tried=1, crashed=1, failures=[f"crashed: {shlex.join(command)}: {text}"])
+
+
+def cast(net: Net, minutes: float, seed: int) -> tuple[Net, Tally]:
+    """All turns of a net."""
+    end, tally = monotonic() + 60 * minutes, Tally()
+    while True:
+        found = cast_once(net, seed)
+        found.failures = [f"seed {seed}: {failure}" for failure in found.failures]
+        tally.add(found)
+        seed += 1
+        if monotonic() >= end:
+            return net, tally
+
+
+def main(arguments: list[str]) -> int:
+    """Cast, print a line for each net, and say whether anything was caught."""
+    parser = argparse.ArgumentParser(prog="python -m tests.nets", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=TOTAL, help="of all nets together")
+    parser.add_argument("--only", help="the name of one net")
+    parser.add_argument("--seed", type=int, default=0, help="of the first turn")
+    parser.add_argument("--jobs", type=int, default=2, help="nets at a time")
+    options = parser.parse_args(arguments)
+    chosen = [net for net in NETS if options.only in (None, net.name)]
+    if not chosen:
+        parser.error(f"there is no net {options.only!r}: {', '.join(n.name for n in NETS)}")
+    share = options.minutes / sum(net.minutes for net in chosen)
+    print(f"{'net':20} {'programs':>9} {'wrong':>6} {'crashed':>8} {'lost exceptions':>16}")
+    total = Tally()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        turns = partial(_cast_for, share=share, seed=options.seed)
+        for net, tally in pool.map(turns, chosen):
+            _print(net.name, tally)
+            total.add(tally)
+    _print("all", total)
+    print("\n\n".join(["", *total.failures]))
+    return int(total.caught > 0)
+
+
+def _cast_for(net: Net, share: float, seed: int) -> tuple[Net, Tally]:
+    return cast(net, net.minutes * share, seed)
+
+
+def _print(name: str, tally: Tally) -> None:
+    counts = f"{tally.tried:9} {tally.wrong:6} {tally.crashed:8} {tally.lost:16}"
+    print(f"{name:20} {counts}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

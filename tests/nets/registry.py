@@ -1,0 +1,49 @@
+"""Every net in one line: its name, its command behind `python -m`, its minutes.
+
+In a command, `{seed}` is another number in each turn. A command writes what it found by
+`tests.nets.report`: as a pytest plugin (which the runner adds), or by `Tally.write`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Net:
+    """One net.
+
+    Attributes:
+        command: what comes behind ``python -m``.
+        minutes: how long it is cast where all together take `TOTAL`.
+    """
+
+    name: str
+    command: str
+    minutes: float
+
+
+PYTEST = (
+    "pytest -q -p no:cacheprovider -p tests.nets.report --hypothesis-seed={seed} tests/property/"
+)
+NETS = (
+    Net("programs", PYTEST + "test_capture_programs.py", 4),
+    Net("nested programs", PYTEST + "test_capture_nested_programs.py", 2),
+    Net("guards", PYTEST + "test_guards.py", 2),
+    Net("sizes", PYTEST + "test_dynamic_shapes.py", 3),
+    Net("data", PYTEST + "test_unbacked.py", 1),
+    Net("numpy", PYTEST + "test_numpy_programs.py", 2),
+    Net("subclasses", PYTEST + "test_subclasses.py", 2),
+    Net("branches and loops", PYTEST + "test_higher_order.py", 1),
+    Net("gradients", PYTEST + "test_joint_graphs.py", 3),
+    Net("mutation", PYTEST + "test_functionalization.py", 2),
+    Net("rewriting", PYTEST + "test_rewriting.py", 1),
+    Net("loops", PYTEST + "test_loop_bodies.py", 2),
+    Net("lowerings", PYTEST + "test_lowering_families.py", 2),
+    Net("kernels", PYTEST + "test_numba_kernels.py", 3),
+    Net("whole programs", PYTEST + "test_whole_programs.py", 3),
+    Net("cached graphs", PYTEST + "test_graph_cache.py", 2),
+    Net("caches", "tests.nets.caches --seed {seed} --sample 40", 5),
+)
+TOTAL = sum(net.minutes for net in NETS)
+"""Minutes for all of them, one after the other."""
