@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from minitorch2.graph.symbols.conditions import compare
 from minitorch2.graph.symbols.expression import expr_of
@@ -104,12 +105,25 @@ def _try(func: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None
     small = [_small(value) for value in args]
     named = {name: _small(value) for name, value in kwargs.items() if name != "device"}
     try:
-        func(*small, **named)
+        if _is_small(func, small, named):
+            func(*small, **named)
     except (RuntimeError, OverflowError) as error:
         if _REFUSED in str(error):
             raise
     except Exception:  # noqa: BLE001 - small sizes may fit nothing
         return
+
+
+def _is_small(func: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the results have few elements. `arange(n)` has n, and never refuses it."""
+    meta = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
+    factory = {"device": "meta"} if any(a.name == "device" for a in func._schema.arguments) else {}
+    results = tree_leaves(func(*meta[0], **meta[1] | factory))
+    return sum(result.numel() for result in results if isinstance(result, Tensor)) <= _FEW
+
+
+_FEW: Final = 4096
+"""Elements that a trial run may compute."""
 
 
 def _small(value: Any) -> Any:
