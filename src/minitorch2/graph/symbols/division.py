@@ -17,6 +17,14 @@ from functools import lru_cache
 import sympy
 
 from minitorch2.graph.symbols.expression import Expr
+from minitorch2.graph.symbols.polynomials import (
+    MOST_PRODUCTS,
+    atoms_of,
+    expand,
+    products_in,
+    shifted,
+    sum_of,
+)
 
 
 def to_expr(value: Expr) -> Expr:
@@ -37,7 +45,7 @@ def equal(a: Expr, b: Expr) -> bool:
     """Whether two expressions are certainly the same number."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
-    return bool(sympy.expand(a - b) == 0)
+    return bool(expand(a - b) == 0)
 
 
 def divide_exactly(a: Expr, b: Expr) -> Expr | None:
@@ -69,10 +77,10 @@ def _divide_sum(a: sympy.Expr, b: sympy.Expr) -> Expr | None:
 def split_multiples(a: sympy.Expr, b: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
     """`a = b * quotient + rest` with every term that `b` divides in the quotient.
 
-    A sum divides no single term of its multiples: it is tried on all of them together.
+    A sum divides several terms together: 4*(s*t + u) is 4 times s*t + u, and no term alone is.
     """
-    if b.is_Add and (whole := _divide_exactly(a, b)) is not None:
-        return sympy.sympify(whole), sympy.Integer(0)
+    if b.is_Add:
+        return _divide_by_sum(a, b)
     quotient, rest = [], []
     for term in sympy.Add.make_args(a):
         divided = _divide_exactly(term, b)
@@ -81,6 +89,19 @@ def split_multiples(a: sympy.Expr, b: sympy.Expr) -> tuple[sympy.Expr, sympy.Exp
         else:
             quotient.append(divided)
     return sympy.Add(*quotient), sympy.Add(*rest)
+
+
+@lru_cache(16384)
+def _divide_by_sum(a: sympy.Expr, b: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
+    """Division of polynomials with integer coefficients."""
+    nothing = sympy.Integer(0), a
+    if products_in(a) * products_in(b) > MOST_PRODUCTS:
+        return nothing
+    try:
+        quotient, rest = sympy.div(a, b, auto=False)
+    except sympy.PolynomialError:
+        return nothing
+    return quotient, rest
 
 
 def _coefficient_gcd(a: sympy.Expr) -> int:
@@ -102,7 +123,7 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]  # SymPy has no types
             return a
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) // int(b))
-        quotient, rest = split_multiples(sympy.expand(a), b)
+        quotient, rest = split_multiples(expand(a), b)
         if quotient != 0 and is_nonnegative(to_expr(rest)):
             return quotient + cls(rest, b)
         if isinstance(a, FloorDiv):
@@ -129,7 +150,7 @@ class ModularIndexing(sympy.Function):  # type: ignore[misc]  # SymPy has no typ
             return sympy.Integer(0)
         if a.is_Integer and d.is_Integer and m.is_Integer:
             return sympy.Integer(int(a) // int(d) % int(m))
-        quotient, rest = split_multiples(sympy.expand(a), sympy.expand(d * m))
+        quotient, rest = split_multiples(expand(a), expand(d * m))
         if quotient != 0 and is_nonnegative(to_expr(rest)):
             return cls(rest, d, m)
         if isinstance(a, FloorDiv):
@@ -167,8 +188,15 @@ def is_nonnegative(expr: Expr) -> bool:
     """
     if isinstance(expr, int):
         return expr >= 0
-    shifted = expr.subs({s: s + 1 for s in expr.free_symbols if s.is_positive})
-    return all(
-        term.as_coeff_Mul()[0] >= 0 and term.as_coeff_Mul()[1].is_nonnegative
-        for term in sympy.Add.make_args(sympy.expand(shifted))
-    )
+    terms = sum_of(expr)
+    if terms is None:
+        return False
+    least = {atom: _least(atom) for atom in atoms_of(terms)}
+    found = None if None in least.values() else shifted(terms, least)
+    return found is not None and all(coefficient >= 0 for coefficient in found.values())
+
+
+def _least(atom: sympy.Expr) -> int | None:
+    if atom.is_Symbol and atom.is_positive:
+        return 1
+    return 0 if atom.is_nonnegative else None

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import sympy
 
+from minitorch2 import stages
 from minitorch2.graph.symbols.bindings import solve_for
 from minitorch2.graph.symbols.conditions import (
     RELATIONS,
@@ -29,24 +30,28 @@ from minitorch2.graph.symbols.conditions import (
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing, to_expr
 from minitorch2.graph.symbols.expression import Expr, free_symbols, size_symbol
 from minitorch2.graph.symbols.floats import is_float_expression
-from minitorch2.graph.symbols.ranges import ANY, Range, range_of
+from minitorch2.graph.symbols.polynomials import Sum, add, atoms_of, expand, sum_of
+from minitorch2.graph.symbols.ranges import ANY, Known, Range, range_of, sum_range
 from minitorch2.graph.symbols.timing import cached_algebra
 from minitorch2.graph.symbols.unbacked import is_unbacked
 
 MOST_FACTS_TRIED: Final = 32
 """So many of the latest inequalities are tried to decide another one."""
 
+MOST_STEPS: Final = 1_000_000
+"""So many products of facts are compared in one compilation; later conditions become guards."""
+
 
 @cached_algebra
 def expanded(expr: Any) -> Expr:
     """The expression as a sum of products, an int if it is one."""
-    return to_expr(sympy.expand(expr))
+    return to_expr(expand(expr))
 
 
 @cached_algebra
 def difference(left: Any, right: Any) -> Expr:
     """``left - right`` as a sum of products."""
-    return to_expr(sympy.expand(left - right))
+    return to_expr(expand(left - right))
 
 
 @cached_algebra
@@ -62,7 +67,7 @@ def _solved(expr: sympy.Expr) -> tuple[tuple[sympy.Symbol, Expr], ...]:
         coefficient = expr.coeff(symbol, 1)
         rest = expr - coefficient * symbol
         if coefficient in (1, -1) and symbol not in rest.free_symbols:
-            found.append((symbol, to_expr(sympy.expand(-coefficient * rest))))
+            found.append((symbol, to_expr(expand(-coefficient * rest))))
     return tuple(found)
 
 
@@ -74,6 +79,7 @@ class Knowledge:
         replacements: what a symbol is equal to, in symbols that are not replaced themselves.
         multiples: for a symbol that divisibility made: the expression that it stands for.
         version: how often `replacements` changed; simplified expressions are good for one version.
+        steps: how many products of facts were compared to decide conditions.
     """
 
     def __init__(self) -> None:
@@ -81,11 +87,13 @@ class Knowledge:
         self.replacements: dict[sympy.Symbol, Expr] = {}
         self.multiples: dict[sympy.Symbol, Expr] = {}
         self.version = 0
+        self.steps = 0
         self._nonnegative: list[Expr] = []
         self._nonzero: set[Expr] = set()
         self._decided: dict[Condition, bool] = {}
         self._open: set[Condition] = set()
         self._simplified: dict[Any, Any] = {}
+        self._bounds: Known = {}
 
     # Expressions ---------------------------------------------------------------------------------
 
@@ -108,7 +116,7 @@ class Knowledge:
 
     def range(self, expr: Expr) -> Range:
         """The least and greatest value that an expression can have."""
-        return range_of(self.simplify(expr), self.ranges)
+        return range_of(self.simplify(expr), self.ranges, self._bounds)
 
     # Questions -----------------------------------------------------------------------------------
 
@@ -153,20 +161,37 @@ class Knowledge:
         return answer if answer is None else answer == expected
 
     def _is_nonnegative(self, expr: Expr) -> bool | None:
-        limits = range_of(expr, self.ranges)
+        limits = range_of(expr, self.ranges, self._bounds)
         if limits.low >= 0:
             return True
         if limits.high < 0:
             return False
+        terms = sum_of(sympy.sympify(expr))
+        return None if terms is None else self._by_facts(terms)
+
+    def _by_facts(self, terms: Sum) -> bool | None:
+        """Whether a sum is not negative, by the latest facts that speak of the same atoms.
+
+        A fact about other atoms tells no more than their ranges, which were asked already.
+        """
+        opposite_terms = add(_MINUS_ONE, terms, -1)
+        atoms = atoms_of(terms).keys()
         for fact in self._nonnegative[-MOST_FACTS_TRIED:]:
-            if range_of(difference(expr, fact), self.ranges).low >= 0:
+            known = sum_of(fact)
+            if known is None or atoms.isdisjoint(atoms_of(known)):
+                continue
+            self.steps += len(terms) + len(known)
+            if self.steps > MOST_STEPS:
+                stages.count("conditions on sizes that facts were not tried for")
+                return None
+            if sum_range(add(terms, known, -1), self.ranges, self._bounds).low >= 0:
                 return True
-            if range_of(difference(-1 - expr, fact), self.ranges).low >= 0:
+            if sum_range(add(opposite_terms, known, -1), self.ranges, self._bounds).low >= 0:
                 return False
         return None
 
     def _is_zero(self, expr: Expr) -> bool | None:
-        limits = range_of(expr, self.ranges)
+        limits = range_of(expr, self.ranges, self._bounds)
         if limits.low > 0 or limits.high < 0 or _has_rest(sympy.sympify(expr)):
             return False
         if expr in self._nonzero or expanded(-expr) in self._nonzero:
@@ -183,8 +208,11 @@ class Knowledge:
 
     def bound(self, symbol: sympy.Symbol, limits: Range) -> None:
         """Learn between which values a symbol is."""
-        self.ranges[symbol] = self.ranges.get(symbol, ANY).meet(limits)
-        self._open.clear()
+        before = self.ranges.get(symbol)
+        self.ranges[symbol] = (before or ANY).meet(limits)
+        if self.ranges[symbol] != before:
+            self._bounds.clear()
+            self._open.clear()
 
     def learn(self, condition: Condition) -> None:
         """Take a condition for true from now on."""
@@ -266,7 +294,7 @@ class Knowledge:
         # A number may be zero or negative, and so may its half; half of a size is at least 1.
         quotient = size_symbol(name) if dividend.is_positive else sympy.Symbol(name, integer=True)
         self.multiples[quotient] = FloorDiv(dividend, modulus)
-        self.ranges[quotient] = Range(1, math.inf) if dividend.is_positive else ANY
+        self.bound(quotient, Range(1, math.inf) if dividend.is_positive else ANY)
         self._replace(dividend, to_expr(modulus * quotient))
         return True
 
@@ -294,6 +322,8 @@ _NORMAL: Final[dict[str, tuple[int, bool]]] = {
     "<=": (1, False),
 }
 """``e relation 0`` as ``e - number >= 0`` (True) or its opposite."""
+
+_MINUS_ONE: Final = {frozenset[tuple[Any, int]](): -1}
 
 
 def _has_rest(expr: sympy.Expr) -> bool:

@@ -17,6 +17,7 @@ import sympy
 
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing, to_expr
 from minitorch2.graph.symbols.expression import Expr
+from minitorch2.graph.symbols.polynomials import Product, Sum, atoms_of, shifted, sum_of
 
 Bound: TypeAlias = int | float
 """An integer, or an infinity."""
@@ -50,14 +51,21 @@ class Range:
 
 ANY: Final = Range(-math.inf, math.inf)
 Ranges: TypeAlias = Mapping[sympy.Symbol, Range]
+Known: TypeAlias = dict[Any, Range]
+"""The ranges of expressions that were asked for already."""
 
 
 def _product(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
 
 
-def range_of(expr: Expr, ranges: Ranges) -> Range:
+def range_of(expr: Expr, ranges: Ranges, known: Known | None = None) -> Range:
     """Bounds of an integer expression; symbols without a range may be any integer.
+
+    Args:
+        expr: the expression; parts that occur twice are bounded once.
+        ranges: what the values of symbols are between.
+        known: what is right for these ``ranges`` from earlier calls; it is added to.
 
     >>> s = sympy.Symbol("s", integer=True)
     >>> print(range_of(2 * s + 1, {s: Range(2, math.inf)}))
@@ -69,13 +77,22 @@ def range_of(expr: Expr, ranges: Ranges) -> Range:
         return Range(int(expr), int(expr))
     if expr.is_Symbol:
         return ranges.get(expr, ANY)
+    known = {} if known is None else known
+    if expr not in known:
+        known[expr] = _compound_range(expr, ranges, known)
+    return known[expr]
+
+
+def _compound_range(expr: sympy.Expr, ranges: Ranges, known: Known) -> Range:
     if isinstance(expr, (FloorDiv, ModularIndexing, sympy.Max, sympy.Min)):
-        return _function_range(expr, ranges)
-    return _polynomial_range(expr, ranges)
+        return _function_range(expr, ranges, known)
+    terms = sum_of(expr)
+    is_atom = terms is not None and terms.get(frozenset({(expr, 1)})) is not None
+    return ANY if is_atom else sum_range(terms, ranges, known)
 
 
-def _function_range(expr: sympy.Expr, ranges: Ranges) -> Range:
-    parts = [range_of(to_expr(part), ranges) for part in expr.args]
+def _function_range(expr: sympy.Expr, ranges: Ranges, known: Known) -> Range:
+    parts = [range_of(to_expr(part), ranges, known) for part in expr.args]
     if isinstance(expr, sympy.Max):
         return Range(max(p.low for p in parts), max(p.high for p in parts))
     if isinstance(expr, sympy.Min):
@@ -104,52 +121,40 @@ def _floor(a: Bound, b: Bound) -> Bound:
     return int(a) // int(b)
 
 
-def _polynomial_range(expr: sympy.Expr, ranges: Ranges) -> Range:
+def sum_range(terms: Sum | None, ranges: Ranges, known: Known) -> Range:
     """Bounds of a sum of products, each atom shifted by its least value."""
-    atoms = _atoms(expr)
-    limits = {atom: range_of(to_expr(atom), ranges) for atom in atoms}
-    shifts, rests = {}, {}
-    for number, (atom, limit) in enumerate(limits.items()):
-        rest = sympy.Dummy(f"k{number}", integer=True, nonnegative=True)
-        if math.isinf(limit.low):
-            return _interval_sum(expr, limits)
-        shifts[atom] = int(limit.low) + rest
-        rests[rest] = Range(0, limit.high - limit.low)
-    return _interval_sum(sympy.expand(expr.xreplace(shifts)), rests)
+    if terms is None:
+        return ANY
+    limits = {atom: range_of(to_expr(atom), ranges, known) for atom in atoms_of(terms)}
+    least = {atom: limit.low for atom, limit in limits.items()}
+    if -math.inf in least.values():
+        return _interval_sum(terms, limits)
+    rests = shifted(terms, {atom: int(low) for atom, low in least.items()})
+    if rests is None:
+        return _interval_sum(terms, limits)
+    above = {atom: Range(0, limit.high - limit.low) for atom, limit in limits.items()}
+    return _interval_sum(rests, above)
 
 
-def _atoms(expr: sympy.Expr) -> list[sympy.Expr]:
-    """What an expanded polynomial is made of: symbols and functions."""
-    found: dict[sympy.Expr, None] = {}
-    for term in sympy.Add.make_args(expr):
-        for base in term.as_powers_dict():
-            if not base.is_Integer:
-                found[base] = None
-    return list(found)
-
-
-def _interval_sum(expr: sympy.Expr, limits: Mapping[Any, Range]) -> Range:
+def _interval_sum(terms: Sum, limits: Mapping[Any, Range]) -> Range:
     total = Range(0, 0)
-    for term in sympy.Add.make_args(expr):
-        coefficient, product = term.as_coeff_Mul()
-        if not coefficient.is_Integer:
-            return ANY
-        total = total.plus(_power_range(product, limits).times(int(coefficient)))
+    for product, coefficient in terms.items():
+        total = total.plus(_power_range(product, limits).times(coefficient))
     return total
 
 
-def _power_range(product: sympy.Expr, limits: Mapping[Any, Range]) -> Range:
+def _power_range(product: Product, limits: Mapping[Any, Range]) -> Range:
     """Bounds of a product of powers of atoms that are not negative; else any, but for one atom."""
-    if product == 1:
-        return Range(1, 1)
-    if product in limits:
-        return limits[product]
+    if len(product) == 1:
+        ((atom, exponent),) = product
+        if exponent == 1:
+            return limits[atom]
     low: Bound = 1
     high: Bound = 1
-    for base, exponent in product.as_powers_dict().items():
-        limit = limits.get(base, ANY)
-        if limit.low < 0 or not exponent.is_Integer or exponent < 0:
+    for atom, exponent in product:
+        limit = limits[atom]
+        if limit.low < 0:
             return ANY
-        low = _product(low, limit.low ** int(exponent))
-        high = _product(high, limit.high ** int(exponent))
+        low = _product(low, limit.low**exponent)
+        high = _product(high, limit.high**exponent)
     return Range(low, high)

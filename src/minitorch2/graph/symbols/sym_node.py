@@ -32,6 +32,7 @@ from minitorch2.graph.symbols.floats import (
     Truncated,
     operand,
 )
+from minitorch2.graph.symbols.polynomials import expand
 from minitorch2.graph.symbols.text import print_condition, print_expr
 from minitorch2.graph.symbols.timing import cached_algebra
 
@@ -399,7 +400,7 @@ def arithmetic(name: str, a: Any, b: Any, pytype: type = int) -> Any:
 def _symbolic(name: str, a: Any, b: Any) -> Any:
     result = _SYMBOLIC[name](a, b)
     if name in ("mul", "pow") and isinstance(result, sympy.Basic):
-        result = sympy.expand(result)
+        result = expand(result)
     return to_expr(result)
 
 
