@@ -27,11 +27,14 @@ from minitorch2 import stages
 Product: TypeAlias = frozenset[tuple[Any, int]]
 Sum: TypeAlias = Mapping[Product, int]
 
-MOST_PRODUCTS: Final = 512
+MOST_PRODUCTS: Final = 64
 """So many products may a product of sums become when it is multiplied out."""
 
-LONGEST: Final = 1000
-"""So many operations may the size of a tensor have."""
+MOST_SHIFTED: Final = 512
+"""The same while a sum is bounded: that text is read once, and by no one else."""
+
+LONGEST: Final = 300
+"""So many operations may a size have."""
 
 _CACHED: Final = 65_536
 
@@ -95,11 +98,11 @@ def add(left: Sum, right: Sum, factor: int) -> Sum:
 def shifted(terms: Sum, least: Mapping[Any, int]) -> Sum | None:
     """The sum in other atoms: each atom is written as its least value plus a rest of its name.
 
-    None where that has more than `MOST_PRODUCTS` products.
+    None where that has more than `MOST_SHIFTED` products.
 
         s*t with both at least 2   -->   4 + 2*s + 2*t + s*t
     """
-    if sum(math.prod(n + 1 for _, n in product) for product in terms) > MOST_PRODUCTS:
+    if sum(math.prod(n + 1 for _, n in product) for product in terms) > MOST_SHIFTED:
         return None
     total: dict[Product, int] = {}
     for product, coefficient in terms.items():

@@ -17,6 +17,7 @@ from typing import Any, Final
 import sympy
 import torch
 
+from minitorch2 import stages
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.node import SourceLine
 from minitorch2.graph.symbols.conditions import (
@@ -35,6 +36,7 @@ from minitorch2.graph.symbols.conditions import (
 from minitorch2.graph.symbols.expression import Expr, free_symbols, size_symbol
 from minitorch2.graph.symbols.floats import FloatSymbol, is_float_expression, value_of
 from minitorch2.graph.symbols.knowledge import Knowledge
+from minitorch2.graph.symbols.polynomials import operations_in
 from minitorch2.graph.symbols.ranges import ANY, Range
 from minitorch2.graph.symbols.sym_node import SymNode
 from minitorch2.graph.symbols.text import print_condition
@@ -398,6 +400,25 @@ class ShapeEnv:
             return value
         self.evaluate(compare("==", expr, value))
         return value
+
+    def fix_long(self, expr: Any) -> Any:
+        """The value of an expression that is too long; the sizes in it are static from now on.
+
+        Raises:
+            UnsupportedError: it depends on a size that only data will tell.
+        """
+        operations = operations_in(expr)
+        unknown = [s for s in expr.free_symbols if not self.has_hint(s)]
+        if unknown:
+            raise UnsupportedError(
+                f"a size is written with {operations} operations{self._origin(unknown)}",
+                code="long-size",
+            )
+        stages.count("sizes fixed as expressions grew too long")
+        with self.running(f"a size of {operations} operations"):
+            for symbol in sorted(expr.free_symbols, key=str):
+                self._guard_identical(symbol)
+        return self.hint(expr)
 
     def _guard_identical(self, symbol: sympy.Symbol) -> None:
         value = self.hint(symbol)

@@ -32,7 +32,7 @@ from minitorch2.graph.symbols.floats import (
     Truncated,
     operand,
 )
-from minitorch2.graph.symbols.polynomials import expand
+from minitorch2.graph.symbols.polynomials import LONGEST, expand, operations_in
 from minitorch2.graph.symbols.text import print_condition, print_expr
 from minitorch2.graph.symbols.timing import cached_algebra
 
@@ -63,7 +63,9 @@ class SymNode:
         return self._expr
 
     def make(self, expr: Any, pytype: type) -> SymNode:
-        """A node of the same environment."""
+        """A node of the same environment; a number if the expression is too long."""
+        if isinstance(expr, sympy.Basic) and operations_in(expr) > LONGEST:
+            expr = self.shape_env.fix_long(expr)
         return SymNode(self.shape_env, expr, pytype)
 
     # What it is ----------------------------------------------------------------------------------
