@@ -303,6 +303,11 @@ _REASONS = (
         "state what is known of it with `torch._check`, or make the decision outside",
     ),
     Reason(
+        "long-size",
+        "the expression of a size that comes out of the data of a tensor grows without an end",
+        "compute the size in a loop outside, or as a tensor",
+    ),
+    Reason(
         "late-size-guard",
         "a backend decides something about sizes after the guards were made",
         "mark the dimension as static",

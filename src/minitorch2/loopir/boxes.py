@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-import sympy
 import torch
 
+from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.buffers import (
     Buffer,
     BufferView,
@@ -223,12 +223,12 @@ def linear_form(position: Expr, ranges: Ranges) -> tuple[Size, Expr] | None:
     if isinstance(position, int):
         return tuple(0 for _ in ranges), position
     strides: list[Expr] = []
-    offset = sympy.expand(position)
+    offset = multiply_out(position)
     variables = {symbol for symbol, _ in ranges}
     for symbol, _ in ranges:
         stride = offset.coeff(symbol, 1)
         if stride.free_symbols & variables:
             return None
         strides.append(to_expr(stride))
-        offset = sympy.expand(offset - stride * symbol)
+        offset = multiply_out(offset - stride * symbol)
     return None if offset.free_symbols & variables else (tuple(strides), to_expr(offset))

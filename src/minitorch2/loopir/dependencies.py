@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import sympy
 import torch
 
+from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.expressions import (
     Expr,
     Ranges,
@@ -64,7 +65,7 @@ class MemoryDep:
         if isinstance(self.index, int):
             return 0
         step = self.index.subs(variable, 1) - self.index.subs(variable, 0)
-        return simplify(sympy.expand(step), self.ranges)
+        return simplify(multiply_out(step), self.ranges)
 
     def normalize(self) -> MemoryDep:
         """The same accesses in the same order with as few variables as possible.

@@ -30,6 +30,7 @@ from minitorch2.graph.symbols.division import (
     split_multiples,
     to_expr,
 )
+from minitorch2.graph.symbols.polynomials import multiply_out
 
 __all__ = ["Expr", "FloorDiv", "ModularIndexing", "Ranges", "bounds", "divide_exactly", "equal",
            "floor_div", "index_symbol", "index_symbols", "is_less", "is_nonnegative",
@@ -122,14 +123,14 @@ def simplify(expr: Expr, ranges: Ranges) -> Expr:
     m*(x // m) + x % m        --> x
     """
     if isinstance(expr, int) or not expr.has(FloorDiv, ModularIndexing):
-        return to_expr(sympy.expand(expr))
+        return to_expr(multiply_out(expr))
     arguments = [sympy.sympify(simplify(argument, ranges)) for argument in expr.args]
     rebuilt = expr.func(*arguments)
     if isinstance(rebuilt, FloorDiv):
         return _simplify_floor_div(rebuilt, ranges)
     if isinstance(rebuilt, ModularIndexing):
         return _simplify_modular(rebuilt, ranges)
-    rebuilt = sympy.expand(rebuilt)
+    rebuilt = multiply_out(rebuilt)
     return to_expr(_join_quotient_and_rest(rebuilt, ranges) if rebuilt.is_Add else rebuilt)
 
 
@@ -151,11 +152,11 @@ def _simplify_floor_div(expr: FloorDiv, ranges: Ranges) -> Expr:
 def _simplify_modular(expr: ModularIndexing, ranges: Ranges) -> Expr:
     a, d, m = expr.args
     limits = bounds(a, ranges)
-    if limits and is_nonnegative(limits[0]) and is_less(limits[1], to_expr(sympy.expand(d * m))):
+    if limits and is_nonnegative(limits[0]) and is_less(limits[1], to_expr(multiply_out(d * m))):
         return simplify(floor_div(to_expr(a), to_expr(d)), ranges)
     quotient = _quotient(limits, m) if d == 1 else None
     if quotient is not None:
-        return to_expr(sympy.expand(a - quotient * m))
+        return to_expr(multiply_out(a - quotient * m))
     reduced = _drop_small_terms(a, d, ranges)
     return simplify(ModularIndexing(reduced, d, m), ranges) if reduced != a else expr
 
@@ -180,7 +181,7 @@ def _drop_small_terms(a: sympy.Expr, d: sympy.Expr, ranges: Ranges) -> sympy.Exp
         if small == 0 or limits is None:
             continue
         if is_nonnegative(limits[0]) and is_less(limits[1], to_expr(factor)):
-            return sympy.expand(large * factor)
+            return multiply_out(large * factor)
     return a
 
 
@@ -205,9 +206,9 @@ def _join_quotient_and_rest(expr: sympy.Expr, ranges: Ranges) -> sympy.Expr:
                 continue
             x, d, m = modular.args
             for higher, joined in _next_digits(expr, x, d, m, ranges):
-                remaining = sympy.expand(expr - term - coefficient * m * higher)
+                remaining = multiply_out(expr - term - coefficient * m * higher)
                 if remaining == 0 or _count_terms(remaining) < len(expr.args) - 1:
-                    result = sympy.expand(remaining + coefficient * joined)
+                    result = multiply_out(remaining + coefficient * joined)
                     return _join_quotient_and_rest(result, ranges) if result.is_Add else result
     return expr
 

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import sympy
 
+from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.expressions import Expr, divide_exactly, equal, product, to_expr
 
 Sizes: TypeAlias = tuple[Expr, ...]
@@ -53,7 +54,7 @@ def linear_access(name: str, index: Expr, symbols: tuple[sympy.Symbol, ...]) -> 
         return Access(name, (0,) * len(symbols), index)
     strides: dict[sympy.Symbol, Expr | None] = dict.fromkeys(symbols, 0)
     offset: Expr = 0
-    for term in sympy.Add.make_args(sympy.expand(index)):
+    for term in sympy.Add.make_args(multiply_out(index)):
         used = [symbol for symbol in symbols if symbol in term.free_symbols]
         factor = term / used[0] if len(used) == 1 else None
         if not used:

@@ -16,6 +16,7 @@ from functools import lru_cache
 import sympy
 import torch
 
+from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.expressions import Expr, equal, product, to_expr
 
 Size = tuple[Expr, ...]
@@ -63,7 +64,7 @@ class FixedLayout:
         if any(extent == 0 for extent in self.size):
             return 0
         last = sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True))
-        return to_expr(sympy.expand(self.offset + last + 1))
+        return to_expr(multiply_out(self.offset + last + 1))
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps, from position 0."""
@@ -106,7 +107,7 @@ def _linear_index(stride: Size, offset: Expr, size: Size, index: tuple[Expr, ...
     for extent, step, position in zip(size, stride, index, strict=True):
         if extent != 1:
             result = result + position * step
-    return to_expr(sympy.expand(result)) if isinstance(result, sympy.Expr) else result
+    return to_expr(multiply_out(result)) if isinstance(result, sympy.Expr) else result
 
 
 def numel(size: Sequence[Expr]) -> Expr:

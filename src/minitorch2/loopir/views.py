@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import sympy
 
 from minitorch2.errors import LoweringError
+from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.boxes import Reindex, TensorBox
 from minitorch2.loopir.expressions import (
     Expr,
@@ -220,7 +221,7 @@ def flat_index(index: Index, size: Size) -> Expr:
     flat: Expr = 0
     for position, extent in zip(index, size, strict=True):
         flat = flat * extent + position
-    return to_expr(sympy.expand(flat)) if isinstance(flat, sympy.Expr) else flat
+    return to_expr(multiply_out(flat)) if isinstance(flat, sympy.Expr) else flat
 
 
 def coordinates(flat: Expr, size: Size) -> list[Expr]:

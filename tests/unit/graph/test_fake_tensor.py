@@ -14,6 +14,7 @@ from minitorch2.graph import (
     same_storage,
     to_fake,
 )
+from minitorch2.graph.fake_checks import _is_small
 
 PROGRAMS = {
     "pointwise": lambda x: x.sin() + x * 2,
@@ -142,3 +143,17 @@ def test_fake_propagation_is_fast() -> None:
         torch.ops.aten.add.Tensor(x, x)
         samples.append(time.perf_counter() - start)
     assert sorted(samples)[100] < 200e-6  # about 12 us on an idle machine
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "dtype", "runs"),
+    [
+        (torch.ops.aten.arange.default, (2**33,), torch.int32, False),
+        (torch.ops.aten.arange.start_step, (0, 2**33, 1), torch.int32, False),
+        (torch.ops.aten.full.default, ((2,), 2**33), torch.int32, True),
+        (torch.ops.aten.arange.default, (512,), torch.uint8, True),
+    ],
+)
+def test_a_number_is_not_tried_where_it_counts_elements(operator, arguments, dtype, runs) -> None:
+    """An arange of 2**33 numbers takes 32 GiB, and never refuses its end."""
+    assert _is_small(operator, arguments, {"dtype": dtype}) is runs

@@ -19,6 +19,7 @@ from typing import TypeAlias
 import sympy
 import torch
 
+from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.expressions import (
     Expr,
     FloorDiv,
@@ -153,7 +154,7 @@ class _CutHandler(EffectHandler):
         if isinstance(expr, int) or expr.free_symbols != {self.symbol}:
             return None
         slope = expr.coeff(self.symbol)
-        start = sympy.expand(expr - slope * self.symbol)
+        start = multiply_out(expr - slope * self.symbol)
         return (int(slope), int(start)) if slope.is_Integer and start.is_Integer else None
 
     def _address(self, index: Expr) -> None:

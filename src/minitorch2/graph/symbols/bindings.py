@@ -13,6 +13,7 @@ from typing import Any
 import sympy
 
 from minitorch2.graph.symbols.division import to_expr
+from minitorch2.graph.symbols.polynomials import multiply_out
 
 
 @lru_cache(4096)
@@ -22,7 +23,7 @@ def solve_for(size: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
     if len(symbols) != 1:
         return None
     factor = size.coeff(symbols[0], 1)
-    offset = sympy.expand(size - factor * symbols[0])
+    offset = multiply_out(size - factor * symbols[0])
     if not factor.is_Integer or not offset.is_Integer or factor <= 0:
         return None
     return symbols[0], int(factor), int(offset)

@@ -20,7 +20,7 @@ from minitorch2.graph.symbols.expression import Expr
 from minitorch2.graph.symbols.polynomials import (
     MOST_PRODUCTS,
     atoms_of,
-    expand,
+    multiply_out,
     products_in,
     shifted,
     sum_of,
@@ -45,7 +45,7 @@ def equal(a: Expr, b: Expr) -> bool:
     """Whether two expressions are certainly the same number."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
-    return bool(expand(a - b) == 0)
+    return bool(multiply_out(a - b) == 0)
 
 
 def divide_exactly(a: Expr, b: Expr) -> Expr | None:
@@ -123,7 +123,7 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]  # SymPy has no types
             return a
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) // int(b))
-        quotient, rest = split_multiples(expand(a), b)
+        quotient, rest = split_multiples(multiply_out(a), b)
         if quotient != 0 and is_nonnegative(to_expr(rest)):
             return quotient + cls(rest, b)
         if isinstance(a, FloorDiv):
@@ -150,7 +150,7 @@ class ModularIndexing(sympy.Function):  # type: ignore[misc]  # SymPy has no typ
             return sympy.Integer(0)
         if a.is_Integer and d.is_Integer and m.is_Integer:
             return sympy.Integer(int(a) // int(d) % int(m))
-        quotient, rest = split_multiples(expand(a), expand(d * m))
+        quotient, rest = split_multiples(multiply_out(a), multiply_out(d * m))
         if quotient != 0 and is_nonnegative(to_expr(rest)):
             return cls(rest, d, m)
         if isinstance(a, FloorDiv):

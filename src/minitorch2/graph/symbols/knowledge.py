@@ -30,7 +30,7 @@ from minitorch2.graph.symbols.conditions import (
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing, to_expr
 from minitorch2.graph.symbols.expression import Expr, free_symbols, size_symbol
 from minitorch2.graph.symbols.floats import is_float_expression
-from minitorch2.graph.symbols.polynomials import Sum, add, atoms_of, expand, sum_of
+from minitorch2.graph.symbols.polynomials import Sum, add, atoms_of, multiply_out, sum_of
 from minitorch2.graph.symbols.ranges import ANY, Known, Range, range_of, sum_range
 from minitorch2.graph.symbols.timing import cached_algebra
 from minitorch2.graph.symbols.unbacked import is_unbacked
@@ -45,13 +45,13 @@ MOST_STEPS: Final = 1_000_000
 @cached_algebra
 def expanded(expr: Any) -> Expr:
     """The expression as a sum of products, an int if it is one."""
-    return to_expr(expand(expr))
+    return to_expr(multiply_out(expr))
 
 
 @cached_algebra
 def difference(left: Any, right: Any) -> Expr:
     """``left - right`` as a sum of products."""
-    return to_expr(expand(left - right))
+    return to_expr(multiply_out(left - right))
 
 
 @cached_algebra
@@ -67,7 +67,7 @@ def _solved(expr: sympy.Expr) -> tuple[tuple[sympy.Symbol, Expr], ...]:
         coefficient = expr.coeff(symbol, 1)
         rest = expr - coefficient * symbol
         if coefficient in (1, -1) and symbol not in rest.free_symbols:
-            found.append((symbol, to_expr(expand(-coefficient * rest))))
+            found.append((symbol, to_expr(multiply_out(-coefficient * rest))))
     return tuple(found)
 
 

@@ -27,11 +27,11 @@ from minitorch2 import stages
 Product: TypeAlias = frozenset[tuple[Any, int]]
 Sum: TypeAlias = Mapping[Product, int]
 
-MOST_PRODUCTS: Final = 64
+MOST_PRODUCTS: Final = 512
 """So many products may a product of sums become when it is multiplied out."""
 
-MOST_SHIFTED: Final = 512
-"""The same while a sum is bounded: that text is read once, and by no one else."""
+MOST_IN_SIZES: Final = 32
+"""The same for the size of a tensor, which guards and kernels repeat."""
 
 LONGEST: Final = 300
 """So many operations may a size have."""
@@ -57,14 +57,25 @@ def products_in(expr: Any) -> int:
     return 1
 
 
-def expand(expr: Any) -> Any:
-    """Multiply out, unless it becomes too long: then the expression stays as it is."""
+@lru_cache(_CACHED)
+def _widest(expr: Any) -> int:
+    """The most products that the expression or an argument of its functions has."""
+    return max([products_in(expr), *map(_widest, expr.args)])
+
+
+def multiply_out(expr: Any, most: int = MOST_PRODUCTS) -> Any:
+    """Multiply out, but not what has more than `most` products then: it stays as it is."""
     if not isinstance(expr, sympy.Expr):
         return expr
-    if products_in(expr) > MOST_PRODUCTS:
-        stages.count("size expressions left as products")
+    if _widest(expr) <= most:
+        return sympy.expand(expr)
+    stages.count("size expressions left as products")
+    if products_in(expr) > most:
         return expr
-    return sympy.expand(expr)
+    functions = [part for part in expr.atoms(sympy.Function) if _widest(part) > most]
+    names = {part: sympy.Dummy(integer=True) for part in functions}
+    outside = sympy.expand(expr.xreplace(names))
+    return outside.xreplace({name: part for part, name in names.items()})
 
 
 @lru_cache(_CACHED)
@@ -98,11 +109,11 @@ def add(left: Sum, right: Sum, factor: int) -> Sum:
 def shifted(terms: Sum, least: Mapping[Any, int]) -> Sum | None:
     """The sum in other atoms: each atom is written as its least value plus a rest of its name.
 
-    None where that has more than `MOST_SHIFTED` products.
+    None where that has more than `MOST_PRODUCTS` products.
 
         s*t with both at least 2   -->   4 + 2*s + 2*t + s*t
     """
-    if sum(math.prod(n + 1 for _, n in product) for product in terms) > MOST_SHIFTED:
+    if sum(math.prod(n + 1 for _, n in product) for product in terms) > MOST_PRODUCTS:
         return None
     total: dict[Product, int] = {}
     for product, coefficient in terms.items():

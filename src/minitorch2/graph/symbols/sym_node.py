@@ -32,7 +32,7 @@ from minitorch2.graph.symbols.floats import (
     Truncated,
     operand,
 )
-from minitorch2.graph.symbols.polynomials import LONGEST, expand, operations_in
+from minitorch2.graph.symbols.polynomials import LONGEST, MOST_IN_SIZES, multiply_out, operations_in
 from minitorch2.graph.symbols.text import print_condition, print_expr
 from minitorch2.graph.symbols.timing import cached_algebra
 
@@ -402,7 +402,7 @@ def arithmetic(name: str, a: Any, b: Any, pytype: type = int) -> Any:
 def _symbolic(name: str, a: Any, b: Any) -> Any:
     result = _SYMBOLIC[name](a, b)
     if name in ("mul", "pow") and isinstance(result, sympy.Basic):
-        result = expand(result)
+        result = multiply_out(result, MOST_IN_SIZES)
     return to_expr(result)
 
 

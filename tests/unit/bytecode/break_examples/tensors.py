@@ -56,6 +56,24 @@ def count_with_a_known_limit(x):
     return x + torch.arange(n).sum()
 
 
+@breaks("long-size", X)
+def size_in_a_loop(x):
+    n = int((x > 0).sum())
+    for _ in range(9):
+        n = n + n // 2
+        n = n - n // 3
+    return torch.arange(n).sum() + x.sum()
+
+
+@whole("long-size", X)
+def size_as_a_tensor(x):
+    n = (x > 0).sum()
+    for _ in range(9):
+        n = n + n // 2
+        n = n - n // 3
+    return torch.arange(n.item()).sum() + x.sum()
+
+
 @breaks("tensor-method", X.clone())
 def method_with_effects(x):
     y = x.sin()

@@ -12,11 +12,12 @@ from typing import Final
 import sympy
 
 from minitorch2.graph.symbols import ShapeEnv
-from minitorch2.graph.symbols.ranges import Range, range_of
+from minitorch2.graph.symbols.ranges import Known, Range, range_of
 from minitorch2.graph.symbols.unbacked import is_unbacked
 
 _WORD: Final = Range(-(2**63), 2**63 - 1)
 _MODERATE: Final = Range(-(2**30), 2**30)
+_SMALL: Final = Range(0, 2**10)
 _LARGE: Final = Range(1 - 2**62, 2**62 - 1)
 
 
@@ -29,10 +30,10 @@ def fits_words(env: ShapeEnv, expr: object) -> bool:
     limits = _LARGE if expr.is_Symbol else _MODERATE
     if any(n.hint is None or not limits.low <= n.hint <= limits.high for n in numbers):
         return False
-    if not numbers:
-        return True  # sizes, whose products are sizes of memory
-    ranges = dict.fromkeys(expr.free_symbols, limits)
-    parts = (range_of(part, ranges) for part in sympy.preorder_traversal(expr))
+    # Products of a few sizes are sizes of memory; those of many sizes are numbers of Python.
+    ranges = dict.fromkeys(expr.free_symbols, limits if numbers else _SMALL)
+    known: Known = {}
+    parts = (range_of(part, ranges, known) for part in sympy.preorder_traversal(expr))
     if any(part.meet(_WORD) != part for part in parts):
         return False
     for number in numbers:
