@@ -1,4 +1,4 @@
-"""Detection models: images of several sizes, sizes that data tells, loops over levels of anchors."""
+"""Detection models: images of several sizes, and sizes that only data tells."""
 
 import pytest
 import torch

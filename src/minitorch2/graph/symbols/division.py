@@ -191,8 +191,8 @@ def is_nonnegative(expr: Expr) -> bool:
     terms = sum_of(expr)
     if terms is None:
         return False
-    least = {atom: _least(atom) for atom in atoms_of(terms)}
-    found = None if None in least.values() else shifted(terms, least)
+    least = {atom: low for atom in atoms_of(terms) if (low := _least(atom)) is not None}
+    found = shifted(terms, least) if len(least) == len(atoms_of(terms)) else None
     return found is not None and all(coefficient >= 0 for coefficient in found.values())
 
 

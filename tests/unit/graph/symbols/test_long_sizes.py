@@ -108,7 +108,8 @@ def test_sums_divide_their_multiples() -> None:
     part = expr_of(60 * a * b + 180 * c)
     assert (floor_div(whole, whole), floor_div(whole, part)) == (1, 4)
     assert modular_indexing(whole, 1, part) == 0
-    assert floor_div(multiply_out(whole * expr_of(d)) + 5, whole) == expr_of(d) + floor_div(5, whole)
+    more = multiply_out(whole * expr_of(d)) + 5
+    assert floor_div(more, whole) == expr_of(d) + floor_div(5, whole)
 
 
 def test_a_product_of_sums_has_as_many_products_as_are_counted() -> None:
