@@ -31,6 +31,6 @@ def test_images_of_new_sizes(name: str) -> None:
         for sizes in SIZES:
             for wanted, given in zip(model(images(sizes)), fast(images(sizes)), strict=True):
                 for key, value in wanted.items():
-                    assert_same(given[key], value, rtol=1e-3, atol=1e-3)
+                    assert_same(given[key], value, tolerance=1e-3)
     assert log.counts["graphs"] > 0
     assert log.counts["sizes fixed as expressions grew too long"] == 0
