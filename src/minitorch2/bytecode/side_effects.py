@@ -211,6 +211,15 @@ class SideEffects:
         self.writes += 1
         self._effects["call", id(effect)] = effect
 
+    def change(self, place: object, effect: Effect) -> None:
+        """Record a change of a place; the effect itself knows what the place holds at the end."""
+        owner = effect.owner()
+        if owner is None:
+            self.writes += 1
+        else:
+            self._count(owner)
+        self._effects.setdefault(place, effect)
+
     def is_new(self, tracker: VariableTracker) -> bool:
         """Whether the captured code made the object."""
         return id(tracker) in self._new

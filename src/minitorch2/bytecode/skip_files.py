@@ -75,6 +75,8 @@ INLINED_STANDARD = (
     "string.py",
     "logging/__init__.py",
     "operator.py",
+    "random.py",
+    "statistics.py",
     "types.py",
     "typing.py",
 )

@@ -7,6 +7,7 @@ is first accessed.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import threading
 import types
@@ -62,6 +63,7 @@ from minitorch2.bytecode.building.iterators import (
 from minitorch2.bytecode.building.objects import (
     wrap_array,
     wrap_autocast,
+    wrap_context_variable,
     wrap_device_mode,
     wrap_error_on_graph_break,
     wrap_module,
@@ -86,11 +88,13 @@ from minitorch2.bytecode.trackers.descriptors import is_trusted
 from minitorch2.bytecode.trackers.python_values import (
     builtin_rules,
     constructors,
+    context_variables,
     copies,
     library_rules,
     made_class,
     made_descriptors,
     made_records,
+    text_formats,
     weak_reference,
 )
 from minitorch2.bytecode.trackers.python_values.constant import (
@@ -132,6 +136,7 @@ RULES: Final = (
     checkpoint_rules,
     constructors,
     context,
+    context_variables,
     control_rules,
     copies,
     custom_function_rules,
@@ -149,6 +154,7 @@ RULES: Final = (
     outside_context,
     override_rules,
     tensor_constructors,
+    text_formats,
     triton_kernel,
     transform_rules,
     weak_reference,
@@ -222,6 +228,7 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.WrapperDescriptorType: wrap_descriptor,
     functools._lru_cache_wrapper: wrap_cached_function,
     types.CellType: wrap_cell,
+    contextvars.ContextVar: wrap_context_variable,
     types.GetSetDescriptorType: wrap_attribute,
     types.MethodWrapperType: wrap_accessor,
     DeviceContext: wrap_device_mode,

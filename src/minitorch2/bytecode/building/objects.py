@@ -32,6 +32,11 @@ from minitorch2.bytecode.trackers.python_values.mapping import (
 )
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
+from minitorch2.bytecode.trackers.python_values.context_variables import (
+    UNSET,
+    ContextVarVariable,
+    default_of,
+)
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     TupleVariable,
@@ -88,6 +93,14 @@ def wrap_overrides_region(
     """A region without overrides that a graph breaks in."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return override_rules.region_of(capture, value, source, guards)
+
+
+def wrap_context_variable(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A context variable; what it holds is read when the program reads it."""
+    guards = identity_guards(capture, value, source)
+    found = default_of(value)
+    default = None if found is UNSET else capture.wrap(found, None)
+    return ContextVarVariable(capture, value, default, source=source, guards=guards)
 
 
 def wrap_device_mode(capture: Capture, value: DeviceContext, source: Source) -> VariableTracker:

@@ -145,7 +145,7 @@ class ClassVariable(KnownObjectVariable):
         found_in, raw = class_lookup(type(self.value), name)
         if raw is MISSING:
             return self._ask_getattr(evaluator, name)
-        if isinstance(raw, types.FunctionType | property):
+        if isinstance(raw, types.FunctionType | property) or not hasattr(type(raw), "__get__"):
             return bind(evaluator, self, type(self.value), found_in, name, raw)
         return unsupported("metaclass", f"attribute {name!r} of the class {self.value.__name__}")
 
@@ -429,7 +429,7 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
     if class_lookup(cls, "__del__")[1] is not MISSING:
         unsupported("construction", f"{cls.__name__} has a finalizer, which runs when it dies")
     if cls.__flags__ & _ABSTRACT:
-        raise_real(object.__new__, [class_tracker(evaluator, cls)])
+        raise_real(object.__new__, [ConstantVariable(cls)])
     kind = ModuleVariable if issubclass(cls, torch.nn.Module) else ObjectVariable
     made = kind(cls, container=container, capture=evaluator.capture)
     evaluator.capture.side_effects.new_object(made)

@@ -57,6 +57,9 @@ OPERATORS = words(
 CONSTANT_CONTEXTS: dict[type, dict[str, Callable[..., VariableTracker]]] = {}
 """What entering and leaving a constant does: ``with torch.device(...)``."""
 
+TEXT_METHODS: dict[str, Callable[..., VariableTracker]] = {}
+"""Methods of strings that show other values: (evaluator, text, args, kwargs) -> outcome."""
+
 _LITERALS: dict[type, Callable[[Any], VariableTracker]] = {}
 
 
@@ -169,8 +172,11 @@ class ConstantVariable(VariableTracker):
             return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
         if name in ("__enter__", "__exit__"):
             return CONSTANT_CONTEXTS[type(self.value)][name](evaluator, self, *args)
-        if name in OPERATORS and not all(arg.is_foldable() for arg in args):
-            if name == "__mod__" and isinstance(self.value, str | bytes):
+        known = all(arg.is_foldable() for arg in (*args, *kwargs.values()))
+        if not known and isinstance(self.value, str) and name in TEXT_METHODS:
+            return TEXT_METHODS[name](evaluator, self.value, args, kwargs)
+        if name in OPERATORS and not known:
+            if name == "__mod__" and isinstance(self.value, bytes):
                 unsupported("format", "the text of a value is not known while capturing")
             return ConstantVariable(NotImplemented)
         if name == "join" and len(args) == 1:

@@ -5,18 +5,27 @@
 
 A number is drawn in front of the graph, by the generator itself: so the stream is CPython's, and
 the number is a symbol that no guard knows, like one out of a tensor's data. What changes a
-generator in another way (`seed`, `shuffle`) is left to Python, and so is a call that may fail.
+generator in another way (`shuffle`) is left to Python, and so is a call that may fail.
+
+Where the captured code seeds a generator, its numbers are known: they are drawn while capturing,
+`shuffle` and its like are evaluated, and residual code gives the generator the state that it has at
+the end.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2 import config
+from minitorch2.bytecode.side_effects import Effect
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import fold
+from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
@@ -25,6 +34,7 @@ from minitorch2.graph.symbols.ranges import ANY, Range
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
 
 _FLOATS: Final = words(
     "random uniform triangular betavariate expovariate gammavariate gauss lognormvariate"
@@ -40,14 +50,45 @@ _LIMITS: Final[dict[str, Callable[..., tuple[int, int]]]] = {
 _WORD: Final = 2**62
 
 
+_KNOWN: Final = words("getstate randbytes _randbelow binomialvariate")
+"""Other methods that give a constant where the state is known."""
+
+_EVALUATED: Final = words("choice choices sample shuffle")
+"""Methods that CPython writes in Python, on numbers below a limit."""
+
+
 class RandomVariable(ObjectVariable):
-    """A `random.Random` from outside."""
+    """A `random.Random`.
+
+    Attributes:
+        known: a generator in the same state, if the captured code has seeded it.
+    """
+
+    known: random.Random | None = None
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if name in _FLOATS or name in _LIMITS:
+        if name in _FLOATS or name in _LIMITS or name in _KNOWN or name in ("seed", "setstate"):
             self._guard_not_shadowed(evaluator, name)
             return GetAttrVariable(self, name)
+        if self.known is None and name in _EVALUATED:
+            unsupported("random-state", f"random.{name} of a generator whose state is not known")
         return super().get_attribute(evaluator, name)
+
+    def _seed(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """``seed`` or ``setstate`` with constants: from now on the state is known."""
+        if name == "seed" and (is_none(args[0]) if args else not kwargs):
+            unsupported("random-state", "random.seed without a number")
+        known = random.Random(0)
+        made = fold(getattr(known, name), args, kwargs)
+        self.known = known
+        evaluator.capture.side_effects.change(("random", id(self)), RandomStateEffect(self))
+        return made
 
     def call_method(
         self,
@@ -56,6 +97,12 @@ class RandomVariable(ObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
+        if name in ("seed", "setstate"):
+            return self._seed(evaluator, name, args, kwargs)
+        if name == "getstate" and self.known is None:
+            unsupported("random-state", "random.getstate of a generator whose state is not known")
+        if self.known is not None and (name in _FLOATS or name in _LIMITS or name in _KNOWN):
+            return fold(getattr(self.known, name), args, kwargs)
         if name not in _FLOATS and name not in _LIMITS:
             return super().call_method(evaluator, name, args, kwargs)
         capture = evaluator.capture
@@ -68,6 +115,38 @@ class RandomVariable(ObjectVariable):
         assert self.source is not None
         number = capture.draw(self.source, f"{name}({', '.join(parts)})", example, limits)
         return from_number(number)
+
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return f"{residual.reference(random.Random)}(0)"
+
+
+@dataclass
+class RandomStateEffect(Effect):
+    """``generator.setstate(...)``: the state that a seeded generator has at the end."""
+
+    generator: RandomVariable
+
+    def owner(self) -> VariableTracker:
+        return self.generator
+
+    def emit(self, residual: Residual) -> None:
+        assert self.generator.known is not None, "it was seeded"
+        state = residual.reference(self.generator.known.getstate(), "random_state")
+        residual.emit(f"{residual.name_for(self.generator)}.setstate({state})")
+
+
+@constructs(random.Random)
+def make_generator(
+    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``random.Random(seed)``"""
+    made = RandomVariable(random.Random, capture=evaluator.capture)
+    evaluator.capture.side_effects.new_object(made)
+    made.call_method(evaluator, "seed", args, kwargs)
+    return made
 
 
 def _probed(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[float, Range]:

@@ -1,0 +1,191 @@
+"""Context variables: `contextvars.ContextVar` and the tokens that restore them.
+
+What a variable holds is a guarded value like that of a global. A value that is set and still there
+at the end is set by residual code; one that is reset before leaves no trace.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.side_effects import Effect
+from minitorch2.bytecode.sources import AppliedSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+UNSET: Final = object()
+"""What a variable without a value is read as."""
+
+
+def present_value(variable: contextvars.ContextVar[Any]) -> Any:
+    """What a variable was set to in this context; UNSET if it was not."""
+    return variable.get(UNSET)
+
+
+def default_of(variable: contextvars.ContextVar[Any]) -> Any:
+    """The default that a variable was made with; UNSET if it has none."""
+    try:
+        return contextvars.Context().run(variable.get)
+    except LookupError:
+        return UNSET
+
+
+class ContextVarVariable(KnownObjectVariable):
+    """A `contextvars.ContextVar`.
+
+    Args:
+        capture: the attempt that it is evaluated in.
+        value: the variable itself; one that the captured code makes never has a value.
+        default: what it holds where it is not set.
+    """
+
+    def __init__(
+        self,
+        capture: Capture,
+        value: contextvars.ContextVar[Any],
+        default: VariableTracker | None,
+        **options: Any,
+    ) -> None:
+        super().__init__(value, **options)
+        self.capture, self.default = capture, default
+        self._held: VariableTracker | None = None
+        self._is_read = self.source is None
+        self.set_by: TokenVariable | None = None
+
+    def held(self) -> VariableTracker | None:
+        """What it is set to now; None if it is not set."""
+        if not self._is_read and self.source is not None:
+            place = AppliedSource(self.source, self.capture.reference(present_value))
+            value = present_value(self.value)
+            if value is UNSET:
+                self.capture.add_guard(id_match(place, UNSET, self.capture.line))
+            else:
+                self._held = self.capture.wrap(value, place)
+            self._is_read = True
+        return self._held
+
+    def hold(self, value: VariableTracker | None, token: TokenVariable | None) -> None:
+        """Set it, or restore it to what it was when `token` was the last one; None: at first."""
+        self._held, self.set_by, self._is_read = value, token, True
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "name":
+            return literal(self.value.name)
+        if name in ("get", "set", "reset"):
+            return GetAttrVariable(self, name)
+        return super().get_attribute(evaluator, name)
+
+    def call_method(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if name == "get" and len(args) < 2 and not kwargs:
+            found = self.held() or (args[0] if args else self.default)
+            if found is None:
+                raise ObservedError(LookupError, values=(self,))
+            return found
+        if name == "set" and len(args) == 1 and not kwargs:
+            return self._set(args[0])
+        if name == "reset" and len(args) == 1 and not kwargs:
+            return self._reset(args[0])
+        return super().call_method(evaluator, name, args, kwargs)
+
+    def _set(self, value: VariableTracker) -> VariableTracker:
+        token = TokenVariable(self, self.held(), self.set_by)
+        self.hold(value, token)
+        self.capture.side_effects.change(("context", id(self)), ContextVarEffect(self))
+        return token
+
+    def _reset(self, token: VariableTracker) -> VariableTracker:
+        if not isinstance(token, TokenVariable):
+            unsupported("builtin-method", f"reset of a context variable by {token}")
+        if token.variable is not self:
+            raise_observed(ValueError, f"{token} was created by a different ContextVar")
+        if token.is_used:
+            raise_observed(RuntimeError, f"{token} has already been used once")
+        token.is_used = True
+        self.hold(token.before, token.set_before)
+        return NONE
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        default = "" if self.default is None else f", default={residual.name_for(self.default)}"
+        return f"{residual.reference(contextvars.ContextVar)}({self.value.name!r}{default})"
+
+
+class TokenVariable(VariableTracker):
+    """What ``variable.set(...)`` returns.
+
+    Args:
+        before: what the variable held before.
+        set_before: the token of the change before, if the captured code made one.
+    """
+
+    def __init__(
+        self,
+        variable: ContextVarVariable,
+        before: VariableTracker | None,
+        set_before: TokenVariable | None,
+    ) -> None:
+        super().__init__()
+        self.variable, self.before, self.set_before = variable, before, set_before
+        self.is_used = False
+
+    def python_type(self) -> type:
+        return contextvars.Token
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "var":
+            return self.variable
+        if name == "old_value":
+            return self.before or evaluator.capture.wrap(contextvars.Token.MISSING, None)
+        return super().get_attribute(evaluator, name)
+
+
+@dataclass
+class ContextVarEffect(Effect):
+    """``variable.set(value)``, where a value that was set is there at the end."""
+
+    variable: ContextVarVariable
+
+    def owner(self) -> VariableTracker:
+        return self.variable
+
+    def value(self) -> VariableTracker | None:
+        return self.variable.held() if self.variable.set_by is not None else None
+
+    def emit(self, residual: Residual) -> None:
+        value = self.value()
+        if value is not None:
+            residual.emit(f"{residual.name_for(self.variable)}.set({residual.name_for(value)})")
+
+
+@constructs(contextvars.ContextVar)
+def make_context_variable(
+    evaluator: Evaluator, name: VariableTracker, *, default: VariableTracker | None = None
+) -> VariableTracker:
+    """``contextvars.ContextVar(name, default=default)``"""
+    real = contextvars.ContextVar[Any](name.as_constant())
+    made = ContextVarVariable(evaluator.capture, real, default)
+    evaluator.capture.side_effects.new_object(made)
+    return made
