@@ -26,6 +26,7 @@ from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_t
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
+from minitorch2.bytecode.trackers.python_values.dispatching import DISPATCH, DispatchVariable
 from minitorch2.bytecode.trackers.python_values.functions import (
     CachedFunctionVariable,
     GetterVariable,
@@ -90,6 +91,10 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
         )
     if is_torch_function(value):
         return TorchVariable(value, source=source, guards=identity_guards(capture, value, source))
+    if value.__code__ is DISPATCH:
+        return DispatchVariable(
+            value, source=source, guards=identity_guards(capture, value, source)
+        )
     if value.__code__.co_filename == UNCOMPILED and hasattr(value, "__wrapped__"):
         # PyTorch hides what it wraps there from its own compiler.
         identity_guards(capture, value, source)

@@ -26,21 +26,21 @@ from minitorch2.bytecode.torchscript import is_scripted_module
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
-from minitorch2.bytecode.trackers.opaque import OpaqueVariable
-from minitorch2.bytecode.trackers.python_values.mapping import (
-    DictVariable,
-)
-from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
-from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
 from minitorch2.bytecode.trackers.python_values.context_variables import (
     UNSET,
     ContextVarVariable,
     default_of,
 )
+from minitorch2.bytecode.trackers.python_values.mapping import (
+    DictVariable,
+)
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     TupleVariable,
 )
+from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalVariable
 from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
 from minitorch2.bytecode.trackers.torch_values import context, numpy_array, override_rules
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
@@ -142,10 +142,9 @@ def wrap_numpy_function(capture: Capture, value: Any, source: Source) -> Variabl
 
 
 def wrap_thread_local(capture: Capture, value: threading.local, source: Source) -> VariableTracker:
-    """A `threading.local`: Python asks it, as each thread has other attributes."""
-    return OpaqueVariable(
-        type(value), source=source, guards=guarded(capture, *type_guards(capture, value, source))
-    )
+    """A `threading.local`: its attributes are those of the thread that calls."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return ThreadLocalVariable(type(value), value, source=source, guards=guards)
 
 
 def wrap_weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:

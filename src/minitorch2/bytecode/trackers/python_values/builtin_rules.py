@@ -366,6 +366,9 @@ def formatted(
 @models(math.sqrt)
 def square_root(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     """``math.sqrt`` of a symbolic number."""
+    if isinstance(value, ObjectVariable):
+        number = operations.special(evaluator, value, "__float__")
+        return fold(math.sqrt, [number or raise_observed(TypeError, "must be real number")])
     return compute(torch.sym_sqrt, value) or unsupported("scalar-read", "math.sqrt of a tensor")
 
 
@@ -419,7 +422,23 @@ def local_variables(evaluator: Evaluator) -> VariableTracker:
     return dict_of_names({name: realize(value) for name, value in known if value is not None})
 
 
-@models(print, input, open, exec, eval, compile, breakpoint, dir)
+@models(dir)
+def directory(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
+    """``dir(value)`` of a class or an instance: all names, sorted"""
+    cls = value.value if isinstance(value, ClassVariable) else value.python_type()
+    if class_lookup(value.python_type(), "__dir__")[0] not in (object, type):
+        names = operations.special(evaluator, value, "__dir__")
+        return ListVariable(sort(evaluator, operations.iterate(evaluator, names or NONE)))
+    if not isinstance(value, ClassVariable | ObjectVariable):
+        unsupported("builtin", f"dir of {value}")
+    found = {*dir(cls)}
+    if isinstance(value, ObjectVariable) and cls.__dictoffset__:
+        own = operations.iterate(evaluator, value.get_attribute(evaluator, "__dict__"))
+        found |= {name.as_constant() for name in own}
+    return ListVariable([ConstantVariable(name) for name in sorted(found)])
+
+
+@models(print, input, open, exec, eval, compile, breakpoint)
 def outside_the_graph(
     evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:

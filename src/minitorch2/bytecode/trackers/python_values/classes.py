@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import threading
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
@@ -31,7 +32,6 @@ from minitorch2.bytecode.trackers.descriptors import (
     is_trusted,
 )
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
-from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     ConstantVariable,
@@ -48,6 +48,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     NamedTupleVariable,
     TupleVariable,
 )
+from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalVariable
 from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
@@ -430,7 +431,8 @@ def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker])
         unsupported("construction", f"{cls.__name__} has a finalizer, which runs when it dies")
     if cls.__flags__ & _ABSTRACT:
         raise_real(object.__new__, [ConstantVariable(cls)])
-    kind = ModuleVariable if issubclass(cls, torch.nn.Module) else ObjectVariable
+    kinds = {torch.nn.Module: ModuleVariable, threading.local: ThreadLocalVariable}
+    kind = next((kinds[base] for base in kinds if issubclass(cls, base)), ObjectVariable)
     made = kind(cls, container=container, capture=evaluator.capture)
     evaluator.capture.side_effects.new_object(made)
     if isinstance(container, DictVariable | ListVariable):
@@ -443,7 +445,7 @@ _ABSTRACT = 1 << 20  # Py_TPFLAGS_IS_ABSTRACT: abstract methods are left
 
 def _is_plain(cls: type) -> bool:
     """Whether instances are laid out as those of `object`: C code adds nothing to them."""
-    return allocator(cls) in (object, types.SimpleNamespace)
+    return allocator(cls) in (object, types.SimpleNamespace, threading.local)
 
 
 def _structure(evaluator: Evaluator, cls: Any, elements: VariableTracker) -> VariableTracker:
@@ -453,64 +455,6 @@ def _structure(evaluator: Evaluator, cls: Any, elements: VariableTracker) -> Var
         takes = f"{cls.__name__}() takes a {cls.n_sequence_fields}-sequence"
         raise_observed(TypeError, f"{takes} ({len(values)}-sequence given)")
     return NamedTupleVariable(values, cls, cls.__match_args__)
-
-
-class SuperVariable(VariableTracker):
-    """``super(start, owner)``."""
-
-    def __init__(
-        self, start: type, owner: VariableTracker, owner_type: type, through_class: bool
-    ) -> None:
-        super().__init__()
-        self.start, self.owner = start, owner
-        self.owner_type, self.through_class = owner_type, through_class
-
-    def python_type(self) -> type:
-        return super
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
-    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        found_in, raw = class_attribute(evaluator, self.owner_type, name, after=self.start)
-        if raw is MISSING:
-            raise_observed(AttributeError, f"'super' object has no attribute {name!r}")
-        owner = None if self.through_class else self.owner
-        return bind(evaluator, owner, self.owner_type, found_in, name, raw)
-
-    def reconstruct(self, residual: Residual) -> str:
-        start = residual.reference(self.start)
-        return f"super({start}, {residual.name_for(self.owner)})"
-
-
-@constructs(super)
-def make_super(
-    evaluator: Evaluator,
-    start: VariableTracker | None = None,
-    owner: VariableTracker | None = None,
-) -> VariableTracker:
-    """``super()`` finds its class in the cell ``__class__``, its owner in the first parameter."""
-    if start is None:
-        cell = evaluator.cells.get("__class__")
-        if cell is None or not evaluator.code.co_argcount:
-            raise_observed(RuntimeError, "super(): no arguments")
-        start, owner = cell.contents, _first_parameter(evaluator)
-        if start is None:
-            raise_observed(RuntimeError, "super(): empty __class__ cell")
-    if owner is None or not isinstance(start, ClassVariable):
-        unsupported("super", "super with one argument")
-    if isinstance(owner, ClassVariable) and issubclass(owner.value, start.value):
-        return SuperVariable(start.value, owner, owner.value, through_class=True)
-    return SuperVariable(start.value, owner, owner.python_type(), through_class=False)
-
-
-def _first_parameter(evaluator: Evaluator) -> VariableTracker:
-    name = evaluator.code.co_varnames[0]
-    cell = evaluator.cells.get(name)
-    found = evaluator.locals.get(name) if cell is None else cell.contents
-    if found is None:
-        raise_observed(RuntimeError, "super(): arg[0] deleted")
-    return realize(found)
 
 
 register_literal(type, ClassVariable)

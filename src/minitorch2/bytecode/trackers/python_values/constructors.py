@@ -216,11 +216,28 @@ def _number(
 
 constructs(decimal.Decimal)(lambda evaluator, *args: fold(decimal.Decimal, args))
 constructs(fractions.Fraction)(lambda evaluator, *args: fold(fractions.Fraction, args))
-constructs(complex)(lambda evaluator, *args: fold(complex, args))
-constructs(bytes)(lambda evaluator, *args: fold(bytes, args))
 constructs(torch.device)(lambda evaluator, *args, **kw: fold(torch.device, args, kw))
 constructs(torch.finfo)(lambda evaluator, *args, **kw: fold(torch.finfo, args, kw))
 constructs(torch.iinfo)(lambda evaluator, *args, **kw: fold(torch.iinfo, args, kw))
+
+
+def _by_special(cls: type, *names: str) -> None:
+    """A class that asks its argument's special methods, if that is no constant."""
+
+    def rule(
+        evaluator: Evaluator, *args: VariableTracker, **options: VariableTracker
+    ) -> VariableTracker:
+        asked = len(args) == 1 and not args[0].is_constant()
+        for name in names if asked else ():
+            if (result := operations.special(evaluator, args[0], name)) is not None:
+                return fold(cls, [result])
+        return fold(cls, args, options)
+
+    constructs(cls)(rule)
+
+
+_by_special(complex, "__complex__", "__float__", "__index__")
+_by_special(bytes, "__bytes__")
 
 
 @constructs(bool)

@@ -22,8 +22,8 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.python_values.builtin import BuiltinVariable, models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, new_object
-from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
-from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable, is_none
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
@@ -59,11 +59,23 @@ def shallow_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
 
 
 @models(copy.deepcopy)
-def deep_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """``copy.deepcopy`` without a memo of the caller's"""
-    if _has_own_deepcopy(value):
-        return value.call_method(evaluator, "__deepcopy__", [DictVariable(())], {})
+def deep_copy(
+    evaluator: Evaluator, value: VariableTracker, memo: VariableTracker = NONE
+) -> VariableTracker:
+    """``copy.deepcopy``, also from inside of a ``__deepcopy__`` with the memo that it was given"""
+    if isinstance(memo, MemoVariable):
+        return memo.copier.copy(value)
+    if not is_none(memo):
+        unsupported("copy", "copy.deepcopy with a memo of the caller's")
     return Copier(evaluator).copy(value)
+
+
+class MemoVariable(DictVariable):
+    """The memo of a deep copy: keys are addresses, which are not known while capturing."""
+
+    def __init__(self, copier: Copier) -> None:
+        super().__init__(())
+        self.copier = copier
 
 
 class Copier:
@@ -72,6 +84,7 @@ class Copier:
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
         self._copies: dict[int, VariableTracker] = {}
+        self._memo = MemoVariable(self)
 
     def copy(self, value: VariableTracker) -> VariableTracker:
         """The copy of a value; the same one each time."""
@@ -114,9 +127,8 @@ class Copier:
 
     def _instance(self, value: VariableTracker) -> VariableTracker:
         if _has_own_deepcopy(value):
-            if self._copies:  # it would have to be told what is copied already
-                unsupported("copy", f"copy.deepcopy of {value}, which has its own __deepcopy__")
-            return value.call_method(self.evaluator, "__deepcopy__", [DictVariable(())], {})
+            copied = value.call_method(self.evaluator, "__deepcopy__", [self._memo], {})
+            return self._copies.setdefault(id(value), copied)
         made = self._copies[id(value)] = _new_instance(self.evaluator, value)
         for name, attribute in _attributes(self.evaluator, value):
             copied = self.copy(attribute)

@@ -101,6 +101,11 @@ class GeneratorVariable(IteratorVariable):
         if name in ("gi_yieldfrom", "cr_await", "ag_await") and not self.running:
             waits = self.started and not self.finished
             return (self._delegate() if waits else None) or NONE
+        if name in ("gi_frame", "cr_frame", "ag_frame") and self.finished:
+            return NONE
+        if name in ("gi_code", "cr_code", "ag_code"):
+            code = self.frame.code
+            return evaluator.capture.wrap(code, evaluator.capture.reference(code))
         return super().get_attribute(evaluator, name)
 
     # The protocol -------------------------------------------------------------------------------

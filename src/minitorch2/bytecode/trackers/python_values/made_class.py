@@ -24,7 +24,6 @@ from minitorch2.bytecode.trackers.python_values.classes import (
     CLASS_METHODS,
     NEW,
     ClassVariable,
-    SuperVariable,
 )
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
@@ -32,6 +31,7 @@ from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionV
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
+from minitorch2.bytecode.trackers.python_values.super_object import SuperVariable
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture

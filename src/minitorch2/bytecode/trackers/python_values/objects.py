@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
-from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.polyfills import EXCEPTION_TEXTS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -258,6 +258,9 @@ class ObjectVariable(VariableTracker):
 
     def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         """``object.__setattr__(self, name, value)``."""
+        if name == "__class__":
+            self._change_class(value)
+            return
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
             if raw.fset is None:
@@ -279,6 +282,22 @@ class ObjectVariable(VariableTracker):
         custom = isinstance(class_lookup(self.cls, "__setattr__")[1], types.FunctionType)
         raw_write = custom and not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
+
+    def _change_class(self, value: VariableTracker) -> None:
+        """``self.__class__ = value``: what the captured code makes may still be of another class.
+
+        Raises:
+            ObservedError: instances of the two classes are laid out differently.
+        """
+        cls = getattr(value, "value", None)
+        if not isinstance(cls, type) or self.value is not MISSING or self.container is not None:
+            unsupported("attribute-write", f"write to __class__ of {self}")
+        new: Any = allocator(self.cls).__new__
+        try:
+            new(self.cls).__class__ = cls
+        except TypeError as error:
+            raise_as_observed(error)
+        self.cls = cls
 
     def _set_through_descriptor(
         self, evaluator: Evaluator, found_in: type, name: str, raw: Any, value: VariableTracker

@@ -116,7 +116,6 @@ class RandomVariable(ObjectVariable):
         number = capture.draw(self.source, f"{name}({', '.join(parts)})", example, limits)
         return from_number(number)
 
-
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
             return residual.load(self.source)

@@ -150,7 +150,6 @@ class Percent:
         self.given.append(text.as_constant())
         return "s"
 
-
     def _refuse_number(self, value: VariableTracker, kind: str) -> None:
         cls = value.python_type()
         if not any(hasattr(cls, name) for name in ("__int__", "__index__")):
