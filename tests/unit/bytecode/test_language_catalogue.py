@@ -13,19 +13,25 @@ from tests.unit.bytecode import language
 from tests.unit.bytecode.language import (
     asynchronous,
     classes,
+    classes_inside,
     containers,
+    context_programs,
     control,
     dataclass_programs,
     functools_programs,
     generators,
     library,
     numbers_programs,
+    objects,
+    random_programs,
+    records,
     text,
 )
 from tests.unit.bytecode.language.breaking import BREAKING
 
 TOPICS = (asynchronous, classes, containers, control, dataclass_programs, functools_programs)
-TOPICS += (generators, library, numbers_programs, text)
+TOPICS += (classes_inside, context_programs, generators, library, numbers_programs, objects)
+TOPICS += (random_programs, records, text)
 
 assert all(TOPICS)  # importing them fills the tables
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
+from types import FunctionType
 
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.bytecode.polyfills.classes import build_class
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.code import CodeVariable
 from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable
+from minitorch2.bytecode.trackers.python_values.made_class import BuildClassVariable
 
 PARTS = ("defaults", "kwdefaults", "annotations", "closure")
 
@@ -34,7 +36,6 @@ def make_function(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("LOAD_BUILD_CLASS")
 def load_build_class(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``-> builtins.__build_class__``; classes themselves are made in Python."""
-    build_class = builtins.__build_class__
-    source = evaluator.capture.reference(build_class, "build_class")
-    evaluator.push(evaluator.capture.wrap(build_class, source))
+    """``-> builtins.__build_class__``"""
+    assert isinstance(build_class, FunctionType)
+    evaluator.push(BuildClassVariable(build_class))

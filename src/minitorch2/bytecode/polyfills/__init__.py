@@ -8,7 +8,6 @@ in `POLYFILLS`.
 
 from __future__ import annotations
 
-import builtins
 import collections
 import functools
 import itertools
@@ -27,7 +26,6 @@ from torch.optim.optimizer import _get_value
 from minitorch2.bytecode.polyfills import (
     asynchronous,
     caches,
-    classes,
     higher_order,
     iterators,
     optimizers,
@@ -72,7 +70,6 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     itertools.tee: iterators.tee,
     itertools.pairwise: iterators.pairwise,
     typing.cast: values.cast,
-    builtins.__build_class__: classes.build_class,
     _COLLECTIONS._count_elements: values.count_elements,
     aiter: asynchronous.aiter_of,
     anext: asynchronous.anext_of,

@@ -240,7 +240,7 @@ class ClassVariable(KnownObjectVariable):
             part = "__func__" if isinstance(custom, classmethod) else None
             function = class_function(evaluator, found_in, "__class_getitem__", custom, part)
             return function.call(evaluator, [self, key], {})
-        if is_trusted(found_in.__module__) and (real := _known_object(key)) is not MISSING:
+        if is_trusted(found_in.__module__) and (real := known_object(key)) is not MISSING:
             return GenericAliasVariable(self, self.value[real])  # type: ignore[index]
         return unsupported("class-subscript", f"{self.value.__name__}[...]")
 
@@ -352,12 +352,12 @@ class ClassVariable(KnownObjectVariable):
         return residual.reference(self.value)
 
 
-def _known_object(tracker: VariableTracker) -> Any:
+def known_object(tracker: VariableTracker) -> Any:
     """What a tracker stands for, if it is a constant or an object from outside; else MISSING."""
     if tracker.is_constant():
         return tracker.as_constant()
     if isinstance(tracker, ListVariable | TupleVariable):
-        parts = [_known_object(element) for element in tracker.realized()]
+        parts = [known_object(element) for element in tracker.realized()]
         return MISSING if any(part is MISSING for part in parts) else tracker.CLS(parts)
     return getattr(tracker, "value", MISSING) if isinstance(tracker, ObjectVariable) else MISSING
 

@@ -6,15 +6,18 @@ import inspect
 import logging
 import sys
 import types
-from typing import TYPE_CHECKING
+import typing
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from minitorch2.bytecode.guards import LoggerDisabled
+from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.python_values.builtin import models
-from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.classes import constructs, known_object
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.exceptions import exception_info
 from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
@@ -70,6 +73,29 @@ def is_enabled_for(
     guard = LoggerDisabled(logger.source, level.as_constant(), user_line=line)
     evaluator.capture.add_guard(guard)
     return ConstantVariable(False)
+
+
+def _subscripts() -> list[Any]:
+    """The methods by which `typing` makes ``List[int]``, ``ClassVar[int]`` and their like."""
+    classes = [kind for kind in vars(typing).values() if isinstance(kind, type)]
+    found = [kind.__dict__.get("__getitem__") for kind in classes]
+    return [each for each in found if isinstance(each, types.FunctionType)]
+
+
+@models(*_subscripts())
+def subscript_of_form(
+    evaluator: Evaluator, form: VariableTracker, parameters: VariableTracker
+) -> VariableTracker:
+    """A form of `typing` with parameters that are known, which gives an equal one each time"""
+    known: Any = known_object(parameters)
+    real: Any = getattr(form, "value", MISSING)
+    if known is MISSING or real is MISSING:
+        unsupported("class-subscript", f"{form}[...]")
+    try:
+        made = real[known]
+    except TypeError as error:
+        raise_as_observed(error)
+    return evaluator.capture.wrap(made, None)
 
 
 @models(torch._C._log_api_usage_once)

@@ -1,0 +1,187 @@
+"""Classes that a function makes live on across graph breaks, and are new in each call."""
+
+import collections
+import dataclasses
+import enum
+import random
+import threading
+
+import pytest
+import torch
+
+import minitorch2
+from minitorch2 import config, stages
+from minitorch2.testing.assertions import assert_matches_eager
+from tests.unit.bytecode.capturing import capture
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def enum_made_inside(x):
+    class Kind(enum.Enum):
+        A = 1
+        B = enum.auto()
+
+    return x + Kind.B.value, Kind.A.name
+
+
+def used_behind_a_break(x):
+    class Holder:
+        def __init__(self, value):
+            self.value = value
+
+        def go(self):
+            return self.value + 1
+
+    first = Holder(x)
+    print(end="")
+    second = Holder(first.go())
+    return second.go(), type(first) is type(second), isinstance(first, Holder)
+
+
+def break_in_the_body(x):
+    class Scale:
+        print(end="")
+        k = 2
+
+        def go(self):
+            return x * self.k
+
+    return Scale().go()
+
+
+def data_class_behind_a_break(x):
+    @dataclasses.dataclass
+    class Row:
+        a: object
+        b: list = dataclasses.field(default_factory=list)
+
+    row = Row(x)
+    row.b.append(row.a + 1)
+    print(end="")
+    return row.b[0] + row.a, dataclasses.replace(row, a=2).a, repr(Row(1))
+
+
+def named_tuple_behind_a_break(x):
+    pair = collections.namedtuple("pair", "a b")(x, 1)
+    print(end="")
+    return pair.a + pair.b, pair._replace(b=5).b
+
+
+def hooks_are_called_once(x):
+    seen = []
+
+    class Base:
+        def __init_subclass__(cls):
+            seen.append(cls.__name__)
+
+    class Named:
+        def __set_name__(self, owner, name):
+            seen.append(name)
+
+    class Child(Base):
+        field = Named()
+
+        def go(self):
+            return super().__init__
+
+    child = Child()
+    print(end="")
+    return x + 1, seen, child.go() is not None
+
+
+def another_class_and_a_break(x):
+    class Left:
+        def go(self):
+            return 1
+
+    class Right:
+        def go(self):
+            return 2
+
+    made = Left()
+    made.__class__ = Right
+    print(end="")
+    return x + made.go()
+
+
+PROGRAMS = [enum_made_inside, used_behind_a_break, break_in_the_body, data_class_behind_a_break]
+PROGRAMS += [named_tuple_behind_a_break, hooks_are_called_once, another_class_and_a_break]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_across_graph_breaks(program):
+    with config.patch(suppress_errors=False):
+        fast = minitorch2.compile(program, backend="eager")
+        for x in (X, X + 1, torch.ones(4, 3)):
+            assert_matches_eager(program, x, calls=1, compile=lambda _: fast)
+
+
+def test_each_call_makes_a_new_class():
+    def make(x):
+        class Holder:
+            value = x + 1
+
+        return Holder
+
+    fast = capture(make, fullgraph=True)
+    first, second = fast(X), fast(X)
+    assert first is not second
+    assert torch.equal(first.value, second.value)
+    assert (first.__qualname__, first.__module__) == (make(X).__qualname__, __name__)
+
+
+def test_no_class_of_the_capture_is_kept():
+    class Base:
+        pass
+
+    def program(x):
+        class Child(Base):
+            pass
+
+        return x + issubclass(Child, Base)
+
+    with stages.collect() as log:
+        fast = capture(program, fullgraph=True)
+        for _ in range(3):
+            assert torch.equal(fast(X), X + 1)
+    assert log.counts["graphs"] == 1
+    minitorch2.reset()
+
+
+def test_attributes_of_a_thread_are_its_own():
+    local = threading.local()
+    local.scale = 2
+
+    def program(x):
+        return x * getattr(local, "scale", 5)
+
+    fast, found = capture(program, fullgraph=True), []
+    assert torch.equal(fast(X), X * 2)
+    thread = threading.Thread(target=lambda: found.append(fast(X)))
+    thread.start()
+    thread.join()
+    assert torch.equal(found[0], X * 5)
+    local.scale = 3
+    assert torch.equal(fast(X), X * 3)
+
+
+def seeded(x):
+    random.seed(5)
+    rows = [x, x + 1, x + 2]
+    random.shuffle(rows)
+    return rows, random.random(), random.gauss(0, 1), random.choice([1, 2, 3])
+
+
+def test_a_seeded_generator_is_left_in_its_state():
+    with stages.collect() as log:
+        fast = capture(seeded, fullgraph=True)
+        for _ in range(2):
+            random.seed(0)
+            wanted, state = seeded(X), random.getstate()
+            random.seed(1)
+            given = fast(X)
+            assert random.getstate() == state
+            assert given[1:] == wanted[1:]
+            assert all(map(torch.equal, given[0], wanted[0]))
+    assert log.counts["graphs"] == 1
