@@ -652,12 +652,16 @@ def gradient_hooks(t: Training) -> Step:
 @several_graphs
 def reduced_in_backward(t: Training) -> Step:
     """hooks on the accumulation nodes, as `DistributedDataParallel` sets them"""
-    arrived: list[int] = []
+    arrived = [0] * len(t.parameters())  # not their order: a compiled graph gives all at once
     t.seen.append(arrived)
+
+    def note(place: int) -> None:
+        arrived[place] += 1
+
     for place, parameter in enumerate(t.parameters()):
         if parameter.requires_grad:
             node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
-            node.register_hook(lambda *_, place=place: arrived.append(place))
+            node.register_hook(lambda *_, place=place: note(place))
             t.kept.append(node)
     return t.compile(t.update)
 

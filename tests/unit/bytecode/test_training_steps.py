@@ -11,6 +11,7 @@ import minitorch2
 from minitorch2 import stages
 from minitorch2.bytecode import compile_frame
 from minitorch2.bytecode.dispatch import region
+from minitorch2.bytecode.guards.accumulators import accumulator
 from minitorch2.generated_code import is_generated
 
 
@@ -482,6 +483,26 @@ def test_an_optimizer_in_backward_is_one_graph():
         return [step(batch()).detach() for _ in range(3)], [*model.parameters()], grads(model)
 
     torch.testing.assert_close(run(compiled), run(lambda f: f))
+
+
+@pytest.mark.parametrize("setter", ["register_hook", "register_prehook"])
+def test_hooks_on_accumulation_are_seen(setter):
+    """Regression: `DistributedDataParallel` sets such hooks; no attribute of a tensor tells."""
+    model, seen = small_model(), []
+    step = compiled(lambda x: model(x).square().mean().backward(), fullgraph=False)
+    nodes = [accumulator(parameter) for parameter in model.parameters()]
+    with stages.collect() as log:
+        step(batch())
+    assert log.counts["graph_breaks"] == 0 and not seen
+    for node in nodes:
+        getattr(node, setter)(lambda *_: seen.append(1))
+    with stages.collect() as log:
+        step(batch())
+    assert len(seen) == 4
+    assert "[autograd-engine]" in log.texts("graph_break")[0]
+    del node, nodes
+    step(batch())
+    assert len(seen) == 4  # gone with their nodes
 
 
 # Sparse gradients, schedulers ---------------------------------------------------------------------

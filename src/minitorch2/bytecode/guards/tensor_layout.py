@@ -125,9 +125,9 @@ class TensorLayout:
 
     def agrees(self, tensor: torch.Tensor) -> bool:
         """Whether this tensor's metadata is found where it should be."""
-        words = _read(id(tensor), OBJECT_WORDS)
+        words = read_words(id(tensor), OBJECT_WORDS)
         impl = words[self.tensor // _WORD]
-        found = _read(impl, TENSOR_WORDS)
+        found = read_words(impl, TENSOR_WORDS)
 
         def numbers(start: int) -> tuple[int, ...]:
             return tuple(found[start // _WORD :][: tensor.dim()])
@@ -189,11 +189,12 @@ def _find() -> TensorLayout | None:
 def _device_number(layout: TensorLayout, device: torch.device) -> int:
     """The 16 bits of a device, read off a tensor that is there."""
     sample = _outside_modes(lambda: torch.empty(0, device=device))
-    word = _read(sample._cdata, TENSOR_WORDS)[layout.dtype // _WORD]
+    word = read_words(sample._cdata, TENSOR_WORDS)[layout.dtype // _WORD]
     return word >> (layout.dtype_shift + 16) & 0xFFFF
 
 
-def _read(address: int, words: int) -> list[int]:
+def read_words(address: int, words: int) -> list[int]:
+    """Read so many words of 8 bytes at an address of this process."""
     return list((ctypes.c_uint64 * words).from_address(address))
 
 
@@ -219,11 +220,11 @@ def _place(words: Sequence[int], values: Sequence[int], what: str) -> int:
 def _probe() -> TensorLayout:
     sizes, strides = (3, 5, 7, 11, 13), (90017, 18013, 2017, 211, 17)
     marked = torch.empty_strided(sizes, strides, device="meta")
-    words = _read(marked._cdata, TENSOR_WORDS)
+    words = read_words(marked._cdata, TENSOR_WORDS)
     first = _place(words, sizes, "sizes")
     dtype, shift, dtypes = _probe_dtypes()
     return TensorLayout(
-        tensor=_place(_read(id(marked), OBJECT_WORDS), [marked._cdata], "the C++ tensor"),
+        tensor=_place(read_words(id(marked), OBJECT_WORDS), [marked._cdata], "the C++ tensor"),
         ndim=_place(words[: first // _WORD], [len(sizes)], "ndim"),
         sizes=first,
         strides=_place(words, strides, "strides"),
@@ -239,7 +240,7 @@ def _probe() -> TensorLayout:
 def _probe_dtypes() -> tuple[int, int, dict[torch.dtype, int]]:
     """The 16 bits that are the same for all tensors of a dtype, and different for each dtype."""
     samples = {dtype: list(_samples_of(dtype)) for dtype in DTYPES}
-    read = {d: [_read(t._cdata, TENSOR_WORDS) for t in ts] for d, ts in samples.items()}
+    read = {d: [read_words(t._cdata, TENSOR_WORDS) for t in ts] for d, ts in samples.items()}
 
     def numbers(place: int, shift: int) -> dict[torch.dtype, set[int]]:
         return {d: {w[place] >> shift & 0xFFFF for w in words} for d, words in read.items()}
@@ -265,9 +266,9 @@ def _samples_of(dtype: torch.dtype) -> Iterator[torch.Tensor]:
 def _probe_autograd() -> dict[str, int]:
     """Where `requires_grad` and `grad_fn` lie: switch them on and off and see what changes."""
     leaf = torch.empty(2)
-    before = _read(leaf._cdata, TENSOR_WORDS)
+    before = read_words(leaf._cdata, TENSOR_WORDS)
     leaf.requires_grad_(True)
-    after = _read(leaf._cdata, TENSOR_WORDS)
+    after = read_words(leaf._cdata, TENSOR_WORDS)
     new = (_WORD * i for i, (b, a) in enumerate(zip(before, after)) if b == 0 and a != 0)
     autograd = _only(new, "autograd data")
     on = _bytes(after[autograd // _WORD])
@@ -281,10 +282,10 @@ def _probe_grad_fn(autograd: int) -> int:
     """The pointer that `detach_` clears: one word, or the first of two of a shared pointer."""
     with torch.enable_grad():
         result = torch.empty(2, requires_grad=True) * 2
-    meta = _read(result._cdata, TENSOR_WORDS)[autograd // _WORD]
-    held = _read(meta, AUTOGRAD_BYTES // _WORD)
+    meta = read_words(result._cdata, TENSOR_WORDS)[autograd // _WORD]
+    held = read_words(meta, AUTOGRAD_BYTES // _WORD)
     result.detach_()
-    cleared = _read(meta, AUTOGRAD_BYTES // _WORD)
+    cleared = read_words(meta, AUTOGRAD_BYTES // _WORD)
     gone = [i for i, (b, a) in enumerate(zip(held, cleared)) if b != 0 and a == 0]
     return _WORD * _only((i for i in gone if i - 1 not in gone), "grad_fn")
 

@@ -30,6 +30,7 @@ REMEDIES = {
     "EMPTY_CELL": "bind the variable before the first call",
     "LOGGER_DISABLED": "keep the level of the logger",
     "MODULE_HOOKS": "add hooks before the first call",
+    "GRADIENT_HOOKS": "add hooks before the first call, or compile the forward pass alone",
     "DUPLICATE_INPUT": "pass one object for both, or two different ones, always",
     "DISTINCT_INPUTS": "pass different objects",
     "DISTINCT_STORAGES": "pass tensors that share no memory",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks, is_hooked
 from minitorch2.bytecode.operations import iterate
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -54,6 +55,7 @@ def backward(
     for leaf in leaves:
         if not leaf.get_attribute(evaluator, "is_leaf").truth(evaluator):
             unsupported("autograd-engine", f"the gradient of {leaf.node} flows on to another graph")
+        _check_hooks(evaluator, leaf)
     if not leaves:
         unsupported("operator-error", "backward of a tensor that does not require grad")
     leaves += evaluator.capture.retaining
@@ -203,6 +205,20 @@ def _arrive(
     _accumulate(evaluator, leaf, gradient, keeps, held)
     for hook in _hooks(evaluator, leaf, "_post_accumulate_grad_hooks"):
         hook.call(evaluator, [leaf], {})
+
+
+def _check_hooks(evaluator: Evaluator, leaf: TensorVariable) -> None:
+    """See to it that no hook sees the gradient of a leaf being accumulated but those of the leaf.
+
+    Hooks on the node that accumulates are C++ code, such as that of `DistributedDataParallel`, or
+    cannot be listed: Python's engine calls them.
+    """
+    real = evaluator.capture.input_value(leaf)
+    if real is None or leaf.source is None:
+        return
+    if is_hooked(real):
+        unsupported("autograd-engine", f"hooks see the gradient of {leaf.node} being accumulated")
+    evaluator.capture.add_guard(NoAccumulatorHooks(leaf.source))
 
 
 def _hooks(evaluator: Evaluator, leaf: TensorVariable, name: str) -> list[VariableTracker]:
