@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "table4":
         given = options.only, options.device, options.seconds
         return table4.run(*given, RESULTS, console)
-    chosen = compilers(options.peer, options.numba)
+    chosen = compilers(options.peer, numba=options.numba)
     measured = results_of(options.suite, chosen, options.only, options.seconds)
     results = list(measured)
     if not results:

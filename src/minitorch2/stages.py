@@ -143,11 +143,16 @@ def wanted(name: str) -> bool:
 
 
 def record(name: str, text: str, main: str = "") -> None:
-    """Add one stage to the open logs, and show it if its artifact is wanted."""
+    """Add one stage to the open logs, and show it if its artifact is wanted.
+
+    Args:
+        main: what makes the text a program, if there is one: it follows the text in files and in
+            what is shown.
+    """
     for log in _OPEN_LOGS.get():
         if log.keeps_texts:
             log.add(Stage(name, text, main))
-    logs.show(name, text)
+    logs.show(name, text + main)
 
 
 _TOTALS: Counter[str] = Counter()

@@ -129,11 +129,11 @@ class GraphCompiler:
         with stages.phase("codegen"):
             self.printed = print_module(lowered, plan, target)
             self.printed.graphs = graphs or {}
-            file = self.printed.file()
-        stages.record("wrapper.py", file)
+            text, main = self.printed.text, self.printed.main()
+        stages.record("wrapper.py", text, main)
         _unmark_unwritten(lowered, plan)
         with stages.phase("load"):
-            call = load_program(file, self.printed.namespace)
+            call = load_program(text + main, self.printed.namespace)
         wants_replay = target == "triton" and config.current().cudagraphs
         return replayed(call, lowered) if wants_replay else call
 

@@ -80,9 +80,9 @@ class WrapperModule:
     inputs: Sequence[Any] = ()
     graphs: Mapping[GraphModule, WrapperModule] = field(default_factory=dict)
 
-    def file(self) -> str:
-        """The text, and what measures it if it is run alone, with constants like these."""
-        return self.text + main_text(self.inputs, self.namespace, dict(self._programs()))
+    def main(self) -> str:
+        """What measures the module if it is run alone, with constants like these."""
+        return main_text(self.inputs, self.namespace, dict(self._programs()))
 
     def _programs(self) -> Iterator[tuple[GraphModule, str]]:
         """The programs of those graphs that have one."""
