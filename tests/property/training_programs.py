@@ -15,7 +15,7 @@ import itertools
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,10 +121,12 @@ def is_fair(program: Program) -> bool:
     return not (program.optimizer.startswith(BY_SIGN) and noisy)
 
 
-def programs() -> st.SearchStrategy[Program]:
-    """Programs of all parts."""
-    tables = (MODELS, LOSSES, OPTIMIZERS, STYLES)
-    parts = [st.sampled_from(sorted(table)) for table in tables]
+def programs(**chosen: Sequence[str]) -> st.SearchStrategy[Program]:
+    """Programs of all parts, or of the chosen models, losses, optimizers and styles."""
+    tables: dict[str, Iterable[str]] = {
+        "models": MODELS, "losses": LOSSES, "optimizers": OPTIMIZERS, "styles": STYLES, **chosen
+    }  # fmt: skip
+    parts = [st.sampled_from(sorted(table)) for table in tables.values()]
     return st.builds(Program, *parts, seed=st.integers(0, 99)).filter(is_fair)
 
 
