@@ -16,7 +16,13 @@ from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, 
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.side_effects import SideEffects
-from minitorch2.bytecode.trackers.torch_values import engine_rules
+from minitorch2.bytecode.trackers.python_values import identity
+from minitorch2.bytecode.trackers.torch_values import (
+    engine_rules,
+    hooks,
+    selection,
+    tensor_constructors,
+)
 from minitorch2.codegen.numba import vecmath  # noqa: F401 - fills the library
 from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.numba.library import LIBRARY
@@ -38,6 +44,7 @@ from tests.property import (
     test_lowering_families,
     test_numba_kernels,
     test_rewriting,
+    test_tensor_objects,
     test_training_programs,
     test_triton_kernels,
 )
@@ -229,6 +236,32 @@ MUTANTS = (
         "what is masked off is 0 instead of the given value",
         Edit(NumbaHandler.masked, "self.constant(other, ", "self.constant(0, "),
         test_numba_kernels.test_kernels_agree_with_the_interpreter,
+    ),
+    Mutant(
+        "bytecode capture",
+        "behind a break an id is not found among the numbers that ids became",
+        Edit(identity.key_among, "if kinds and", "if False and"),
+        test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+        examples=200,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a graph breaks between a tensor and a later question about its gradient",
+        Edit(hooks.check_asked, "if ASKING.isdisjoint(code.co_names):", "if True:"),
+        test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a write to what max has chosen is lost",
+        Edit(selection.Selection.is_seen, "shown | capture.written", "shown"),
+        test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+        examples=200,
+    ),
+    Mutant(
+        "bytecode capture",
+        "Tensor.new of a shape makes a tensor of the numbers in it",
+        Edit(tensor_constructors._of_sizes_or_data, "isinstance(args[0], SizeVariable)", "False"),
+        test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
     ),
     Mutant(
         "codegen numba",

@@ -40,7 +40,11 @@ from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
 from minitorch2.bytecode.suspensions import suspend, suspended
-from minitorch2.bytecode.trackers.torch_values.hooks import AskedLaterError, check_asked
+from minitorch2.bytecode.trackers.torch_values.hooks import (
+    AskedLaterError,
+    asked_about,
+    check_asked,
+)
 from minitorch2.bytecode.trackers.torch_values.leaves import HistoryEscapesError, check_leaves
 from minitorch2.bytecode.trackers.torch_values.selection import (
     SelectionEscapesError,
@@ -418,7 +422,8 @@ class Attempt:
         self.spare = None if spare is None else (name, self._on_plain_tensors(spare, inputs))
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
-        self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno)
+        line, apart = self.frame.code.co_firstlineno, asked_about(self.frame.code, outputs)
+        self.residual.call_graph(name, sources, outputs, line, apart)
         if safe is not None:
             self.residual.rerun_if_graph_raises()
 

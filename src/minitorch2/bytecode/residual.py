@@ -32,6 +32,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Final
 
+import torch
+
 from minitorch2 import config
 from minitorch2.bytecode.compiled_source import compile_function
 from minitorch2.bytecode.references import References
@@ -248,16 +250,27 @@ class Residual:
         self._indent += levels
 
     def call_graph(
-        self, name: str, inputs: Sequence[Source], nodes: Sequence[Node], line: int
+        self,
+        name: str,
+        inputs: Sequence[Source],
+        nodes: Sequence[Node],
+        line: int,
+        apart: Sequence[Node] = (),
     ) -> None:
-        """Put the call of the compiled graph in front of all statements."""
+        """Put the call of the compiled graph in front of all statements.
+
+        Args:
+            apart: results that get an operator of autograd's of their own.
+        """
         targets = ", ".join(self.outputs[node] for node in nodes)
         paths, arguments = share_paths(inputs, self.new_name, self.reference)
         call = f"{name}({', '.join(arguments)})"
         if nodes:
             call = f"{targets}{',' if len(nodes) == 1 else ''} = {call}"
         self._graph_call = len(paths)
-        self.loads[:0] = [Statement(INDENT + text, line) for text in [*paths, call]]
+        alias = self.reference(torch.ops.aten.alias.default, "alias") if apart else ""
+        views = [f"{self.outputs[node]} = {alias}({self.outputs[node]})" for node in apart]
+        self.loads[:0] = [Statement(INDENT + text, line) for text in [*paths, call, *views]]
 
     def rerun_if_graph_raises(self) -> None:
         """Where the call of the graph raises, leave the frame to Python: nothing was done yet."""

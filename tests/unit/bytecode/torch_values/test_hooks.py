@@ -119,10 +119,18 @@ def asked_after_a_break(x):
     return torch.autograd.grad(z, y, retain_graph=True)[0] * x
 
 
+def no_gradient_flows(x):
+    """The hook is not called; it got None, as the two tensors come from one graph."""
+    y = x * 2
+    z = x.sin()
+    y.register_hook(lambda gradient: gradient + 5)
+    return y, z
+
+
 PROGRAMS = [
     hooked_after_use, hooked_and_returned, removed, handle_returned, watched, in_a_loop, in_a_call,
     written_before, of_an_input, after_a_break, kept_after_a_break, kept_for_the_caller,
-    asked_after_a_break,
+    asked_after_a_break, no_gradient_flows,
 ]  # fmt: skip
 
 

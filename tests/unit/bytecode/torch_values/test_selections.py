@@ -120,3 +120,18 @@ def test_identities_are_keys() -> None:
     assert minitorch2.compile(id)(x) == id(x)
     named = minitorch2.compile(lambda x: (id(x), x + 1), fullgraph=True, backend="eager")
     assert named(y)[0] == id(y) and named(z)[0] == id(z)
+
+
+def test_ids_met_again_as_numbers() -> None:
+    """Behind a break ids are numbers: among these no id was found."""
+
+    def counted_twice(x):
+        seen = {id(x): 2}
+        pairs = {(id(x), 1)}
+        print(end="")
+        return x * seen.get(id(x), 3), (id(x), 1) in pairs, id(x) in set(seen)
+
+    compiled = minitorch2.compile(counted_twice, backend="eager")
+    for _ in range(2):
+        x = torch.randn(3)
+        assert_close(compiled(x), counted_twice(x))

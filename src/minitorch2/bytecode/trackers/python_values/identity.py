@@ -5,8 +5,8 @@ Two of them are equal if they are of one object. So they can be compared, and be
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -15,6 +15,11 @@ from minitorch2.bytecode.trackers.python_values.constant import NOT_IMPLEMENTED,
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
+
+
+_ID: Final = "id"
+_LEAST_ADDRESS: Final = 1 << 16
+"""No object lies below: smaller numbers are no ids."""
 
 
 class IdentityVariable(VariableTracker):
@@ -32,7 +37,7 @@ class IdentityVariable(VariableTracker):
 
     def hash_key(self) -> Hashable:
         self.owner.is_key = True
-        return ("id", id(self.owner))
+        return (_ID, id(self.owner))
 
     def call_method(
         self,
@@ -51,3 +56,31 @@ class IdentityVariable(VariableTracker):
 
     def reconstruct(self, residual: Residual) -> str:
         return f"{residual.reference(id)}({residual.name_for(self.owner)})"
+
+
+def key_among(key: VariableTracker, others: Iterable[Hashable]) -> Hashable:
+    """The hash key of a value that is looked up among others, or joins them.
+
+    Raises:
+        UnsupportedError: it has an id, and the others have a number that may be the same, or the
+            other way round: ids are known only when the program runs.
+    """
+    found = key.hash_key()
+    kinds = {*_kinds(found)}
+    if kinds and len(kinds.union(*map(_kinds, others))) > 1:
+        unsupported("identity", "an id is looked up among numbers that may be ids")
+    return found
+
+
+def _kinds(key: Hashable) -> Iterator[str]:
+    """What there is in a hash key: ids, and numbers that may be ids."""
+    match key:
+        case ("id", _):
+            yield _ID
+        case ("constant", int() as number) if number >= _LEAST_ADDRESS:
+            yield "number"
+        case tuple():
+            for part in key:
+                yield from _kinds(part)
+        case _:
+            pass

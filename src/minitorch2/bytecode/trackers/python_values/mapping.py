@@ -29,6 +29,7 @@ from minitorch2.bytecode.trackers.python_values.dict_views import (
     DictViewVariable,
     MappingProxyVariable,
 )
+from minitorch2.bytecode.trackers.python_values.identity import key_among
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class DictVariable(ModeledVariable):
 
     def has_key(self, key: VariableTracker) -> bool:
         """Whether there is such a key. The program relies on that, but not on the other keys."""
-        hash_key = key.hash_key()
+        hash_key = key_among(key, self._entries)
         if self.key_guards is None or not isinstance(key, ConstantVariable):
             return hash_key in self.entries
         present = hash_key in self._entries
@@ -127,7 +128,7 @@ class DictVariable(ModeledVariable):
 
     def lookup(self, key: VariableTracker) -> VariableTracker | None:
         """The value of a key, no longer lazy; None if there is no such key."""
-        hash_key = key.hash_key()
+        hash_key = key_among(key, self._entries)
         entry = self._entries.get(hash_key)
         if entry is None:
             self.has_key(key)
@@ -142,7 +143,7 @@ class DictVariable(ModeledVariable):
 
     def store(self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker) -> None:
         """``self[key] = value``; an existing key object stays, as in Python."""
-        hash_key = key.hash_key()
+        hash_key = key_among(key, self._entries)
         self.changed(evaluator)
         known = self.entries.get(hash_key)
         self.entries[hash_key] = (known[0] if known else key, value)

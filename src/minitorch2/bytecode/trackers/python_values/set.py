@@ -20,6 +20,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     register_literal,
 )
 from minitorch2.bytecode.trackers.python_values.dict_views import DictViewVariable
+from minitorch2.bytecode.trackers.python_values.identity import key_among
 from minitorch2.bytecode.trackers.python_values.iterator import GuardedIterator
 
 if TYPE_CHECKING:
@@ -94,21 +95,21 @@ class SetVariable(ModeledVariable):
         return GuardedIterator(self, self.items(evaluator), lambda: self.members.values(), message)
 
     def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(item.hash_key() in self.members)
+        return ConstantVariable(key_among(item, self.members) in self.members)
 
     def py_copy(self, evaluator: Evaluator) -> VariableTracker:
         return SetVariable(self.members.values(), self.cls)
 
     def py_add(self, evaluator: Evaluator, item: VariableTracker) -> None:
-        key = item.hash_key()
+        key = key_among(item, self.members)
         self.changed(evaluator).setdefault(key, item)
 
     def py_discard(self, evaluator: Evaluator, item: VariableTracker) -> None:
-        key = item.hash_key()
+        key = key_among(item, self.members)
         self.changed(evaluator).pop(key, None)
 
     def py_remove(self, evaluator: Evaluator, item: VariableTracker) -> None:
-        if item.hash_key() not in self.members:
+        if key_among(item, self.members) not in self.members:
             raise ObservedError(KeyError, (item.as_constant(),) if item.is_constant() else ())
         self.py_discard(evaluator, item)
 

@@ -9,7 +9,7 @@ belongs to the next one::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
@@ -66,6 +66,18 @@ def check_asked(residual: Residual, code: CodeType, step: int) -> None:
     places = [_place_after(node, node.users) for node in read]
     if places and min(places)[0] < step:
         raise AskedLaterError(min(places))
+
+
+def asked_about(code: CodeType, outputs: Sequence[Node]) -> list[Node]:
+    """Outputs of a graph that code may ask about, where there are several.
+
+    They share one operator of autograd's. PyTorch calls the hooks of all of them if a gradient
+    flows to one, so each needs an operator of its own.
+    """
+    if ASKING.isdisjoint(code.co_names):
+        return []
+    found = [node for node in outputs if _has_history(node)]
+    return found if len(found) > 1 else []
 
 
 def _has_history(node: Node) -> bool:
