@@ -23,6 +23,7 @@ from minitorch2.bytecode.trackers.torch_values import (
     selection,
     tensor_constructors,
 )
+from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.numba import vecmath  # noqa: F401 - fills the library
 from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.numba.library import LIBRARY
@@ -30,6 +31,7 @@ from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import KernelPrinter
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
 from minitorch2.graph.patterns import apply
+from minitorch2.graph.scope import Scope
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine
@@ -42,11 +44,13 @@ from tests.property import (
     test_joint_graphs,
     test_loop_bodies,
     test_lowering_families,
+    test_names,
     test_numba_kernels,
     test_rewriting,
     test_tensor_objects,
     test_training_programs,
     test_triton_kernels,
+    test_wrappers,
 )
 
 
@@ -127,6 +131,13 @@ MUTANTS = (
         "hooks on the accumulation of gradients are overlooked",
         Edit(accumulators.is_hooked, "layout is None or layout.is_hooked(tensor)", "False"),
         test_training_programs.test_gradients_arrive_as_in_eager,
+        examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "names of generated code are given that the program has, too",
+        Edit(Scope.__contains__, "or any(name in names for names in self._taken)", ""),
+        test_names.test_functions,
         examples=30,
     ),
     Mutant(
@@ -224,6 +235,25 @@ MUTANTS = (
              "last.setdefault(name, position)"),
         test_numba_kernels.test_kernels_agree_with_the_interpreter,
         examples=300,
+    ),
+    Mutant(
+        "wrapper",
+        "a buffer is freed one step before its last use",
+        Edit(vars(Memory)["_dead"].func, "dead[last]", "dead[last - 1]"),
+        test_wrappers.test_memory,
+    ),
+    Mutant(
+        "wrapper",
+        "of the buffers that a kernel computes, the first one is not made",
+        Edit(Memory.allocated, "for name in computed if", "for name in computed[1:] if"),
+        test_wrappers.test_memory,
+    ),
+    Mutant(
+        "wrapper",
+        "a dead tensor is the memory of a later result, whatever its layout",
+        Edit(Memory._reused, "spare.pop(self.layout_of(name), None)",
+             "spare.popitem()[1] if spare else None"),
+        test_wrappers.test_memory,
     ),
     Mutant(
         "codegen numba",

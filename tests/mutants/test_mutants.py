@@ -13,7 +13,7 @@ from tests.mutants.mutants import MUTANTS, Mutant
 
 EXAMPLE_BYTES = 4000
 LAYERS = {"bytecode machine", "bytecode capture", "guards", "graph", "autograd", "loopir",
-          "scheduler", "codegen numba", "codegen triton"}  # fmt: skip
+          "scheduler", "wrapper", "codegen numba", "codegen triton"}  # fmt: skip
 
 
 def examples(count: int) -> Iterator[bytes]:
