@@ -1,6 +1,7 @@
 """Directives whose text comes from the code: the options, and the public interface.
 
-`{options}` is the table of `minitorch2.config`, `{guards}` that of the kinds of guards;
+`{options}` is the table of `minitorch2.config`, `{guards}` that of the kinds of guards,
+`{primitives}` that of the elementwise operators of loops;
 `{members} module name ...` shows signatures and docstrings; `{grammar} module` shows the indented
 blocks of a module's docstring, where each IR of this project has its grammar. Docstrings are
 Markdown already, but for their `Args:` sections.
@@ -20,6 +21,7 @@ from minitorch2 import config
 from minitorch2.bytecode import dispatch as dispatch  # loads the guards that trackers define
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.observe.recompiles import REMEDIES
+from minitorch2.loopir.ops import ELEMENTWISE, OpsHandler
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
@@ -74,6 +76,19 @@ def guard_classes(cls: type[Guard]) -> Iterator[type[Guard]]:
 def shown_kind(guard: type[Guard]) -> str:
     """The name of a class's kind; that of an `IdMatch` depends on the object."""
     return "ID_MATCH, FUNCTION_MATCH" if guard.KIND == Guard.KIND else guard.KIND
+
+
+class PrimitivesTable(MarkdownDirective):
+    """All elementwise primitives of the loop IR, and what each one means in NumPy."""
+
+    def markdown(self) -> Iterator[str]:
+        yield "| primitive | meaning |"
+        yield "|---|---|"
+        for name in ELEMENTWISE:
+            member = getattr(OpsHandler, name)
+            meaning = (inspect.getdoc(member) or "").splitlines()[0].replace("|", "\\|")
+            operands = ", ".join([*inspect.signature(member).parameters][1:])
+            yield f"| `{name}({operands})` | {meaning} |"
 
 
 class Members(MarkdownDirective):
@@ -136,6 +151,7 @@ def docstring_lines(text: str) -> Iterator[str]:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("options", OptionsTable)
     app.add_directive("guards", GuardsTable)
+    app.add_directive("primitives", PrimitivesTable)
     app.add_directive("members", Members)
     app.add_directive("grammar", Grammar)
     return {"parallel_read_safe": True}

@@ -172,7 +172,8 @@ def counters() -> dict[str, int]:
 
     Capture: `frames`, `frames_as_is`, `graphs`, `graph_breaks`, `cache_misses` (calls that no
     entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `fallbacks`,
-    `library_calls`. Backends: `backend_failures`.
+    `library_calls`, `intermediate_bytes` (the most that each graph compiled holds at a time, if no
+    size of them varies). Backends: `backend_failures`.
     Graphs: `graphs_compiled`, `graphs_loaded` (from the cache on disk), `graphs_shared` (with an
     equal one of this process), `graphs_bypassed`. Kernels: `kernels_compiled`, `kernels_loaded`,
     `kernels_shared` likewise.

@@ -2,10 +2,10 @@
 
 A backend takes a graph and example inputs (``backend(gm, example_inputs)``) and gives a callable,
 which takes the tensors positionally and returns a tuple or list as the graph's output says.
-Built-in: ``eager``, ``eager_noexcept``, ``aot_eager``, ``aot_eager_decomp_partition`` (a debug
-ladder: the first one that fails names the guilty layer), ``numba`` and ``triton``. A callable
-whose first parameter is annotated ``torch.fx.GraphModule`` gets a converted graph, so any
-``torch.compile`` backend works here.
+Built-in: ``eager``, ``eager_noexcept``, ``aot_eager``, ``aot_eager_decomp_partition``,
+``aot_numpy`` (a debug ladder: the first one that fails names the guilty layer), ``numba`` and
+``triton``. A callable whose first parameter is annotated ``torch.fx.GraphModule`` gets a converted
+graph, so any ``torch.compile`` backend works here.
 
 Read ``registry``, then ``eager``, ``aot_eager``, ``fx_interop``, ``torch_entry``.
 This is the only package that imports ``torch.fx``.

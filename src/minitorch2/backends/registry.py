@@ -50,6 +50,7 @@ BACKENDS: Final[dict[str, Entry]] = {
     "aot_eager_decomp_partition": Entry(
         f"{_HERE}.aot_eager:aot_eager_decomp_partition", ("debug",)
     ),
+    "aot_numpy": Entry(f"{_HERE}.aot_numpy:aot_numpy", ("debug",)),
     "numba": Entry(f"{_HERE}.numba:numba"),
     "triton": Entry(f"{_HERE}.triton:triton"),
 }

@@ -174,6 +174,7 @@ def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba"
     module = printer.print()
     if config.current().verify:
         verify_wrapper(module.text, Facts(lowered, plan, calls, module.namespace))
+    stages.count("intermediate_bytes", printer.memory.peak or 0)
     if stages.wanted("decisions.txt") and (text := str(printer.memory)):
         stages.record("decisions.txt", text)
     return module

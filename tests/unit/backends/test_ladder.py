@@ -10,7 +10,7 @@ from minitorch2.backends import lookup_backend
 from minitorch2.errors import BackendError
 from minitorch2.graph import Graph, GraphModule
 
-RUNGS = ["eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "numba"]
+RUNGS = ["eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "aot_numpy", "numba"]
 
 
 def model_graph() -> GraphModule:
@@ -44,7 +44,7 @@ def test_every_rung(name: str) -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["aot_eager", "aot_eager_decomp_partition"])
+@pytest.mark.parametrize("name", ["aot_eager", "aot_eager_decomp_partition", "aot_numpy"])
 def test_batch_norm_statistics_are_written_on_every_rung(name: str) -> None:
     graph = Graph()
     x, m, v = (graph.placeholder(n) for n in "xmv")

@@ -82,11 +82,11 @@ def test_the_file_of_a_wrapper_measures_itself(tmp_path, dynamic):
     ],
 )
 def test_the_text_of_a_wrapper_runs_alone(program, modules, tmp_path):
-    """Those of graphs with dropout or torch.cond did not; the text that is shown had no end."""
+    """Those of graphs with dropout or torch.cond did not."""
     x = torch.rand(8, 8)
     with stages.collect() as log:
         minitorch2.compile(program, fullgraph=True)(x)
-    texts = log.texts("wrapper.py")
+    texts = [stage.text + stage.main for stage in log.stages if stage.name == "wrapper.py"]
     assert len(texts) == modules
     for number, text in enumerate(texts):
         file = tmp_path / f"wrapper{number}.py"
@@ -102,3 +102,10 @@ def test_a_wrapper_that_cannot_run_alone_says_why(tmp_path):
     file.write_text("def call(args): return [object0()]\n" + end)
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
     assert "this file cannot run alone: no import finds <function" in done.stderr
+
+
+def test_bytes_of_intermediates_are_counted() -> None:
+    """Two products of 4 x 4 float32 are held while the second one is computed, 64 bytes each."""
+    with stages.collect(texts=False) as log:
+        minitorch2.compile(lambda x: x @ x @ x)(torch.randn(4, 4))
+    assert log.counts["intermediate_bytes"] == 128
