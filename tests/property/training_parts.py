@@ -230,7 +230,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "orthogonal": _orthogonal,
 }
 
-BREAKING_MODELS = ("sparse", "hooked")
+BREAKING_MODELS = ("sparse", "hooked", "checkpointed")
 """Models whose backward is more than operators on strided tensors."""
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -105,6 +105,15 @@ class Epilogue:
             self._copy_in_turn(inputs, outputs)
         return [_make(result, inputs, outputs) for result in self.results]
 
+    def write(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Do the writes that have no history, before the program is done."""
+        with torch.no_grad():
+            for mutation in self.mutations:
+                target = _seen(inputs[mutation.input_index], mutation.views, outputs)
+                value = outputs[mutation.output_index]
+                if value is not target and not mutation.differentiable:
+                    target.copy_(value)
+
     def _copy_at_once(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
         """Copy all values in as few launches of a GPU as there are dtypes, if they are new: then no
         copy reads what another one writes.

@@ -339,6 +339,28 @@ def test_a_checkpoint_around_a_compiled_module():
     torch.testing.assert_close(trained(compiled), trained(lambda f: f))
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
+@pytest.mark.parametrize("part", ["block", "step"])
+def test_statistics_in_a_checkpoint_are_updated_twice(part, backend):
+    """Regression: eager computes a checkpoint again in backward, and updates them again."""
+
+    def trained(compile):
+        torch.manual_seed(0)
+        block = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh())
+        run = compile(block) if part == "block" else block
+
+        def step(x):
+            return torch.utils.checkpoint.checkpoint(run, x, use_reentrant=False).square().sum()
+
+        step = compile(step) if part == "step" else step
+        for size in (5, 5, 7):
+            step(batch(size)).backward()
+        return grads(block), [b.clone() for b in block.buffers()]
+
+    given = trained(lambda f: compiled(f, fullgraph=False, backend=backend))
+    torch.testing.assert_close(given, trained(lambda f: f))
+
+
 # Leaves that the program makes, and gradients that are retained ----------------------------------
 
 

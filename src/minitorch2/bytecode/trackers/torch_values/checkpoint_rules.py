@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torch.utils import checkpoint as checkpointing
 
 from minitorch2.bytecode.checkpoint import Checkpoint
-from minitorch2.bytecode.subgraph import record
+from minitorch2.bytecode.subgraph import Subgraph, record
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
-from minitorch2.graph.effects import is_random
+from minitorch2.graph.effects import is_random, written_by
+from minitorch2.graph.fake_tensor import FakeTensor, storage_key
 from minitorch2.graph.node import Node
 
 if TYPE_CHECKING:
@@ -32,6 +34,17 @@ def _results(output: VariableTracker) -> list[VariableTracker]:
 
 def _node(value: VariableTracker) -> Node | None:
     return value.node if isinstance(value, TensorVariable) else None
+
+
+def _writes_outside(body: Subgraph) -> bool:
+    """Whether tensors are written to that the checkpoint has not made: running statistics."""
+    written = (each for node in body.graph.nodes for each in written_by(node))
+    return not _memories(body.read()).isdisjoint(_memories(written))
+
+
+def _memories(nodes: Iterable[Node]) -> set[object]:
+    values = (node.meta["val"] for node in nodes)
+    return {storage_key(value) for value in values if isinstance(value, FakeTensor)}
 
 
 def _tracker_of(node: Node) -> TensorVariable:
@@ -56,6 +69,9 @@ def checkpoint(
     if kwargs.keys() & {"context_fn", "determinism_check", "debug", "early_stop"}:
         unsupported("checkpoint", "a checkpoint with more options than use_reentrant")
     body = record(evaluator, lambda: function.call(evaluator, list(args), kwargs))
+    if _writes_outside(body):
+        cause = "a checkpoint writes to a tensor, and does so again in backward"
+        unsupported("side-effect-inside", cause, "write outside of it, or leave the break")
     keeps_state = preserve_rng_state is None or preserve_rng_state.truth(evaluator)
     if not keeps_state and any(map(is_random, body.graph.nodes)):
         unsupported("checkpoint", "a checkpoint that draws other random numbers the second time")
