@@ -35,7 +35,7 @@ from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.overrides import set_state, without_overrides
 from minitorch2.bytecode.reasons import page_of, remedy_of
-from minitorch2.bytecode.rerun import generators_of, is_written, undoing, writes_late
+from minitorch2.bytecode.rerun import generators_of, is_written, restoring, undoing, writes_late
 from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
@@ -415,7 +415,8 @@ class Attempt:
         alive = set(module.graph.nodes)
         inputs = [entry for entry in self.capture.inputs if entry.node in alive]
         compiled = self.compiler.compile_graph(module, [entry.value for entry in inputs])
-        spare = self._undoing(module, module, inputs)
+        compiled = restoring(compiled, module)
+        spare = self._undoing(restoring(module, module), module, inputs)
         safe = self._undoing(compiled, module, inputs)
         run = self._on_plain_tensors(safe or compiled, inputs)
         name = self.capture.references.bind(name, run)

@@ -20,6 +20,8 @@ import torch
 from torch.profiler import record_function
 
 from minitorch2.bytecode.backend_calls import is_suppressible
+from minitorch2.bytecode.fake_call import STATE_CHANGES
+from minitorch2.bytecode.isolation import ThreadState
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.skip_files import PACKAGE
 from minitorch2.bytecode.steps import calling_all_positionally
@@ -95,6 +97,26 @@ def undoing(
         return None
     written = [place for place, node in enumerate(inputs) if is_written(node)]
     return Undoing(compiled, written, generators) if written or generators else compiled
+
+
+def restoring(compiled: Callable[..., Any], module: GraphModule) -> Callable[..., Any]:
+    """A graph that leaves the modes of PyTorch which it has entered if it raises.
+
+    A backend that traces, whose results `writes_last` marks, enters none when they are called.
+    """
+    enters = any(node.target in STATE_CHANGES for node in module.graph.nodes)
+    if not enters or getattr(compiled, "writes_last", False):
+        return compiled
+
+    def run(*inputs: Any) -> Any:
+        state = ThreadState.now()
+        try:
+            return compiled(*inputs)
+        except BaseException:
+            state.restore()
+            raise
+
+    return run
 
 
 def is_written(node: Node) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from minitorch2.bytecode.dispatch.isolation import ThreadState
+from minitorch2.bytecode.isolation import ThreadState
 
 _LOCK = threading.Lock()
 _executor: ThreadPoolExecutor | None = None

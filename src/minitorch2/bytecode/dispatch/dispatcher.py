@@ -15,10 +15,10 @@ from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphB
 from minitorch2.bytecode.dispatch import background, stance, suspended, tracebacks
 from minitorch2.bytecode.dispatch.code_cache import first_line
 from minitorch2.bytecode.dispatch.definition import Definition
-from minitorch2.bytecode.dispatch.isolation import isolated
 from minitorch2.bytecode.dispatch.stance import shown_entries
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
+from minitorch2.bytecode.isolation import isolated
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.observed import UninitializedError
 from minitorch2.bytecode.rerun import Rerun
