@@ -315,7 +315,10 @@ class _Ghost:
 def _check_deaths(body: Sequence[ast.stmt], facts: Facts) -> None:
     """Names are dropped before anything is computed or allocated behind their last use."""
     inputs = (b.name for b in facts.lowered.inputs if isinstance(b, InputBuffer))
-    memory = {*buffers_of(facts.schedule.nodes), *inputs, "base"}
+    # No statement tells the place of a silent node, which may be the last to need a name.
+    silent = (node for node in facts.schedule.nodes if facts.is_silent(node))
+    placeless = {name for node in silent for name in (*node.read_names, *node.written_names)}
+    memory = {*buffers_of(facts.schedule.nodes), *inputs, "base"} - placeless
     last: dict[str, int] = {}
     for place, statement in enumerate(body):
         if not isinstance(statement, ast.Delete):
