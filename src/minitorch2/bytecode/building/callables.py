@@ -25,12 +25,13 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
-from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
+from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, PolyfillClassVariable
 from minitorch2.bytecode.trackers.python_values.dispatching import DISPATCH, DispatchVariable
 from minitorch2.bytecode.trackers.python_values.functions import (
     CachedFunctionVariable,
     GetterVariable,
     PartialVariable,
+    PolyfillVariable,
     UserFunctionVariable,
 )
 from minitorch2.bytecode.trackers.python_values.made_records import REPR_GUARDS
@@ -131,8 +132,10 @@ def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTrac
 
 def _polyfill(capture: Capture, value: Any) -> VariableTracker:
     body = POLYFILLS[value]
-    assert isinstance(body, types.FunctionType)
-    return UserFunctionVariable(body, source=capture.reference(body))
+    if isinstance(body, types.FunctionType):
+        return PolyfillVariable(body, value)
+    assert isinstance(body, type)
+    return PolyfillClassVariable(body, value)
 
 
 def wrap_torch_function(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from types import FunctionType
 
 from minitorch2.bytecode.evaluator import Evaluator, handles
@@ -9,8 +10,10 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.polyfills.classes import build_class
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.code import CodeVariable
-from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable
-from minitorch2.bytecode.trackers.python_values.made_class import BuildClassVariable
+from minitorch2.bytecode.trackers.python_values.functions import (
+    NestedFunctionVariable,
+    PolyfillVariable,
+)
 
 PARTS = ("defaults", "kwdefaults", "annotations", "closure")
 
@@ -38,4 +41,4 @@ def make_function(evaluator: Evaluator, instruction: Instruction) -> None:
 def load_build_class(evaluator: Evaluator, instruction: Instruction) -> None:
     """``-> builtins.__build_class__``"""
     assert isinstance(build_class, FunctionType)
-    evaluator.push(BuildClassVariable(build_class))
+    evaluator.push(PolyfillVariable(build_class, builtins.__build_class__))

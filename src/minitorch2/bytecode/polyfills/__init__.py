@@ -12,6 +12,7 @@ import collections
 import functools
 import itertools
 import operator
+import threading
 import types
 import typing
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from minitorch2.bytecode.polyfills import (
     caches,
     higher_order,
     iterators,
+    locks,
     optimizers,
     scan,
     torch_functions,
@@ -70,6 +72,9 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     itertools.tee: iterators.tee,
     itertools.pairwise: iterators.pairwise,
     typing.cast: values.cast,
+    functools.singledispatchmethod.__get__: values.dispatched_method,
+    threading.Lock: locks.Lock,
+    threading.RLock: locks.ReentrantLock,
     _COLLECTIONS._count_elements: values.count_elements,
     aiter: asynchronous.aiter_of,
     anext: asynchronous.anext_of,

@@ -12,7 +12,6 @@ BREAKING: dict[str, str] = {
     "library-context_copied": "c-function",
     "library-enum_made_inside": "hash",
     "library-lock": "builtin-method",
-    "library-lock_by_hand": "c-function",
     "library-printed": "builtin",
     "library-redirected": "construction",
     "library-warning_caught": "not-inlined",

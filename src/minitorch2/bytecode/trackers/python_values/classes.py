@@ -141,6 +141,8 @@ class ClassVariable(KnownObjectVariable):
         if name == "__dict__":
             source = self.source or evaluator.capture.reference(self.value)
             return evaluator.capture.wrap(self.value.__dict__, AttributeSource(source, name))
+        if name == "__annotations__":
+            return literal({})
         if name == "__members__" and issubclass(self.value, enum.Enum):
             return literal(dict(self.value.__members__))
         found_in, raw = class_lookup(type(self.value), name)
@@ -350,6 +352,17 @@ class ClassVariable(KnownObjectVariable):
         if self.source is not None:
             return residual.load(self.source)
         return residual.reference(self.value)
+
+
+class PolyfillClassVariable(ClassVariable):
+    """A class or function that is evaluated as a class in Python that does the same."""
+
+    def __init__(self, body: type, real: object) -> None:
+        super().__init__(body)
+        self.real = real
+
+    def reconstruct(self, residual: Residual) -> str:
+        return residual.reference(self.real)
 
 
 def known_object(tracker: VariableTracker) -> Any:

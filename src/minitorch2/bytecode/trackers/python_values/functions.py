@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from minitorch2.bytecode import operations
 from minitorch2.bytecode.callee import Callee, Default, callee_of
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
@@ -70,6 +71,11 @@ class FunctionVariable(VariableTracker):
             return self if is_none(args[0]) else self.bind(args[0])
         if name == "__call__":
             return self.call(evaluator, args, kwargs)
+        if name in ("__eq__", "__ne__"):
+            if not isinstance(args[0], FunctionVariable):
+                return ConstantVariable(NotImplemented)
+            same = operations.identical(evaluator, self, args[0])
+            return ConstantVariable(same == (name == "__eq__"))
         return super().call_method(evaluator, name, args, kwargs)
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
@@ -123,6 +129,25 @@ class UserFunctionVariable(FunctionVariable):
         if self.source is not None:
             return residual.load(self.source)
         return residual.reference(self.value)
+
+
+class PolyfillVariable(UserFunctionVariable):
+    """A function that is evaluated as Python that does the same.
+
+    Args:
+        body: what is evaluated.
+        real: the function that the program means.
+    """
+
+    def __init__(self, body: FunctionType, real: object) -> None:
+        super().__init__(body)
+        self.real = real
+
+    def hash_key(self) -> Hashable:
+        return ("object", id(self.real))
+
+    def reconstruct(self, residual: Residual) -> str:
+        return residual.reference(self.real)
 
 
 class NestedFunctionVariable(FunctionVariable):

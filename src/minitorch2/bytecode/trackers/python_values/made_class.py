@@ -8,7 +8,6 @@ in each call, as the program does.
 from __future__ import annotations
 
 import _abc  # type: ignore[import-not-found]
-import builtins
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -28,10 +27,7 @@ from minitorch2.bytecode.trackers.python_values.classes import (
 )
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
-from minitorch2.bytecode.trackers.python_values.functions import (
-    NestedFunctionVariable,
-    UserFunctionVariable,
-)
+from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
@@ -164,13 +160,6 @@ def _made(
         return f"{make}({kind}, {name!r}, ({around}{',' if bases else ''}), {{{held}}})"
 
     return MadeClassVariable(capture, value, recipe)
-
-
-class BuildClassVariable(UserFunctionVariable):
-    """``builtins.__build_class__``, which is evaluated as Python that does the same."""
-
-    def reconstruct(self, residual: Residual) -> str:
-        return residual.reference(builtins.__build_class__, "build_class")
 
 
 @models(_abc._abc_init)

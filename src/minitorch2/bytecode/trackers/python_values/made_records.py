@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -140,6 +141,17 @@ def _adopted_class(capture: Capture, value: type, recipe: Recipe) -> MadeClassVa
 def calling_module(evaluator: Evaluator, *depth: VariableTracker) -> VariableTracker:
     """The name of the module that calls a function of `typing`"""
     return _calling_module(evaluator)
+
+
+@models(*filter(None, [getattr(sys, "_getframemodulename", None)]))  # since 3.12
+def module_of_frame(evaluator: Evaluator, depth: VariableTracker | None = None) -> VariableTracker:
+    """``sys._getframemodulename(depth)``"""
+    frame = evaluator
+    for _ in range(0 if depth is None else depth.as_constant()):
+        if frame.parent is None:
+            unsupported("c-function", "sys._getframemodulename of a frame that is not captured")
+        frame = frame.parent
+    return literal(frame.namespace.get("__name__"))
 
 
 def _calling_module(evaluator: Evaluator) -> VariableTracker:

@@ -184,7 +184,7 @@ class ObjectVariable(VariableTracker):
         if isinstance(pending, VariableTracker):
             return pending
         if self.value is MISSING or pending is not None:
-            return self._raise_absent(name)
+            return self._raise_empty(raw, name)
         try:
             value = raw.__get__(self.value)
         except AttributeError:
@@ -275,13 +275,29 @@ class ObjectVariable(VariableTracker):
             self._set_through_descriptor(evaluator, found_in, name, raw, value)
             return
         if not self.cls.__dictoffset__ and not isinstance(raw, DATA_MEMBERS):
-            kind = f"{self.cls.__name__!r} object"
-            absent = f"{kind} has no attribute {name!r}"
-            read_only = f"{kind} attribute {name!r} is read-only"
-            raise_observed(AttributeError, absent if raw is MISSING else read_only)
+            self._raise_slots(name)
         custom = isinstance(class_lookup(self.cls, "__setattr__")[1], types.FunctionType)
         raw_write = custom and not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
+
+    def _raise_empty(self, raw: Any, name: str) -> VariableTracker:
+        """Raise CPython's error for a slot that holds nothing."""
+        new: Any = allocator(self.cls).__new__
+        try:
+            raw.__get__(new(self.cls))
+        except (AttributeError, TypeError) as error:
+            if isinstance(error, AttributeError):
+                raise_as_observed(error)
+        return self._raise_absent(name)
+
+    def _raise_slots(self, name: str) -> None:
+        """Raise CPython's error for an attribute that an object without a dict has no place for."""
+        new: Any = allocator(self.cls).__new__
+        try:
+            object.__setattr__(new(self.cls), name, None)
+        except AttributeError as error:
+            raise_as_observed(error)
+        raise_observed(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
 
     def _change_class(self, value: VariableTracker) -> None:
         """``self.__class__ = value``: what the captured code makes may still be of another class.
@@ -437,6 +453,8 @@ class ObjectVariable(VariableTracker):
         cls = residual.reference(self.cls)
         if self.value is not MISSING:
             return residual.reference(self.value)
+        if hasattr(self.cls, "STAYS_INSIDE"):
+            unsupported("reconstruct", f"a {self.cls.__name__} that the captured code makes")
         if isinstance(self.container, TupleVariable):
             return f"tuple.__new__({cls}, [{self.container.names(residual)}])"
         return f"{residual.reference(allocator(self.cls))}.__new__({cls})"
