@@ -16,7 +16,10 @@ from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, 
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.side_effects import SideEffects
-from minitorch2.bytecode.trackers.python_values import identity
+from minitorch2.bytecode.trackers.descriptors import class_attribute
+from minitorch2.bytecode.trackers.python_values import identity, records
+from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarVariable
+from minitorch2.bytecode.trackers.python_values.random_generator import RandomStateEffect
 from minitorch2.bytecode.trackers.torch_values import (
     engine_rules,
     hooks,
@@ -39,6 +42,7 @@ from tests.mutants.planting import Edit, Swap
 from tests.property import (
     test_bytecode_machine,
     test_capture_programs,
+    test_capture_values,
     test_graphs,
     test_guards,
     test_joint_graphs,
@@ -139,6 +143,31 @@ MUTANTS = (
         Edit(Scope.__contains__, "or any(name in names for names in self._taken)", ""),
         test_names.test_functions,
         examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "instances do not see what was assigned to their class",
+        Edit(class_attribute, "if not written:", "if True:"),
+        test_capture_values.test_programs_of_python_values_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "methods of a named tuple do not take the place of a tuple's",
+        Edit(records.is_record, " and _is_plain(cls)", ""),
+        test_capture_values.test_programs_of_python_values_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a context variable that is set twice and reset once is not set",
+        Edit(ContextVarVariable._reset, "token.set_before)", "None)"),
+        test_capture_values.test_programs_of_python_values_match_cpython,
+        400,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a generator that was seeded is left as it was",
+        Edit(RandomStateEffect.emit, "residual.emit(", "str("),
+        test_capture_values.test_programs_of_python_values_match_cpython,
     ),
     Mutant(
         "guards",
