@@ -73,6 +73,7 @@ from minitorch2.bytecode.building.objects import (
     wrap_outside_context,
     wrap_overrides_region,
     wrap_thread_local,
+    wrap_token,
     wrap_ufunc,
     wrap_weak_reference,
 )
@@ -229,6 +230,7 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     functools._lru_cache_wrapper: wrap_cached_function,
     types.CellType: wrap_cell,
     contextvars.ContextVar: wrap_context_variable,
+    contextvars.Token: wrap_token,
     types.GetSetDescriptorType: wrap_attribute,
     types.MethodWrapperType: wrap_accessor,
     DeviceContext: wrap_device_mode,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import random
 import threading
 import types
@@ -15,6 +16,7 @@ from minitorch2.bytecode.building.containers import elements_of, entries_of, key
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
 from minitorch2.bytecode.guards import (
     LengthMatch,
+    id_match,
 )
 from minitorch2.bytecode.overrides import OverridesRegion
 from minitorch2.bytecode.sources import (
@@ -29,6 +31,7 @@ from minitorch2.bytecode.trackers.descriptors import class_lookup
 from minitorch2.bytecode.trackers.python_values.context_variables import (
     UNSET,
     ContextVarVariable,
+    TokenVariable,
     default_of,
 )
 from minitorch2.bytecode.trackers.python_values.mapping import (
@@ -101,6 +104,20 @@ def wrap_context_variable(capture: Capture, value: Any, source: Source) -> Varia
     found = default_of(value)
     default = None if found is UNSET else capture.wrap(found, None)
     return ContextVarVariable(capture, value, default, source=source, guards=guards)
+
+
+def wrap_token(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """What setting a context variable has returned, before the captured code began."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    variable = capture.wrap(value.var, AttributeSource(source, "var"))
+    assert isinstance(variable, ContextVarVariable)
+    held = variable.held() or variable
+    old = value.old_value
+    place = AttributeSource(source, "old_value")
+    if old is contextvars.Token.MISSING:
+        capture.add_guard(id_match(place, old, capture.line))
+    before = None if old is contextvars.Token.MISSING else capture.wrap(old, place)
+    return TokenVariable(variable, held, before, None, source=source, guards=guards)
 
 
 def wrap_device_mode(capture: Capture, value: DeviceContext, source: Source) -> VariableTracker:

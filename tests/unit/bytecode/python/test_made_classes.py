@@ -1,10 +1,13 @@
 """Classes that a function makes live on across graph breaks, and are new in each call."""
 
 import collections
+import contextvars
 import dataclasses
 import enum
+import gc
 import random
 import threading
+import weakref
 
 import pytest
 import torch
@@ -185,3 +188,55 @@ def test_a_seeded_generator_is_left_in_its_state():
             assert given[1:] == wanted[1:]
             assert all(map(torch.equal, given[0], wanted[0]))
     assert log.counts["graphs"] == 1
+
+
+VARIABLE = contextvars.ContextVar("variable", default=2)
+
+
+def test_a_token_resets_behind_a_break_and_is_returned():
+    def program(x):
+        outer = VARIABLE.set(3)
+        inner = VARIABLE.set(4)
+        print(end="")
+        y = x * VARIABLE.get()
+        VARIABLE.reset(inner)
+        return y + VARIABLE.get(), outer
+
+    def observed(function):
+        value, token = function(X)
+        held = VARIABLE.get()
+        VARIABLE.reset(token)
+        return value.tolist(), held, VARIABLE.get()
+
+    fast = capture(program)
+    for _ in range(3):
+        assert observed(fast) == observed(program)
+    with stages.collect() as log:
+        capture(program)(X)
+    assert log.counts["graph_breaks"] == 1
+    assert log.counts["frames_as_is"] == 0
+
+
+def test_a_context_variable_stays_set():
+    def program(x):
+        VARIABLE.set(VARIABLE.get() + 1)
+        return x * VARIABLE.get()
+
+    def twice(function):
+        results = [function(X).tolist() for _ in range(2)]
+        return results, VARIABLE.get()
+
+    fast = capture(program, fullgraph=True)
+    wanted = contextvars.copy_context().run(twice, program)
+    assert contextvars.copy_context().run(twice, fast) == wanted
+
+
+def test_a_class_that_is_passed_is_not_kept():
+    fast, classes = capture(lambda x, cls: x + cls.n), []
+    for n in range(3):
+        made = type("Made", (), {"n": n})
+        classes.append(weakref.ref(made))
+        assert torch.equal(fast(X, made), X + n)
+        del made
+        gc.collect()
+    assert [reference() for reference in classes] == [None, None, None]

@@ -128,6 +128,11 @@ class ClassVariable(KnownObjectVariable):
             return literal(getattr(self.value, name))
         if issubclass(self.value, enum.Enum) and name in self.value.__members__:
             return ConstantVariable(self.value.__members__[name])
+        passed = self.source is not None and not self.source.is_fixed
+        is_value = not isinstance(raw, VariableTracker | type) and not hasattr(type(raw), "__get__")
+        if self.source is not None and passed and is_value:
+            # Residual code may load it: by the path of the class, which is not kept alive.
+            return evaluator.capture.wrap(raw, AttributeSource(self.source, name))
         return bind(evaluator, None, self.value, found_in, name, raw)
 
     def _from_metaclass(self, evaluator: Evaluator, name: str) -> VariableTracker:

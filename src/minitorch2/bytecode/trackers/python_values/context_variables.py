@@ -64,6 +64,7 @@ class ContextVarVariable(KnownObjectVariable):
         self._held: VariableTracker | None = None
         self._is_read = self.source is None
         self.set_by: TokenVariable | None = None
+        self.resets: list[TokenVariable] = []
 
     def held(self) -> VariableTracker | None:
         """What it is set to now; None if it is not set."""
@@ -107,7 +108,7 @@ class ContextVarVariable(KnownObjectVariable):
         return super().call_method(evaluator, name, args, kwargs)
 
     def _set(self, value: VariableTracker) -> VariableTracker:
-        token = TokenVariable(self, self.held(), self.set_by)
+        token = TokenVariable(self, value, self.held(), self.set_by)
         self.hold(value, token)
         self.capture.side_effects.change(("context", id(self)), ContextVarEffect(self))
         return token
@@ -120,8 +121,17 @@ class ContextVarVariable(KnownObjectVariable):
         if token.is_used:
             raise_observed(RuntimeError, f"{token} has already been used once")
         token.is_used = True
+        if token.source is not None:
+            self._reset_outside(token)
         self.hold(token.before, token.set_before)
         return NONE
+
+    def _reset_outside(self, token: TokenVariable) -> None:
+        """Residual code resets it by a token from outside, in front of what it is set to then."""
+        if self.set_by is not None:
+            unsupported("builtin-method", "reset of a context variable that is set inside as well")
+        self.resets.append(token)
+        self.capture.side_effects.change(("context", id(self)), ContextVarEffect(self))
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
@@ -134,6 +144,7 @@ class TokenVariable(VariableTracker):
     """What ``variable.set(...)`` returns.
 
     Args:
+        value: what it was set to.
         before: what the variable held before.
         set_before: the token of the change before, if the captured code made one.
     """
@@ -141,11 +152,14 @@ class TokenVariable(VariableTracker):
     def __init__(
         self,
         variable: ContextVarVariable,
+        value: VariableTracker,
         before: VariableTracker | None,
         set_before: TokenVariable | None,
+        **options: Any,
     ) -> None:
-        super().__init__()
-        self.variable, self.before, self.set_before = variable, before, set_before
+        super().__init__(**options)
+        self.variable, self.value = variable, value
+        self.before, self.set_before = before, set_before
         self.is_used = False
 
     def python_type(self) -> type:
@@ -161,6 +175,17 @@ class TokenVariable(VariableTracker):
             return self.before or evaluator.capture.wrap(contextvars.Token.MISSING, None)
         return super().get_attribute(evaluator, name)
 
+    def reconstruct(self, residual: Residual) -> str:
+        """Set the variable early, behind what reads it; the sets before this one come first."""
+        if self.source is not None:
+            return residual.load(self.source)
+        if self.is_used or self.variable.resets:
+            unsupported("reconstruct", "a token of a context variable that was reset")
+        for tracker in (self.set_before, self.before):
+            if tracker is not None:
+                residual.name_for(tracker)
+        return f"{residual.name_for(self.variable)}.set({residual.name_for(self.value)})"
+
 
 @dataclass
 class ContextVarEffect(Effect):
@@ -174,9 +199,17 @@ class ContextVarEffect(Effect):
     def value(self) -> VariableTracker | None:
         return self.variable.held() if self.variable.set_by is not None else None
 
+    def prepare(self, residual: Residual) -> None:
+        super().prepare(residual)
+        for token in self.variable.resets:
+            residual.name_for(token)
+
     def emit(self, residual: Residual) -> None:
-        value = self.value()
-        if value is not None:
+        for reset in self.variable.resets:
+            token_name = residual.name_for(reset)
+            residual.emit(f"{residual.name_for(self.variable)}.reset({token_name})")
+        value, token = self.value(), self.variable.set_by
+        if value is not None and token is not None and not residual.is_named(token):
             residual.emit(f"{residual.name_for(self.variable)}.set({residual.name_for(value)})")
 
 
