@@ -18,7 +18,7 @@ from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.trackers.descriptors import class_attribute
 from minitorch2.bytecode.trackers.python_values import identity, records
-from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarVariable
+from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarEffect
 from minitorch2.bytecode.trackers.python_values.random_generator import RandomStateEffect
 from minitorch2.bytecode.trackers.torch_values import (
     engine_rules,
@@ -158,10 +158,9 @@ MUTANTS = (
     ),
     Mutant(
         "bytecode capture",
-        "a context variable that is set twice and reset once is not set",
-        Edit(ContextVarVariable._reset, "token.set_before)", "None)"),
+        "a context variable that is set is not set at the end",
+        Edit(ContextVarEffect.emit, ".set(", ".get("),
         test_capture_values.test_programs_of_python_values_match_cpython,
-        400,
     ),
     Mutant(
         "bytecode capture",
