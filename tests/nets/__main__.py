@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -51,20 +52,21 @@ def cast_once(net: Net, seed: int) -> Tally:
 
 def cast(net: Net, minutes: float, seed: int) -> tuple[Net, Tally]:
     """All turns of a net."""
-    end, tally = monotonic() + 60 * minutes, Tally()
+    begin, tally = monotonic(), Tally()
     while True:
         found = cast_once(net, seed)
         found.failures = [f"seed {seed}: {failure}" for failure in found.failures]
         tally.add(found)
         seed += 1
-        if monotonic() >= end:
+        tally.seconds = monotonic() - begin
+        if tally.seconds >= 60 * minutes:
             return net, tally
 
 
 def main(arguments: list[str]) -> int:
     """Cast, print a line for each net, and say whether anything was caught."""
     parser = argparse.ArgumentParser(prog="python -m tests.nets", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=TOTAL, help="of all nets together")
+    parser.add_argument("--minutes", type=float, default=TOTAL, help="until the last net is in")
     parser.add_argument("--only", help="the name of one net")
     parser.add_argument("--seed", type=int, default=0, help="of the first turn")
     parser.add_argument("--jobs", type=int, default=2, help="nets at a time")
@@ -72,11 +74,13 @@ def main(arguments: list[str]) -> int:
     chosen = [net for net in NETS if options.only in (None, net.name)]
     if not chosen:
         parser.error(f"there is no net {options.only!r}: {', '.join(n.name for n in NETS)}")
-    share = options.minutes / sum(net.minutes for net in chosen)
-    print(f"{'net':20} {'programs':>9} {'wrong':>6} {'crashed':>8} {'lost exceptions':>16}")
+    jobs = min(options.jobs, len(chosen))
+    minutes = jobs * options.minutes / sum(net.share for net in chosen)
+    head = ("programs", "wrong", "crashed", "lost exceptions", "seconds")
+    print(_row("net", head), flush=True)
     total = Tally()
-    with ThreadPoolExecutor(options.jobs) as pool:
-        turns = partial(_cast_for, share=share, seed=options.seed)
+    with ThreadPoolExecutor(jobs) as pool:
+        turns = partial(_cast_for, minutes=minutes, seed=options.seed)
         for net, tally in pool.map(turns, chosen):
             _print(net.name, tally)
             total.add(tally)
@@ -85,13 +89,19 @@ def main(arguments: list[str]) -> int:
     return int(total.caught > 0)
 
 
-def _cast_for(net: Net, share: float, seed: int) -> tuple[Net, Tally]:
-    return cast(net, net.minutes * share, seed)
+def _cast_for(net: Net, minutes: float, seed: int) -> tuple[Net, Tally]:
+    return cast(net, net.share * minutes, seed)
 
 
 def _print(name: str, tally: Tally) -> None:
-    counts = f"{tally.tried:9} {tally.wrong:6} {tally.crashed:8} {tally.lost:16}"
-    print(f"{name:20} {counts}", flush=True)
+    counts = (tally.tried, tally.wrong, tally.crashed, tally.lost, round(tally.seconds))
+    print(_row(name, counts), flush=True)
+
+
+def _row(name: str, cells: Sequence[object]) -> str:
+    widths = (9, 6, 8, 16, 8)
+    columns = (f"{cell!s:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    return f"{name:20} {' '.join(columns)}"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import pytest
 VARIABLE = "MINITORCH2_TEST_NET_REPORT"
 """The environment variable that names the file of the report."""
 _EXAMPLES = re.compile(r"(\d+) (?:passing|failing|invalid)")
-_LOST = re.compile(r"raised None, eager raises (?!None)|DID NOT RAISE")
+_LOST = re.compile(r"raised None, eager raises (?!None)|no error instead of |DID NOT RAISE")
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Tally:
     wrong: int = 0
     crashed: int = 0
     lost: int = 0
+    seconds: float = 0.0
     failures: list[str] = field(default_factory=list)
     outcomes: dict[str, str] = field(default_factory=dict)
 
@@ -41,7 +42,7 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Take in what another turn has found."""
-        for name in ("tried", "wrong", "crashed", "lost"):
+        for name in ("tried", "wrong", "crashed", "lost", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.failures += other.failures
 
