@@ -11,6 +11,7 @@ from typing import Any
 from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable
+from minitorch2.backends.graph_cache import key as graph_key
 from minitorch2.bytecode import breaks
 from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, values
 from minitorch2.bytecode.machine.liveness import live_sets
@@ -32,6 +33,7 @@ from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.numba.library import LIBRARY
 from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import KernelPrinter
+from minitorch2.graph import raising
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
 from minitorch2.graph.patterns import apply
 from minitorch2.graph.scope import Scope
@@ -43,6 +45,8 @@ from tests.property import (
     test_bytecode_machine,
     test_capture_programs,
     test_capture_values,
+    test_errors,
+    test_graph_cache,
     test_graphs,
     test_guards,
     test_joint_graphs,
@@ -51,6 +55,7 @@ from tests.property import (
     test_names,
     test_numba_kernels,
     test_rewriting,
+    test_state,
     test_tensor_objects,
     test_training_programs,
     test_triton_kernels,
@@ -190,6 +195,25 @@ MUTANTS = (
         test_guards.test_calls_in_changing_worlds_match_python,
     ),
     Mutant(
+        "guards",
+        "a function that another one replaced is taken for the same",
+        Edit(values.IdMatch.tests, "Test(Op.IS, self.held.operand), *code", "()"),
+        test_state.test_after_any_change_calls_are_eagers,
+    ),
+    Mutant(
+        "guards",
+        "the code of a function is not guarded",
+        Edit(values.IdMatch.__post_init__, "isinstance(value, FunctionType)", "False"),
+        test_state.test_after_any_change_calls_are_eagers,
+        examples=300,
+    ),
+    Mutant(
+        "graph",
+        "a call that may raise and that nobody reads is dead code",
+        Edit(raising.must_run, "is_impure(node) or may_raise(node)", "is_impure(node)"),
+        test_errors.test_no_exception_is_lost,
+    ),
+    Mutant(
         "graph",
         "two random tensors of one kind are merged",
         Edit(eliminate_common_subexpressions, "_key(node) if _is_candidate(node) else None",
@@ -327,6 +351,12 @@ MUTANTS = (
         Edit(NumbaHandler._pattern, "known or self.assign(self._element(value, dtype)",
              'self.assign(f"uint16(bits({value}))"'),
         test_lowering_families.test_bits_viewed_as_integers_and_back_are_eagers,
+    ),
+    Mutant(
+        "graph cache",
+        "a cached graph is served to another graph with inputs of the same kind",
+        Edit(graph_key.key_of_graph, "graph=digest,", 'graph="",'),
+        test_graph_cache.test_no_program_gets_the_graph_of_another,
     ),
     Mutant(
         "codegen triton",

@@ -13,7 +13,8 @@ from tests.mutants.mutants import MUTANTS, Mutant
 
 EXAMPLE_BYTES = 4000
 LAYERS = {"bytecode machine", "bytecode capture", "guards", "graph", "autograd", "loopir",
-          "scheduler", "wrapper", "codegen numba", "codegen triton"}  # fmt: skip
+          "scheduler", "wrapper", "graph cache", "codegen numba",
+          "codegen triton"}  # fmt: skip
 
 
 def examples(count: int) -> Iterator[bytes]:

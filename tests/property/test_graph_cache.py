@@ -4,13 +4,14 @@ import gc
 import tempfile
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.backends.graph_cache import lookup
+from minitorch2.backends.graph_cache import bypass, lookup
 from tests.property.random_programs import VALUES, RandomProgram, programs
 from tests.property.test_joint_graphs import differentiable, leaves
 from tests.unit.autograd.programs import copies
@@ -65,3 +66,23 @@ def test_random_programs_without_gradients(program: RandomProgram) -> None:
             lambda x, y, z: (*valid(x, y, z), torch.sin(x) + 1),
             lambda: [x.detach().clone() for x in leaves()],
         )
+
+
+@given(programs(VALUES), programs(VALUES))
+@settings(
+    max_examples=3,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_no_program_gets_the_graph_of_another(first: RandomProgram, second: RandomProgram) -> None:
+    with (
+        torch.no_grad(),
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(bypass, "EXTENSIONS", []),
+        config.patch(cache_dir=folder, verify=False, suppress_errors=False),
+    ):
+        for program in map(differentiable, (first, second)):
+            inputs = [[x.detach().clone() for x in leaves()] for _ in range(2)]
+            found, _ = results(lambda x, y, z, p=program: (*p(x, y, z),), inputs[0])
+            wanted = [*program(*inputs[1]), *inputs[1]]
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4, equal_nan=True)
