@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.property.training_programs import Program, check, programs, random_programs
 
 SMALL = settings(
-    max_examples=settings().max_examples // 20,
+    max_examples=max(settings().max_examples // 20, 1),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # a smaller program is no clearer one
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
