@@ -341,10 +341,13 @@ def _check_deaths(body: Sequence[ast.stmt], facts: Facts) -> None:
 
 
 def _computes(statement: ast.stmt) -> bool:
-    """Whether a statement allocates, launches or calls."""
+    """Whether a statement allocates, launches or calls. Memory of no bytes is for a kernel of no
+    iterations, which is not launched, and whose operands die here."""
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
     function = value.func if isinstance(value, ast.Call) else None
-    return isinstance(function, ast.Name) and not function.id.startswith("assert_")
+    if not isinstance(function, ast.Name) or function.id.startswith("assert_"):
+        return False
+    return function.id not in _ALLOCATIONS or value is None or _bytes_in(value) != 0
 
 
 # Python's syntax
