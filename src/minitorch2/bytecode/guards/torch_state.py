@@ -34,11 +34,12 @@ def forward_level() -> int:
     return forward_ad._current_level
 
 
+_FILLS_NEW_MEMORY = torch._C._get_deterministic_fill_uninitialized_memory
 STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("default dtype", torch.get_default_dtype),
     ("inference mode", torch.is_inference_mode_enabled),
     ("deterministic algorithms", torch._C._get_deterministic_algorithms),
-    ("filling of new memory", torch._C._get_deterministic_fill_uninitialized_memory),
+    ("filling of new memory", _FILLS_NEW_MEMORY),
     ("function modes", torch._C._len_torch_function_stack),
     ("dispatch modes", torch._C._len_torch_dispatch_stack),
     ("tracing by torch.jit", torch._C._is_tracing),
@@ -55,8 +56,17 @@ class GlobalState(Guard):
     KIND = "GLOBAL_STATE"
     state: tuple[object, ...]
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+    def _asked(self) -> Iterator[tuple[str, Callable[[], object], object]]:
+        """The settings that matter: without deterministic algorithms, new memory is not filled."""
+        is_deterministic = True
         for (what, reader), value in zip(STATE_READERS, self.state, strict=True):
+            if reader is torch._C._get_deterministic_algorithms:
+                is_deterministic = bool(value)
+            if is_deterministic or reader is not _FILLS_NEW_MEMORY:
+                yield what, reader, value
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        for what, reader, value in self._asked():
             actual = f"{name(reader)}()"
             condition = actual if value is True else f"not {actual}"
             if not isinstance(value, bool) and value != 0:
@@ -64,8 +74,7 @@ class GlobalState(Guard):
             yield Check(what, condition, actual, str(value))
 
     def tests(self) -> Sequence[Test]:
-        pairs = zip(STATE_READERS, self.state, strict=True)
-        return [Test(Op.STATE, reader, value) for (_, reader), value in pairs]
+        return [Test(Op.STATE, reader, value) for _, reader, value in self._asked()]
 
 
 @dataclass(frozen=True)
