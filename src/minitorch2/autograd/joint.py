@@ -9,7 +9,7 @@ section 3.9; the slides' ``graph(x, g_z)``)::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +48,7 @@ from minitorch2.graph.fake_tensor import (
 )
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
-from minitorch2.graph.history import ends_of_history, makes_history, why_spent
+from minitorch2.graph.history import makes_history, spent_heads, tells_spent
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import simplify_sizes
@@ -169,15 +169,18 @@ class _ProgramTracer:
         results, output_spec = tree_flatten(output)
         epilogue = self._plan(results)
         spent = self._spent_heads() if self.makes_history else {}
-        differentiable = tuple(
-            isinstance(h, torch.Tensor) and h.requires_grad and i not in spent
-            for i, h in enumerate(self.heads)
-        )
         forward = self._forward_nodes()
-        tangents = (
-            tuple(i for i, flag in enumerate(differentiable) if flag) if differentiate else ()
-        )
-        gradients = self._gradients(tangents) if tangents else []
+        known = {*self.tracer.graph.nodes}
+        try:
+            tangents, gradients = self._backward(spent, differentiate)
+        except RuntimeError as error:
+            if not tells_spent(error) or spent:
+                raise
+            # The program wrote to what a gradient needs: eager raises if backward is called.
+            for node in reversed([n for n in self.tracer.graph.nodes if n not in known]):
+                self.tracer.graph.erase(node)
+            spent = self._spent_heads()
+            tangents, gradients = self._backward(spent, differentiate)
         if tangents:
             self._keep_written_inputs()
             keep_masks_as_bits(self.tracer.graph)
@@ -187,7 +190,7 @@ class _ProgramTracer:
             inputs=len(self.values),
             forward_outputs=len(forward),
             tangent_outputs=tangents,
-            differentiable=differentiable,
+            differentiable=self._differentiable(spent),
             spent=spent,
             places=self.places,
             epilogue=epilogue,
@@ -410,6 +413,20 @@ class _ProgramTracer:
 
     # Gradients
 
+    def _differentiable(self, spent: Container[int]) -> tuple[bool, ...]:
+        return tuple(
+            isinstance(head, torch.Tensor) and head.requires_grad and i not in spent
+            for i, head in enumerate(self.heads)
+        )
+
+    def _backward(
+        self, spent: Container[int], differentiate: bool
+    ) -> tuple[tuple[int, ...], list[Any]]:
+        """The outputs that get tangents, and the gradients of the leaves."""
+        flags = self._differentiable(spent) if differentiate else ()
+        tangents = tuple(i for i, flag in enumerate(flags) if flag)
+        return tangents, self._gradients(tangents) if tangents else []
+
     def _gradients(self, tangent_outputs: tuple[int, ...]) -> list[Any]:
         heads = [self.heads[index] for index in tangent_outputs]
         tangents = [self._tangent(index, self.heads[index]) for index in tangent_outputs]
@@ -417,7 +434,9 @@ class _ProgramTracer:
         with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
             self.tracer.differentiates = True
             with self.tracer, self._new_symbols():
-                found = iter(torch.autograd.grad(heads, wanted, tangents, allow_unused=True))
+                # Fakes have no memory to free, and the history may be asked about again.
+                given = {"allow_unused": True, "retain_graph": True}
+                found = iter(torch.autograd.grad(heads, wanted, tangents, **given))
         gradients = [
             next(found) if isinstance(x, torch.Tensor) and x.requires_grad else None
             for x in self.leaves
@@ -428,19 +447,8 @@ class _ProgramTracer:
         return [None if g is None else self.tracer.read(g) for g in gradients]
 
     def _spent_heads(self) -> dict[int, str]:
-        """The forward outputs of which the program has used up the history, with the error.
-
-        The error is empty where the history leads to nothing but leaves that the program made.
-        """
-        wanted = set(map(id, self._leaves_with_gradient()))
-        found: dict[int, str | None] = {}
         with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
-            for index, head in enumerate(self.heads):
-                if isinstance(head, FakeTensor) and head.requires_grad:
-                    found[index] = why_spent(head)
-                    if wanted.isdisjoint(map(id, ends_of_history([head]))):
-                        found[index] = found[index] or ""
-        return {index: error for index, error in found.items() if error is not None}
+            return spent_heads(self.heads, self._leaves_with_gradient())
 
     def _leaves_with_gradient(self) -> list[torch.Tensor]:
         return [x for x in self.leaves if isinstance(x, torch.Tensor) and x.requires_grad]

@@ -175,7 +175,7 @@ class FakeCall:
 def _is_real_parameter(value: object) -> bool:
     """A tensor that an operation reads though it is no argument of it, and that needs gradients."""
     is_real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
-    is_real = is_real and not is_wrapper(value)
+    is_real = is_real and not is_wrapper(value) and not value._is_zerotensor()
     return is_real and value.requires_grad  # type: ignore[attr-defined]
 
 

@@ -318,7 +318,8 @@ def _check_deaths(body: Sequence[ast.stmt], facts: Facts) -> None:
     # No statement tells the place of a silent node, which may be the last to need a name.
     silent = (node for node in facts.schedule.nodes if facts.is_silent(node))
     placeless = {name for node in silent for name in (*node.read_names, *node.written_names)}
-    memory = {*buffers_of(facts.schedule.nodes), *inputs, "base"} - placeless
+    arena = set[str]() if placeless else {"base"}
+    memory = {*buffers_of(facts.schedule.nodes), *inputs} - placeless | arena
     last: dict[str, int] = {}
     for place, statement in enumerate(body):
         if not isinstance(statement, ast.Delete):
@@ -340,14 +341,15 @@ def _check_deaths(body: Sequence[ast.stmt], facts: Facts) -> None:
         alive |= _stored(statement) & memory
 
 
+_PARTS_OF_A_CALL = ("assert_", "with_layout")
+"""Functions that look at the result of the statement before them."""
+
+
 def _computes(statement: ast.stmt) -> bool:
-    """Whether a statement allocates, launches or calls. Memory of no bytes is for a kernel of no
-    iterations, which is not launched, and whose operands die here."""
+    """Whether a statement allocates, launches or calls."""
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
     function = value.func if isinstance(value, ast.Call) else None
-    if not isinstance(function, ast.Name) or function.id.startswith("assert_"):
-        return False
-    return function.id not in _ALLOCATIONS or value is None or _bytes_in(value) != 0
+    return isinstance(function, ast.Name) and not function.id.startswith(_PARTS_OF_A_CALL)
 
 
 # Python's syntax

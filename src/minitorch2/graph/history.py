@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph import Graph
 
 
@@ -58,8 +59,29 @@ def why_spent(tensor: torch.Tensor) -> str | None:
     except UnsupportedError:
         return None  # it can only be recorded, and was not yet
     except RuntimeError as error:
-        return str(error) if any(text in str(error) for text in _SPENT) else None
+        return str(error) if tells_spent(error) else None
     return None
+
+
+def tells_spent(error: RuntimeError) -> bool:
+    """Whether PyTorch says that what a gradient needs was freed or written to."""
+    return any(text in str(error) for text in _SPENT)
+
+
+def spent_heads(heads: Sequence[object], leaves: Iterable[torch.Tensor]) -> dict[int, str]:
+    """Find the fake results of which a program has used up the history.
+
+    Returns PyTorch's error by the place of the result. It is empty where the history leads to
+    nothing but leaves that the program made: to none of `leaves`.
+    """
+    wanted = set(map(id, leaves))
+    found: dict[int, str | None] = {}
+    for index, head in enumerate(heads):
+        if isinstance(head, FakeTensor) and head.requires_grad:
+            found[index] = why_spent(head)
+            if wanted.isdisjoint(map(id, ends_of_history([head]))):
+                found[index] = found[index] or ""
+    return {index: error for index, error in found.items() if error is not None}
 
 
 def is_spent(tensor: torch.Tensor) -> bool:

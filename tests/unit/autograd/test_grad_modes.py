@@ -56,3 +56,53 @@ def test_what_is_computed_in_grad_mode_has_gradients(program, mode, backend):
         expected, wanted, gradients = run(program, size)
         torch.testing.assert_close([values, found], [expected, gradients])
         assert flags == wanted
+
+
+WEIGHT = torch.ones(3, requires_grad=True)
+
+
+def update_a_weight(x):
+    loss = (x * WEIGHT).exp().sum()
+    with torch.no_grad():
+        WEIGHT.mul_(2)
+    return loss
+
+
+def write_to_a_result(x):
+    z = x * 2
+    y = z.exp()
+    y.detach().mul_(2)
+    return y, z
+
+
+def update_by_a_transform(x):
+    first, second = WEIGHT * 1, WEIGHT * 2
+    loss = lambda a, b: ((x * a).exp() * b).sum()  # noqa: E731
+    (gradient, _), value = torch.func.grad_and_value(loss, (0, 1))(WEIGHT, second)
+    with torch.no_grad():
+        WEIGHT.sub_(gradient)
+    return value, first
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+@pytest.mark.parametrize(
+    "program", [update_a_weight, write_to_a_result, update_by_a_transform], ids=lambda f: f.__name__
+)
+def test_a_write_to_what_a_gradient_needs_is_an_error_of_backward(program, backend):
+    """Regression: it was an error of the backend, though eager may never be asked for backward."""
+    fast = minitorch2.compile(program, backend=backend, fullgraph=True)
+    for call in (program, fast):
+        with torch.no_grad():
+            WEIGHT.fill_(1.0)
+        x = torch.linspace(-1, 1, 3).requires_grad_()
+        results = call(x)
+        results = results if isinstance(results, tuple) else (results,)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            results[0].sum().backward()
+        for result in results[1:]:
+            result.sum().backward()
+        found = [*map(torch.clone, results), WEIGHT.clone(), x.grad]
+        WEIGHT.grad = None
+        if call is program:
+            expected = found
+    torch.testing.assert_close(found, expected)

@@ -23,7 +23,7 @@ from minitorch2.backends.graph_cache.sizes import Sizes
 from minitorch2.codegen import cache
 from minitorch2.codegen.cache import report, storage
 from minitorch2.codegen.cache.bundle import load_bundle, save_bundle
-from minitorch2.config import Config
+from minitorch2.config import Choice, Config, list_options
 from minitorch2.graph import extensions
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.symbols import ShapeEnv
@@ -196,9 +196,12 @@ def test_versions_and_the_device_are_parts_of_the_key(
 def test_every_option_counts_but_those_that_are_named() -> None:
     names = set(vars(Config()))
     assert names >= key.WITHOUT_INFLUENCE
+    choices = {o.name: o.range for o in list_options() if isinstance(o.range, Choice)}
     for name in names - key.WITHOUT_INFLUENCE:
         value: Any = getattr(Config(), name)
         other = ("x",) if isinstance(value, tuple) else not value
+        if name in choices:
+            other = next(word for word in choices[name] if word != value)
         if type(value) in (int, float):
             other = value / 2 if isinstance(value, float) else value + 1
         with config.patch(**{name: other}):

@@ -5,6 +5,7 @@ from unittest import mock
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import config
 from minitorch2.codegen import compile_graph as compiler
 from minitorch2.codegen.compile_graph import compile_graph
@@ -94,3 +95,10 @@ def test_a_launch_is_not_left_out():
     line = next(line for line in text.splitlines() if line.startswith("    fused_sin_0("))
     with pytest.raises(VerificationError, match="the schedule has no such call here"):
         verify_wrapper(text.replace(line + "\n", ""), facts)
+
+
+def test_the_layout_of_a_result_belongs_to_its_call():
+    """Regression: the operands of a call whose result gets another layout were said to live on."""
+    x, counts = torch.arange(3.0), torch.tensor([1, 2, 0])
+    fast = minitorch2.compile(torch.repeat_interleave, fullgraph=True)
+    assert torch.equal(fast(x, counts), torch.repeat_interleave(x, counts))

@@ -60,7 +60,7 @@ expressions(
     isinstance(i, int), isinstance(True, int), isinstance(f, (int, float)), type(i) is int
     issubclass(bool, int), callable(abs), callable(i), type(f).__name__, int.__name__
     x * i, x * True, f - x, x ** 2, i @ x if False else 0
-    statistics.mean([1, 2, 3])  # breaks=1
+    statistics.mean([1, 2, 3])
     Fraction(1, 3) + Fraction(1, 6)  # breaks=any
     """,
     {"math": math, "cmath": cmath, "operator": operator, "statistics": statistics, "Fraction": Fraction},

@@ -173,7 +173,7 @@ METHODS = [
 BREAKS = [
     ("t = x + 1\nint(t.sum()), t * 2", "scalar-read"),
     ("t = x + 1\nbool(t.sum()), t * 2", "data-dependent-branch"),
-    ("t = x + 1\ncomplex(t.sum()), t * 2", "not-a-constant"),
+    ("t = x + 1\ncomplex(t.sum()), t * 2", "scalar-read"),
     ("t = x + 1\nif t.sum() > 0:\n    t = t * 2\nt", "data-dependent-branch"),
     ("t = x + 1\nwhile t.sum() < 0:\n    t = t * 2\nt", "data-dependent-branch"),
     ("t = x + 1\n(t > 100).all() and t, t * 2", "data-dependent-branch"),
