@@ -174,9 +174,10 @@ class FakeCall:
 
 def _is_real_parameter(value: object) -> bool:
     """A tensor that an operation reads though it is no argument of it, and that needs gradients."""
-    is_real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
-    is_real = is_real and not is_wrapper(value) and not value._is_zerotensor()
-    return is_real and value.requires_grad  # type: ignore[attr-defined]
+    if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+        return False
+    # PyTorch's derivatives make zeros without memory themselves.
+    return value.requires_grad and not is_wrapper(value) and not value._is_zerotensor()
 
 
 def describe_target(op: str, target: str | Callable[..., Any]) -> str:
