@@ -251,7 +251,7 @@ class WrapperPrinter:
         for buffer in self.inputs.values() if config.current().assert_layouts else ():
             layout = f"{_tuple(buffer.fixed_layout().size)}, {_tuple(buffer.fixed_layout().stride)}"
             self.body.add(f"assert_layout({buffer.name!r}, {buffer.name}, {layout})")
-        used = {*self.schedule.last_use, *self.returned}
+        used = {*self.schedule.last_use, *self.schedule.inplace.taken, *self.returned}
         self._delete(name for name in self.inputs if name not in used)
 
     def _unpack_shapes(self, known: Sequence[str]) -> list[str]:
