@@ -53,6 +53,7 @@ missing-symbol | a kernel calls a function of the math library that is not there
 mode-and-options | `compile` was given both a mode and options | add the options of the mode to yours; `minitorch2.list_mode_options` lists them
 no-bundle | the bytes are no bundle of cache entries, or a damaged one | save it again with `minitorch2.save_cache_artifacts`
 no-such-dimension | a dimension is marked that a tensor does not have | count dimensions from 0, or from -1 at the end
+not-alone | the file of a wrapper, run alone, calls a function that only the process that compiled it had | give the function a name that an import finds
 not-callable | something is disabled that cannot be called | give `disable` a function, a module or a class
 not-compilable | `compile` was given a class, or a value that cannot be called | give it a function, a module or an object with `__call__`
 not-compiled | a report is asked of a function that was not compiled | give what `compile` returned
@@ -80,6 +81,7 @@ unknown-place | there is no place among the passes of this name | $message
 unknown-stance | there is no stance of this name | $message
 unsupported-python | this Python is not one whose frames can be read | use CPython 3.11, 3.12 or 3.13
 verification | a graph, a loop nest or a schedule breaks a rule of its own grammar: a bug of minitorch2 | $report
+wrapper | the program around the kernels of a graph reads, frees or makes memory wrongly: a bug of minitorch2 | $report
 wrong-device | a kernel for the CPU is to compute on another device | name the backend `triton`, or none, for tensors on a GPU
 """  # noqa: E501 (one line each)
 

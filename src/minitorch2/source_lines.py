@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import sys
 import weakref
 from collections import Counter
 
@@ -10,6 +11,8 @@ from minitorch2.compile_lock import new_lock
 
 _OWNERS: Counter[str] = Counter()
 """How many living objects stand for each file's text."""
+_DEAD: list[str] = []
+"""Files whose owners have died, and whose text is still there."""
 _LOCK = new_lock()
 
 
@@ -29,4 +32,16 @@ def _forget(file: str) -> None:
         _OWNERS[file] -= 1
         if _OWNERS[file] <= 0:
             del _OWNERS[file]
-            linecache.cache.pop(file, None)
+            _DEAD.append(file)
+        while _DEAD and not _is_checking():
+            linecache.cache.pop(_DEAD.pop(), None)
+
+
+def _is_checking() -> bool:
+    """Whether `linecache` is just walking through its files: owners may die at any time, and it
+    would raise KeyError for a file that has gone.
+    """
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code is not linecache.checkcache.__code__:
+        frame = frame.f_back
+    return frame.f_code is linecache.checkcache.__code__

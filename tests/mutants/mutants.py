@@ -147,7 +147,7 @@ MUTANTS = (
         "names of generated code are given that the program has, too",
         Edit(Scope.__contains__, "or any(name in names for names in self._taken)", ""),
         test_names.test_functions,
-        examples=30,
+        examples=100,
     ),
     Mutant(
         "bytecode capture",

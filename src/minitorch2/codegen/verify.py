@@ -172,6 +172,8 @@ class _Ghost:
             self.memory[names[0]] = Place(Storage.of(source))
         elif node is not None and [node.name] == [*names]:
             self._make(node, value)
+        elif isinstance(function, ast.Name) and function.id == "current_stream":
+            self.known |= {*names}
         elif isinstance(function, ast.Name) and names[0] not in self.memory:
             self._host_call(names)
         else:

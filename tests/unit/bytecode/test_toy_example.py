@@ -103,9 +103,10 @@ def test_stages_are_reported_in_the_order_in_which_they_happen():
     assert [stage.name for stage in log.stages] == [
         "source.py", "bytecode_in.txt", "captured_graph", "captured_graph.py",
         "joint graph.py", "forward graph.py", "backward graph.py", "cut.dot",
-        "library_call", "loopir.py", "decisions.txt", "schedule.txt", "kernel.py", "wrapper.py",
-        "guards.py", "residual.py", "bytecode_out.txt",
-        "library_call", "loopir.py", "decisions.txt", "schedule.txt", "kernel.py", "wrapper.py",
+        "library_call", "loopir.py", "decisions.txt", "schedule.txt", "kernel.py",
+        "decisions.txt", "wrapper.py", "guards.py", "residual.py", "bytecode_out.txt",
+        "library_call", "loopir.py", "decisions.txt", "schedule.txt", "kernel.py",
+        "decisions.txt", "wrapper.py",
     ]  # fmt: skip
     assert log.texts("source.py")[0].split() == inspect.getsource(program).split()
     assert "BINARY_OP" in log.texts("bytecode_in.txt")[0]

@@ -14,6 +14,7 @@ from minitorch2 import stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.triton import availability
 from minitorch2.errors import BackendError
+from minitorch2.graph.node import SourceLine
 from tests.unit.codegen.aten_graph import call_inputs, record
 from tests.unit.codegen.triton.run_lowered import DEVICE
 
@@ -80,7 +81,7 @@ def test_user_lines_with_quotes_survive_in_the_wrapper() -> None:
     gm = record(program, torch.randn(3).to(DEVICE))
     for node in gm.graph.nodes:
         if "source" in node.meta:
-            node.meta["source"] = "x['''] = \"\\n\""
+            node.meta["source"] = SourceLine("a.py", 1, "x['''] = \"\\n\"")
     x = torch.randn(3).to(DEVICE)
     assert torch.equal(compile_graph(gm, (), target="triton")([x])[0], x + 1)
 
