@@ -36,7 +36,6 @@ from minitorch2.codegen.triton.kernel import KernelPrinter
 from minitorch2.graph import raising
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
 from minitorch2.graph.patterns import apply
-from minitorch2.graph.scope import Scope
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine
@@ -52,7 +51,6 @@ from tests.property import (
     test_joint_graphs,
     test_loop_bodies,
     test_lowering_families,
-    test_names,
     test_numba_kernels,
     test_rewriting,
     test_state,
@@ -141,13 +139,6 @@ MUTANTS = (
         Edit(accumulators.is_hooked, "layout is None or layout.is_hooked(tensor)", "False"),
         test_training_programs.test_gradients_arrive_as_in_eager,
         examples=30,
-    ),
-    Mutant(
-        "bytecode capture",
-        "names of generated code are given that the program has, too",
-        Edit(Scope.__contains__, "or any(name in names for names in self._taken)", ""),
-        test_names.test_functions,
-        examples=100,
     ),
     Mutant(
         "bytecode capture",
