@@ -32,7 +32,7 @@ demo: $(READY)  ## a pretrained encoder and a GPT, eagerly and compiled (ARGS="-
 test: $(READY)  ## all tests, the pages' code blocks included (ARGS="-k fusion")
 	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile $(ARGS)
 
-quick: $(READY)  ## the first case of each test that is not slow, in under two minutes
+quick: $(READY)  ## the first case of each test that is not slow, in some minutes
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) pytest -n 2 --dist loadfile -q \
 	    --first-cases -m "not slow" tests/unit tests/golden $(ARGS)
 
