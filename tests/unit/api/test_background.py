@@ -10,6 +10,7 @@ import torch
 
 import minitorch2
 from minitorch2 import config, stages
+from minitorch2.bytecode.dispatch import background
 from minitorch2.errors import ConfigError, GraphBreakError, RecompileError
 from minitorch2.testing import assert_same
 
@@ -43,6 +44,20 @@ def test_calls_run_in_python_until_the_entry_is_ready():
     assert minitorch2.finish_compiling(timeout=60)
     assert_same(compiled(X), X.sin() + 10)
     assert len(held.threads) == 1 and held.threads[0] is not threading.current_thread()
+
+
+def test_the_call_that_starts_the_thread_runs_in_python_however_fast_it_is(monkeypatch):
+    submit = background.submit
+
+    def submitted(work):
+        future = submit(work)
+        future.exception(60)  # waits until it has compiled
+        return future
+
+    monkeypatch.setattr(background, "submit", submitted)
+    compiled = minitorch2.compile(marked, backend="eager", wait=False, fullgraph=True)
+    assert_same(compiled(X), X.sin())
+    assert_same(compiled(X), X.sin() + 10)
 
 
 def test_another_call_of_the_same_code_waits_for_its_turn():

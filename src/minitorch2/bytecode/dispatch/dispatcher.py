@@ -195,31 +195,36 @@ class Dispatcher:
         if isinstance(mark_of(self.function), Disabled):
             return None
         _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
-        if not self.region.waits and self._may_compile_later(values):
-            return self.find(values) or self.call_uncaptured
+        run = None if self.region.waits else self._run_while_compiling(values)
+        if run is not None:
+            return run
         with in_turn(self.cache.turn), COMPILING, frame_hook.disabled():
             return self.find(values) or isolated(lambda: self._compile(values))
 
-    def _may_compile_later(self, values: tuple[object, ...]) -> bool:
-        """Let another thread compile for these arguments; False if this one has to.
+    def _run_while_compiling(self, values: tuple[object, ...]) -> Run | None:
+        """Find an entry or run in Python, and let another thread compile; None if this one has to.
+
+        The call that starts the other thread runs in Python, however fast that thread is.
 
         Raises:
             MinitorchError: what the other thread could not do for an earlier call.
         """
         pending = self.cache.pending
-        if pending is None or pending.done():
-            self.cache.pending = None
-            error = None if pending is None or pending.cancelled() else pending.exception()
-            if isinstance(error, MinitorchError | UserProgramError):
-                raise error
-            if error is not None or stance.current() != stance.Stance():
-                return False
-            if not background.can_compile_elsewhere():
-                return False
-            self._forbid_recompilation(values)
-            if self.find(values) is None:
-                self.cache.pending = background.submit(lambda: self._compile_elsewhere(values))
-        return True
+        if pending is not None and not pending.done():
+            return self.find(values) or self.call_uncaptured
+        self.cache.pending = None
+        error = None if pending is None or pending.cancelled() else pending.exception()
+        if isinstance(error, MinitorchError | UserProgramError):
+            raise error
+        if error is not None or stance.current() != stance.Stance():
+            return None
+        if not background.can_compile_elsewhere():
+            return None
+        self._forbid_recompilation(values)
+        run = self.find(values)
+        if run is None:
+            self.cache.pending = background.submit(lambda: self._compile_elsewhere(values))
+        return run or self.call_uncaptured
 
     def _compile_elsewhere(self, values: tuple[object, ...]) -> None:
         with (
