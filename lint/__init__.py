@@ -1,0 +1,1 @@
+"""Checks that no linter knows: each module here is a program that `make lint` runs."""

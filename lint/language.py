@@ -1,0 +1,87 @@
+"""Check that docstrings are plain English: `python -m lint.language [FILE ...]`.
+
+The rules:
+
+- A sentence has a head: it begins with a verb or with the subject that it tells about. Sentences
+  that begin "What ...", "Whether ...", "That of ..." or "Such ..." leave the reader to guess it.
+- A sentence has at most 30 words.
+- A term is the field's: docs/glossary.md lists the words of this project, and `RIDDLES` lists
+  words that nobody outside it knows.
+
+Without arguments all of `src/minitorch2` is checked. One line is printed for each finding, and the
+program exits with 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
+LONGEST = 30  # words a sentence
+
+HEADLESS = re.compile(
+    r"(What|Whether|That of|That which|Such|Those|How|Where|Which|Who|Whose|Of)\b(?! \w+ \w*\?)"
+)
+# Questions have a head of their own, and so has "Where possible," at the front of a sentence.
+CONDITION = re.compile(r"Where (possible|available|needed|given|defined|allowed)\b|How to\b")
+
+# Words that only insiders understand, with the plain word.
+RIDDLES = {
+    "heed": "follow",
+    "heeds": "follows",
+    "riddle": "name",
+    "gone along": "iterated over",
+    "is no": "is not a",
+    "are no": "are not",
+    "nobody else": "no other code",
+}
+RIDDLE = re.compile(r"\b(" + "|".join(map(re.escape, RIDDLES)) + r")\b")
+
+
+def sentences(docstring: str) -> Iterator[str]:
+    """Yield the sentences of a docstring's prose, without code, grammars, lists and sections."""
+    for paragraph in re.split(r"\n\s*\n", docstring):
+        if re.search(r"^(    | *[-*|>] |\w+:$)", paragraph, re.MULTILINE) or "::=" in paragraph:
+            continue
+        prose = " ".join(paragraph.split())
+        yield from re.split(r"(?<=[.!?]) +(?=[A-Z`])", prose)
+
+
+def faults(sentence: str) -> Iterator[str]:
+    """Yield the rules that a sentence breaks."""
+    if HEADLESS.match(sentence) and not CONDITION.match(sentence) and "?" not in sentence:
+        yield "begin with a verb or with the subject"
+    words = len(sentence.split())
+    if words > LONGEST:
+        yield f"{words} words: say it in several sentences"
+    for riddle in RIDDLE.findall(sentence):
+        yield f"write {RIDDLES[riddle]!r} instead of {riddle!r}"
+
+
+def findings(path: Path) -> Iterator[str]:
+    """Yield a line for each sentence of a file's docstrings that breaks a rule."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, documented):
+            continue
+        docstring = ast.get_docstring(node) or ""
+        line = node.body[0].lineno if docstring else 0
+        for sentence in sentences(docstring):
+            for fault in faults(sentence):
+                yield f"{path}:{line}: {fault}: {sentence[:70]}"
+
+
+def main() -> int:
+    """Print the findings of the files that were named, or of all; return the exit status."""
+    paths = [Path(name) for name in sys.argv[1:]] or sorted(SOURCE.rglob("*.py"))
+    found = [finding for path in paths for finding in findings(path)]
+    print("\n".join(found) or f"{len(paths)} files: plain")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
