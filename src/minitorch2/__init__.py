@@ -1,16 +1,16 @@
 """minitorch2: PyTorch 2's compiler, small enough to read, fast enough to use.
 
-Takes a PyTorch function or module, gives one with the same meaning that runs faster.
+`compile` takes a PyTorch function or module and returns one that computes the same, faster.
 
-Read the packages in this order, each with its own docstring: `graph` (the language all layers
-share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward),
-`loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`, which
-chains them. `errors`, `cautions`, `config`, `controls`, `dimensions`, `logs`, `stages`,
+Read the packages in this order, each with its own docstring. First come `graph` (the language all
+layers share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward).
+Then read `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`,
+which chains them. `errors`, `cautions`, `config`, `controls`, `dimensions`, `logs`, `stages`,
 `progress`, `profiling`, `compile_lock` (threads), `syntax_tree` (text to code) and `source_lines`
-(its text for debuggers) are the basement under all.
+(its text for debuggers) are used by all of these packages.
 
-Names of the public interface are looked up on first use, so that
-`import minitorch2` costs a few milliseconds and a single layer can be used without the others.
+Names of the public interface are looked up on first use, so that `import minitorch2` costs a few
+milliseconds and a single layer can be used without the others.
 """
 
 from importlib import import_module

@@ -224,8 +224,9 @@ def set_default_backend(backend: BackendChoice) -> None:
 
 
 def get_default_backend() -> BackendChoice:
-    """The backend that `compile` uses where it is given none; None for ``"triton"`` where tensors
-    are on a GPU and ``"numba"`` elsewhere.
+    """Return the backend that `compile` uses where it is given none.
+
+    None stands for ``"triton"`` where tensors are on a GPU and ``"numba"`` elsewhere.
     """
     return _default or config.current().backend or None
 
@@ -318,10 +319,10 @@ def reset() -> None:
 def cudagraph_mark_step_begin() -> None:
     """Say that a step of training or inference begins, for graphs whose launches are replayed.
 
-    It is never needed for right results: no result is overwritten while somebody holds it. But a
-    graph of which many results were held at once launches its kernels one by one from then on;
-    from a new step on it is recorded and replayed again, and what earlier steps still hold is no
-    reason against it.
+    Results are right without this call: no result is overwritten while the program holds it. But if
+    a program holds many results of a graph at once, the graph's kernels are launched one by one
+    from then on. A new step lets the graph be recorded and replayed again, even while the program
+    holds results of earlier steps.
     """
     # Deferred: where nothing was compiled for a GPU, no graph is replayed.
     from minitorch2.codegen.replay import begin_step
@@ -341,8 +342,10 @@ def recompiles(compiled: Callable[..., Any]) -> Recompiles:
 
 
 def shapes(compiled: Callable[..., Any]) -> ShapesReport:
-    """What a compiled function or module assumes of sizes: every symbol with its range, and for
-    each specialization the chain of user lines, operators and guards that led to it.
+    """Report what a compiled function or module assumes about sizes.
+
+    The report lists every symbol with its range. For each specialization it gives the chain of user
+    lines, operators and guards that led to it.
 
     Raises:
         ConfigError: it is not compiled.

@@ -1,4 +1,4 @@
-"""What a user should know although nothing failed: a Python warning and a line in the log."""
+"""Cautions for the user where nothing failed: each is a Python warning and a line in the log."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _INSIDE = ("minitorch2", "torch", "importlib")
 def caution(logger: logging.Logger, message: str) -> None:
     """Log a warning and raise a `MinitorchWarning` that points to the user's own line.
 
-    Whoever calls this sees to it that each site or function says a thing once.
+    Callers make sure that the same caution is raised once for each site or function.
     """
     logger.warning(message)
     warnings.warn(message, MinitorchWarning, stacklevel=_stacklevel_of_user())
 
 
 def _stacklevel_of_user() -> int:
-    """How many frames above `caution` the nearest line is that is not ours or PyTorch's.
+    """Return how many frames above `caution` the nearest line lies outside this package and
+    PyTorch.
 
     Frames of the import system do not count: `warnings` leaves them out itself.
     """

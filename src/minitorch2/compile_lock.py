@@ -1,9 +1,9 @@
 """The one lock of the compiler: held while anything is compiled or forgotten, never while it runs.
 
 Compiling changes what all threads share: caches of entries, of expressions and of kernels. A second
-thread that meets something new waits for the first. Capture lets the lock go while the backend
-runs, since a user's backend may start threads that compile, and wait for them; what is shared in
-our own backends takes the lock again.
+thread that meets something new waits for the first. Capture releases the lock while the backend
+runs, since a user's backend may start threads that compile, and wait for them. This project's own
+backends take the lock again where they change shared caches.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LOCKS: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 
 
 def new_lock() -> threading.RLock:
-    """A lock that is free in a child process, whichever thread of the parent has it.
+    """Return a lock that is free in a child process, whichever thread of the parent holds it.
 
-    A child has only the thread that forked: no other one will give the lock back.
+    A child has only the thread that forked, so no other thread would release the lock.
     """
     lock = threading.RLock()
     _LOCKS.add(lock)
@@ -54,8 +54,9 @@ def released() -> Iterator[None]:
 def garbage_uncollected() -> Iterator[None]:
     """Let no collection of cyclic garbage begin during the block.
 
-    What a compilation makes stays, nearly all of it, and each full collection looks at all objects
-    of the process in vain: that was a fifth of the time of a large model's compilation.
+    Nearly all objects that a compilation makes stay alive. Each full collection would visit all
+    objects of the process and free none of them, which took a fifth of the time to compile a large
+    model.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -86,5 +87,5 @@ def in_turn(lock: threading.RLock) -> Iterator[None]:
 
 
 def is_held() -> bool:
-    """Whether this thread is compiling."""
+    """Return whether this thread is compiling."""
     return COMPILING._is_owned()  # type: ignore[attr-defined, no-any-return]

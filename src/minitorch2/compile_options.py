@@ -1,9 +1,9 @@
-"""What `compile` is told: modes, options by our names or by those of `torch.compile`, keywords.
+"""The arguments of `compile`: modes, options by our names or by those of `torch.compile`, keywords.
 
     told    ::= mode | options, and keywords          one dict of options of `minitorch2.config`
     option  ::= a name of `Config`  |  a name of `TORCH_OPTIONS`  |  "guard_filter_fn"
 
-Where a keyword and an option say the same thing, the keyword counts.
+A keyword takes precedence over an option of the same meaning.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Options = Mapping[str, config.Value | GuardFilter]
 
 @dataclass(frozen=True)
 class TorchOption:
-    """What an option of `torch.compile` means here.
+    """The translation of an option of `torch.compile` into options of this project.
 
     Attributes:
-        name: the option of ours that means the same; empty where there is none.
-        values: what some values become; others stay as they are.
-        always: where there is none, the value that describes what is always done; None if neither
-            does.
+        name: our option with the same meaning; empty if there is none.
+        values: our value for each of their values that differs; other values stay as they are.
+        always: if we have no such option, the value that describes what we always do; None if
+            neither value does.
     """
 
     name: str = ""
@@ -86,7 +86,7 @@ def options_of(
     fail_on_recompile: bool = False,
     wait: bool = True,
 ) -> tuple[dict[str, config.Value], GuardFilter | None]:
-    """The options in force while compiling, and the filter of guards.
+    """Return the options in force while compiling, and the filter of guards.
 
     Raises:
         ConfigError: a mode, an option or a value is none (the message names the nearest), or both
@@ -119,7 +119,7 @@ def options_of(
 
 
 def known_mode(mode: str) -> str:
-    """A mode's name as it is, if there is such a mode; ConfigError if not."""
+    """Return a mode's name unchanged; raise ConfigError if the mode does not exist."""
     if mode not in MODES:
         near = difflib.get_close_matches(mode, MODES, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(MODES)}"
@@ -153,7 +153,7 @@ def _values(options: Options) -> tuple[dict[str, config.Value], GuardFilter | No
 
 
 def _translated(name: str, value: Any) -> dict[str, Any]:
-    """An option of `torch.compile` as one of ours; with a warning as none at all."""
+    """Translate an option of `torch.compile` into ours; warn if there is nothing like it."""
     meant = TORCH_OPTIONS[name]
     if meant.name:
         values: Mapping[Any, config.Value] = meant.values or {}

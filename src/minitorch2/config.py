@@ -1,14 +1,14 @@
 """Options: one typed record, patched per call, per block or by the environment.
 
 Every option is one line of `Config` with its type, its meaning, its range if it is a number, and
-its default; the table in the documentation is printed from there. Read an option where it matters,
-as late as possible:
+its default. The documentation prints its table from there. Read an option where it matters, as late
+as possible:
 
     config.current().recompile_limit
 
 Change it for a block or a function (only on this thread), for one compiled function through
-`compile(..., options={...})`, or for a process with `MINITORCH2_RECOMPILE_LIMIT=16`. Options are no
-attributes of this module: to assign to one is an error.
+`compile(..., options={...})`, or for a process with `MINITORCH2_RECOMPILE_LIMIT=16`. Options are
+not attributes of this module: to assign to one is an error.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Choice(tuple[str, ...]):
     """The words that an option may be."""
 
     def __new__(cls, *words: str) -> Choice:
-        """Make it of its words."""
+        """Make a choice between these words."""
         return super().__new__(cls, words)
 
     def __str__(self) -> str:
@@ -186,7 +186,7 @@ VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
 
 @dataclass(frozen=True)
 class Option:
-    """What the documentation says of one option."""
+    """An option as the documentation describes it."""
 
     name: str
     type: str
@@ -258,12 +258,12 @@ def from_environment(environment: Mapping[str, str]) -> Config:
 
 
 def _as_tuple(value: Value) -> Value:
-    """A list of names may be given for a tuple."""
+    """Return a list of names as a tuple, which is the type of such options."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _kinds(name: str) -> tuple[type, ...]:
-    """The types an option may have: `bool | None` -> (bool, NoneType)."""
+    """Return the types that an option may have: `bool | None` -> (bool, NoneType)."""
     hint = _TYPES[name]
     return (tuple,) if get_origin(hint) is tuple else get_args(hint) or (hint,)
 
@@ -286,7 +286,7 @@ def _check(name: str, value: Value) -> None:
 
 
 def _suits(value: Value, kinds: tuple[type, ...]) -> bool:
-    """Whether an option of these types may have the value; an int is a float."""
+    """Return whether an option of the types `kinds` may have the value; an int is also a float."""
     return type(value) in kinds or (type(value) is int and float in kinds)
 
 
@@ -320,7 +320,7 @@ _CURRENT: ContextVar[Config] = ContextVar("config", default=_OF_THIS_PROCESS)
 
 
 class _Module(ModuleType):
-    """This module, which is no place to set options at."""
+    """The type of this module, which refuses to set attributes: options are not set that way."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _TYPES or not (name in self.__dict__ or name.startswith("_")):

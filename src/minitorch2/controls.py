@@ -1,4 +1,4 @@
-"""What a program asks of capture: marks on its functions, and requests inside captured code.
+"""Directions from a program to capture: marks on functions, and requests inside captured code.
 
     mark    ::= Disabled       capture breaks at a call of the function
              |  Disallowed     the same; the function itself is marked, not a wrapper
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Mark:
-    """What capture does at calls of one function."""
+    """The base of marks: a mark says what capture does at calls of one function."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def mark_of(value: object) -> Mark | None:
 
 
 def mark(function: C, what: Mark) -> C:
-    """Put a mark on a function, and give that function back.
+    """Put a mark on a function, and return that function.
 
     Raises:
         ConfigError: it is nothing that keeps its identity and can be called.
@@ -122,7 +122,10 @@ def mark(function: C, what: Mark) -> C:
 
 
 def _kept(value: object) -> object:
-    """What keeps an id from meaning another object: a reference that unmarks, or the object."""
+    """Return the reference that keeps the id of `value` from meaning another object.
+
+    It is a weak reference that removes the mark when the object dies, or else the object itself.
+    """
     key = id(value)
     try:
         return weakref.ref(value, lambda _: _MARKS.pop(key, None))
@@ -166,12 +169,12 @@ def forbid_in_graph(fn: C) -> C:
 
 
 def nested_compile_region(fn: C) -> C:
-    """Compile what a function computes once for all its calls, as those of a repeated block.
+    """Compile a function's computation once for all its calls, such as those of a repeated block.
 
-    Calls in one graph that come to equal subgraphs, on inputs of the same sizes and types, become
-    calls of one graph, which is lowered, scheduled and printed once; so is its gradient. A deep
-    model compiles nearly as fast as one of its blocks; kernels do not span the border of a block.
-    Calls that write to tensors from outside, or return parts of them, stay as they are.
+    Calls whose captured subgraphs and input sizes and types are equal become calls of one graph.
+    That graph is lowered, scheduled and printed once, and so is its gradient. A deep model compiles
+    nearly as fast as one of its blocks; kernels do not span the border of a block. Calls that write
+    to tensors from outside, or return parts of them, stay as they are.
 
     Mark the block's function, or the `forward` of its class.
 
@@ -241,12 +244,12 @@ def _check_signatures(original: Callable[..., Any], body: Callable[..., Any]) ->
 
 
 def _parameters(signature: inspect.Signature) -> list[tuple[str, Any, bool]]:
-    """Name and kind of each parameter, and whether it may be left out."""
+    """Return the name and kind of each parameter, and whether it may be left out."""
     return [(p.name, p.kind, p.default is not p.empty) for p in signature.parameters.values()]
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """A function's name for messages: of one in C with its module, as nothing else tells it."""
+    """Return a function's name for messages; the name of a C function includes its module."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None)
     return name if inspect.isfunction(function) or not module else f"{module}.{name}"
@@ -256,7 +259,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def is_compiling() -> bool:
-    """Whether this code is being captured: True inside compiled code, False in eager PyTorch."""
+    """Return whether this code is being captured: True in compiled code, False in eager PyTorch."""
     return False
 
 
@@ -275,7 +278,7 @@ _ERROR_ON_GRAPH_BREAK: ContextVar[bool] = ContextVar("error_on_graph_break", def
 
 
 def errors_on_graph_break() -> bool:
-    """Whether a graph break is an error here, outside captured code."""
+    """Return whether a graph break is an error here, outside captured code."""
     return _ERROR_ON_GRAPH_BREAK.get()
 
 

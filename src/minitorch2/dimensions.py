@@ -1,4 +1,4 @@
-"""What the user says of a tensor's dimensions: which vary, which do not, and how far.
+"""Marks on a tensor's dimensions: the user says which of them vary, and within which limits.
 
     mark_dynamic(x, 0, min=2, max=64)   must vary: a specialization of it is an error
     mark_dynamic(x, {0: batch})         must vary, and is the same wherever it is called `batch`
@@ -29,7 +29,7 @@ Kind = Literal["dynamic", "maybe", "static", "unbacked"]
 
 @dataclass(frozen=True, slots=True)
 class DimensionMark:
-    """What the user said of one dimension; ``low`` and ``high`` are the sizes it may have."""
+    """The user's mark on one dimension; ``low`` and ``high`` are the least and greatest size."""
 
     kind: Kind
     low: int | None = None
@@ -41,12 +41,12 @@ class DimensionMark:
 class Dim:
     """A dimension with a name: ``batch = Dim("batch", max=64)``.
 
-    Dimensions that are marked with one name have one size. That all sizes between the limits are
-    served is a promise: a program that needs more, as that the size is even or the size of another
-    dimension, is refused, and the error says which `Dim` would do.
+    All dimensions that are marked with one name have the same size. Compiled code must serve all
+    sizes between the limits. A program that needs more, for example an even size, or the size of
+    another dimension, is refused. The error says which `Dim` would do.
 
     Raises:
-        ConfigError: the name is none, or is one that symbols have (``s0``), or the limits are
+        ConfigError: the name is not an identifier, or symbols have it (``s0``), or the limits are
             not at least 2.
     """
 
@@ -163,7 +163,7 @@ def mark_unbacked(
 
 
 def marks_of(tensor: torch.Tensor) -> dict[int, DimensionMark]:
-    """What the user said of each dimension."""
+    """Return the user's mark on each marked dimension."""
     return dict(tensor.__dict__.get(MARKS, {}))
 
 

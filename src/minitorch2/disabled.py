@@ -35,8 +35,8 @@ def disable(
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Make a function run in Python wherever it is called: capture breaks at it.
 
-    Use it as a function, or as a decorator with or without arguments. What is given stays as it
-    is; a disabled function of the same name, signature and type comes back.
+    Use it as a function, or as a decorator with or without arguments. The original `fn` is not
+    changed: the result is a disabled function of the same name, signature and type.
 
     Args:
         fn: a function or method of any kind, or a callable object. Of a `torch.nn.Module` the
@@ -78,7 +78,7 @@ def _disabled(fn: Any, how: Disabled) -> Any:
 
 
 def _wrapper(function: Callable[P, R], how: Disabled) -> Callable[P, R]:
-    """A function that calls the given one; it is the wrapper that is marked."""
+    """Return a function that calls the given one; only this wrapper carries the mark."""
 
     @functools.wraps(function)
     def calling(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -88,7 +88,7 @@ def _wrapper(function: Callable[P, R], how: Disabled) -> Callable[P, R]:
 
 
 def _suspendable_wrapper(function: FunctionType, text: str) -> FunctionType:
-    """A generator or coroutine function that passes on each step, with the frame hook off."""
+    """Return a generator or coroutine function that passes on each step, without the frame hook."""
     values = {
         "begin": calling_all_positionally(function),
         "hide": lambda error: None,
@@ -101,7 +101,7 @@ def _suspendable_wrapper(function: FunctionType, text: str) -> FunctionType:
 
 
 def _copy(function: Any, how: Disabled) -> Any:
-    """A copy of a Python function, with code of its own: what guards see is another function."""
+    """Copy a Python function together with its code object, so that guards see another function."""
     if isinstance(function, MethodType):
         return MethodType(_copy(function.__func__, how), function.__self__)
     original = _function_of(function)

@@ -34,17 +34,17 @@ _WRITTEN: set[str] = set()
 
 
 def is_guard_code(code: CodeType) -> bool:
-    """Whether code is that of a guard function."""
+    """Return whether a code object belongs to a generated guard function."""
     return code.co_filename.startswith(GUARDS)
 
 
 def is_generated(file: str) -> bool:
-    """Whether code of this file was written by this package."""
+    """Return whether this package wrote the code in this file."""
     return file.startswith(PREFIX) or file in _WRITTEN
 
 
 def new_file(kind: str, name: str) -> str:
-    """A file name such as ``<minitorch2 guards toy_example 3>``, never given twice.
+    """Return a new file name such as ``<minitorch2 guards toy_example 3>``.
 
     Args:
         kind: what is generated, such as ``"guards"``.

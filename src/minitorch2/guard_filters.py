@@ -5,8 +5,8 @@
     options = {"guard_filter_fn": guard_filters.skip_guards_on_modules}
     fast = minitorch2.compile(model, options=options)
 
-A filter is any ``(Sequence[GuardRecord]) -> Sequence[bool]``. Those that protect the memory of a
-kernel's inputs stay, whatever it says.
+A filter is any ``(Sequence[GuardRecord]) -> Sequence[bool]``. Guards that protect the memory of a
+kernel's inputs stay, whatever the filter returns.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a compilation makes that can be shown by name: some of its stages."""
+    """A named part of a compilation's output that can be shown: the texts of some stages."""
 
     name: str
     stages: tuple[str, ...]
@@ -91,8 +91,10 @@ def artifact_logger(name: str) -> logging.Logger:
 
 
 def shows(stage: str) -> bool:
-    """Whether a stage of this name is logged: somebody asked for its artifact, or for all that
-    there is in detail. An application that logs its own details has not asked.
+    """Return whether a stage of this name is logged.
+
+    It is logged if the user asked for its artifact or for all details of this library. An
+    application that logs its own details has not asked for them.
     """
     artifact = _ARTIFACT_OF_STAGE.get(stage)
     return artifact is not None and _asked_level(artifact_logger(artifact.name)) == logging.DEBUG
@@ -114,8 +116,9 @@ def show(stage: str, text: str) -> None:
 
 
 def are_read(package: str) -> bool:
-    """Whether somebody asked for what a package logs, or a part of it: by its name, or for all that
-    there is in detail. The application's root logger does not count.
+    """Return whether anybody asked for the log of a package or of one of its modules.
+
+    The root logger of the application does not count.
     """
     own = get_logger(package)
     if _asked_level(own) == logging.DEBUG:
@@ -130,13 +133,13 @@ def are_read(package: str) -> bool:
 
 
 def compile_id() -> str:
-    """What is compiled now, such as ``"0/1"``: number of the frame, number of the entry; or ""."""
+    """Return the id of the compilation in progress, such as ``"0/1"`` (frame, entry), or ""."""
     return _COMPILE_ID.get()
 
 
 @contextmanager
 def compiling(identity: str) -> Iterator[None]:
-    """Messages inside the block belong to this compilation."""
+    """Let messages inside the block belong to this compilation."""
     token = _COMPILE_ID.set(identity)
     try:
         yield
@@ -178,7 +181,7 @@ def set_logs(wanted: str, *, out: str | Path | None = None) -> None:
 
 
 def help_text() -> str:
-    """What `set_logs` understands."""
+    """Return the help that `set_logs` shows: the names that it accepts."""
     width = max(len(artifact.name) for artifact in ARTIFACTS)
     return "\n".join(
         [
@@ -232,14 +235,14 @@ def _components() -> list[str]:
 
 
 def _is_component(name: str) -> bool:
-    """Whether a dotted name is a package or a module of the library."""
+    """Return whether a dotted name is a package or a module of the library."""
     path = _PACKAGE.joinpath(*name.split("."))
     is_module = path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
     return is_module and not path.name.startswith("__")
 
 
 def _logs_something(name: str) -> bool:
-    """Whether a package or module holds a logger of its own, or a pass, which has one."""
+    """Return whether a package or module has a logger of its own, or a pass, which has one."""
     path = _PACKAGE.joinpath(*name.split("."))
     files = [*path.rglob("*.py")] if path.is_dir() else [path.with_suffix(".py")]
     return any(_LOGGING.search(file.read_text(encoding="utf-8")) for file in files)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 
 def package_of(module: object) -> str:
-    """The package at the top of a module's name; empty for what is no name.
+    """Return the top-level package in a module's name; empty if `module` is not a string.
 
-    >>> package_of("torch.nn.modules.linear"), package_of(None)
-    ('torch', '')
+    >>> package_of("torch.nn.modules.linear"), package_of(None) ('torch', '')
     """
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
 def is_in_package(module: object, package: str) -> bool:
-    """Whether a module's name is that of a package, or of a part of it.
+    """Return whether `module` names the package `package` or a module inside it.
 
-    >>> is_in_package("torch.nn.modules", "torch.nn"), is_in_package(None, "torch")
-    (True, False)
+    >>> is_in_package("torch.nn.modules", "torch.nn"), is_in_package(None, "torch") (True, False)
     """
     return isinstance(module, str) and f"{module}.".startswith(f"{package}.")

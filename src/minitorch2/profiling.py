@@ -1,4 +1,5 @@
-"""Named ranges in profiles of `torch.profiler`; where none is on, they cost a look at a flag.
+"""Named ranges in profiles of `torch.profiler`; without a profile, each range costs a look at a
+flag.
 
 with torch.profiler.profile() as profile:
     compiled(x)
@@ -21,12 +22,12 @@ OFF: Final = SimpleNamespace(_is_profiler_enabled=False)
 
 
 def is_on() -> bool:
-    """Whether somebody profiles this process."""
+    """Return whether a profile of this process is being recorded."""
     return PROFILER._is_profiler_enabled
 
 
 def ranged(name: str, run: Callable[..., R]) -> Callable[..., R]:
-    """The same function; a profile shows its calls under this name."""
+    """Return the same function; a profile shows its calls under this name."""
 
     def in_range(*args: Any) -> R:
         with PROFILER.record_function(name):

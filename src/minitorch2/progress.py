@@ -1,4 +1,4 @@
-"""What a compilation tells while it runs: a notice if it takes long, and a line in the log at the
+"""Progress of a compilation: a notice while it runs if it takes long, and a line in the log at the
 end.
 
     I minitorch2.progress: [0/0] f: 1 graph, 4 kernels, 2.1 s
@@ -24,7 +24,7 @@ _COUNTED = {"graphs": "graph", "graph_breaks": "graph break", "kernels": "kernel
 
 @contextmanager
 def reported(name: str) -> Iterator[None]:
-    """Tell what compiling `name` inside the block comes to; what fails is told elsewhere."""
+    """Log the outcome of compiling `name` inside the block; failures are reported elsewhere."""
     start = perf_counter()
     with stages.collect(texts=False) as log, _noticed(name):
         yield
@@ -38,7 +38,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 @contextmanager
 def _noticed(name: str) -> Iterator[None]:
-    """Say that this goes on, if it goes on for longer than option `notice_seconds`."""
+    """Show a notice if the block takes longer than the option `notice_seconds`."""
     seconds = config.current().notice_seconds
     if not seconds or _IS_WATCHED.get():
         yield

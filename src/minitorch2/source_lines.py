@@ -19,7 +19,8 @@ _LOCK = new_lock()
 def keep_lines(file: str, text: str, owner: object) -> None:
     """Let `linecache` have the text of a file for as long as `owner` lives.
 
-    Where several owners have one file, and then one text, the last one counts.
+    Several owners may share one file. The text of the latest owner replaces that of the earlier
+    ones.
     """
     with _LOCK:
         _OWNERS[file] += 1
@@ -38,8 +39,9 @@ def _forget(file: str) -> None:
 
 
 def _is_checking() -> bool:
-    """Whether `linecache` is just walking through its files: owners may die at any time, and it
-    would raise KeyError for a file that has gone.
+    """Return whether `linecache` is walking through its files at this moment.
+
+    Owners may die at any time, and `linecache.checkcache` would raise KeyError for a removed file.
     """
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code is not linecache.checkcache.__code__:

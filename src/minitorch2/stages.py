@@ -1,10 +1,10 @@
-"""What happened while a program was compiled: the text of each stage, seconds, counts.
+"""The report of a compilation: the text of each stage, seconds, counts.
 
-Every layer reports here and knows nothing of who reads it. `collect` opens a log; inside it
-`record`, `phase` and `count` write to that log (and to the logs around it). So `explain`, the demo,
-the tests that count kernels and the command `python -m minitorch2 demo --stages DIR` all read the
-same report. Besides, `record` shows what `minitorch2.logs` was asked to show, and `counters` are
-the counts of the whole process.
+Every layer reports here and does not depend on who reads the report. `collect` opens a log; inside
+it `record`, `phase` and `count` write to that log (and to the logs around it). So `explain`, the
+demo, the tests that count kernels and the command `python -m minitorch2 demo --stages DIR` all read
+the same report. Besides, `record` shows what `minitorch2.logs` was asked to show, and `counters`
+are the counts of the whole process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minitorch2.compile_lock import new_lock
 
 @dataclass(frozen=True)
 class Stage:
-    """One readable artefact of a compilation: `name` says which, `text` is what it looks like.
+    """One readable artefact of a compilation: `name` says which, `text` is its content.
 
     `main` follows the text in a file, so that the file is a program.
     """
@@ -38,10 +38,10 @@ class Stage:
 class StageLog:
     """Everything reported while the log was open.
 
-    `stages` in the order of recording; `seconds` per phase, without the phases inside it, so that
-    they add up; `counts` by name: `graphs`, `graph_breaks`, `kernels`, `kernels_before_fusion`,
-    `fallbacks` and whatever else a layer counts. With `keeps_texts` False there are no stages:
-    printing them takes a third of the time of a large model's compilation.
+    `stages` are in the order of recording. `seconds` per phase leave out the phases inside it, so
+    that they add up. `counts` by name are `graphs`, `graph_breaks`, `kernels`,
+    `kernels_before_fusion`, `fallbacks` and all others that a layer counts. Without `keeps_texts`
+    the log has no stages: printing them takes a third of the time of a large model's compilation.
     """
 
     keeps_texts: bool = True
@@ -100,8 +100,10 @@ _INNER_SECONDS: ContextVar[float] = ContextVar("inner_seconds", default=0.0)
 
 @contextmanager
 def collect(texts: bool = True) -> Iterator[StageLog]:
-    """Open a log for what is compiled inside the block, on this thread; without `texts`, for its
-    seconds and counts alone."""
+    """Open a log for what is compiled inside the block, on this thread.
+
+    Without `texts` it holds seconds and counts only.
+    """
     log = StageLog(texts)
     with collect_into((*_OPEN_LOGS.get(), log)):
         yield log
@@ -138,7 +140,7 @@ def open_logs() -> tuple[StageLog, ...]:
 
 
 def wanted(name: str) -> bool:
-    """Whether somebody reads stages of this name: ask before printing what is costly to print."""
+    """Return whether anybody reads stages of this name: ask before printing a costly text."""
     return any(log.keeps_texts for log in _OPEN_LOGS.get()) or logs.shows(name)
 
 
@@ -168,15 +170,14 @@ def count(name: str, number: int = 1) -> None:
 
 
 def counters() -> dict[str, int]:
-    """What was counted in this process so far, by name.
+    """Return the counts of this process so far, by name.
 
-    Capture: `frames`, `frames_as_is`, `graphs`, `graph_breaks`, `cache_misses` (calls that no
-    entry served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `fallbacks`,
+    Capture: `frames`, `frames_as_is`, `graphs`, `graph_breaks`, `cache_misses` (calls that no entry
+    served), `recompiles`. Loops: `kernels_before_fusion`, `fusions`, `kernels`, `fallbacks`,
     `library_calls`, `intermediate_bytes` (the most that each graph compiled holds at a time, if no
-    size of them varies). Backends: `backend_failures`.
-    Graphs: `graphs_compiled`, `graphs_loaded` (from the cache on disk), `graphs_shared` (with an
-    equal one of this process), `graphs_bypassed`. Kernels: `kernels_compiled`, `kernels_loaded`,
-    `kernels_shared` likewise.
+    size of them varies). Backends: `backend_failures`. Graphs: `graphs_compiled`, `graphs_loaded`
+    (from the cache on disk), `graphs_shared` (with an equal one of this process),
+    `graphs_bypassed`. Kernels: `kernels_compiled`, `kernels_loaded`, `kernels_shared` likewise.
     """
     with _TOTALS_LOCK:
         return dict(_TOTALS)
@@ -190,7 +191,7 @@ def reset_counters() -> None:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Charge the seconds that the block takes to phase `name`, less those of phases inside it."""
+    """Charge the seconds of the block, without the seconds of phases inside it, to phase `name`."""
     around = _INNER_SECONDS.set(0.0)
     start = perf_counter()
     try:

@@ -1,7 +1,7 @@
-"""Text to syntax tree and tree to code, while other threads do the same.
+"""Parsing of text to a syntax tree, and compilation of a tree, while other threads do the same.
 
-CPython 3.11 and 3.12 count the depth of a tree per interpreter, not per thread: two threads that
-build trees at once can both be told ``SystemError: AST constructor recursion depth mismatch``
+CPython 3.11 and 3.12 count the depth of a tree per interpreter, not per thread. Two threads that
+build trees at once can both get ``SystemError: AST constructor recursion depth mismatch``
 (https://github.com/python/cpython/issues/106905). Nothing is wrong with either tree, so it is built
 again. A lock would not help: other threads of the program do not take ours.
 """
@@ -19,7 +19,7 @@ _ATTEMPTS = 100
 
 
 def parse(text: str, file: str = "<unknown>") -> ast.Module:
-    """The tree of a module, as `ast.parse` gives it.
+    """Return the tree of a module, as `ast.parse` does.
 
     Raises:
         SyntaxError: `text` is not Python.

@@ -3,8 +3,8 @@
     wrap_numpy       tensors -> arrays on their memory -> function -> tensors on the arrays' memory
     nonstrict_trace  nested tensors -> one node of the graph -> nested tensors
 
-In eager code they do the same by NumPy and by Python. What captured code does instead, at
-`array_on`, `tensor_on` and `call_flat`, is said by the rules of `bytecode.trackers`.
+In eager code they do the same by NumPy and by Python. The rules of `bytecode.trackers` say what
+captured code does instead at `array_on`, `tensor_on` and `call_flat`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of arrays one of tensors, which can be compiled as any other.
+    """Turn a function of NumPy arrays into a function of tensors, which can be compiled.
 
     Arguments and results may be nested in tuples, lists and dicts. Compiled, it works on the
     tensors themselves, so it has gradients and runs on their device. In eager code NumPy runs it:
@@ -51,7 +51,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def array_on(tensor: torch.Tensor) -> Any:
-    """An array on the memory of a tensor"""
+    """Return an array that shares the memory of a tensor."""
     if tensor.device.type != "cpu" or (tensor.requires_grad and torch.is_grad_enabled()):
         raise MinitorchError(
             "in eager code a NumPy function takes tensors on the CPU that need no gradient",
@@ -62,19 +62,19 @@ def array_on(tensor: torch.Tensor) -> Any:
 
 
 def tensor_on(array: Any) -> torch.Tensor:
-    """A tensor on the memory of an array; of a scalar, one of no dimension"""
+    """Return a tensor that shares the memory of an array; a scalar gives one of no dimension."""
     return torch.as_tensor(array)
 
 
 def nonstrict_trace(fn: Callable[P, R]) -> Callable[P, R]:
-    """Make calls of a function one node of the graph, whatever its arguments and results hold.
+    """Make each call of a function one node of the graph, whatever its arguments and results hold.
 
-    Capture does not look inside, so it may contain what capture cannot model; backends that
-    differentiate the graph trace through it, on fake tensors. As with `allow_in_graph` it must
-    compute tensors from tensors and constants, without side effects; tensors from outside count as
-    constants, and have no gradients through it. Arguments may be nested in tuples, lists and
-    dicts, results in any structure that `torch.utils._pytree` knows. Of a module, pass the
-    parameters.
+    Capture does not look inside, so the function may contain code that capture cannot model.
+    Backends that differentiate the graph trace through it, on fake tensors. As with
+    `allow_in_graph`, it must compute tensors from tensors and constants, without side effects.
+    Tensors from outside count as constants and get no gradients. Arguments may be nested in tuples,
+    lists and dicts, results in any structure that `torch.utils._pytree` knows. To use a module,
+    pass its parameters as arguments.
     """
 
     @functools.wraps(fn)
@@ -87,16 +87,17 @@ def nonstrict_trace(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 def call_flat(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[list[Any], Any]:
-    """What a call gives: its leaves, and their structure"""
+    """Call `fn`, and return the leaves of its result and their structure."""
     return pytree.tree_flatten(fn(*args, **kwargs))
 
 
 class FlatCall:
-    """A function as the target of a node: gives the tensors among the leaves of its result.
+    """A function as the target of a node: a call returns the tensors among the leaves of its
+    result.
 
     Attributes:
-        leaves: of its last result.
-        structure: theirs.
+        leaves: the leaves of its last result.
+        structure: their structure.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
