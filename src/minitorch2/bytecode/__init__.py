@@ -3,15 +3,15 @@
 Takes a running frame (its function and argument values). Gives a `graph.Graph` of the tensor
 operators, guards that say for which inputs it holds, and code that calls it in place of the frame.
 
-Reading order: `machine/` (bytecode as data and the frame hook: no PyTorch in it), `sources` (how a
-value is loaded again), `trackers/` (symbolic values; a new kind of value is one file there) and
-`building/` (trackers of real objects), `guards/` (conditions, and the program that checks them);
-then `capture`, `sizes` and `evaluator` (what one attempt at a frame knows, and how it runs
-instructions), `handlers/` (what each instruction does), `left_to_python` (those without one),
-`operations` and `polyfills/` (operators, and library functions as Python), `side_effects` and
-`residual` (what is left to do in Python), `breaks`, `perform` and `continuations` (how to go on
-behind an instruction that is not supported), `suspensions` and `steps` (generators and coroutines),
-`rerun` (what happens if a graph raises), `compile_frame` (all of it in order) and `dispatch/`
-(which compiled code serves a call). `explain` and `observe/` tell what happened, in the words of
-`reasons`.
+Reading order: `machine/` holds bytecode as data and the frame hook, without PyTorch. `sources` say
+how a value is loaded again, and `trackers/` are the symbolic values (a new kind of value is one
+file there). `building/` makes trackers of real objects, and `guards/` holds conditions and the
+program that checks them. Then come `capture`, `sizes` and `evaluator` (the state of one attempt at
+a frame, and how it runs instructions), `handlers/` (what each instruction does), and
+`left_to_python` (instructions without a handler). `operations` and `polyfills/` hold operators, and
+library functions as Python. `side_effects` and `residual` write the Python that is left to run.
+`breaks`, `perform` and `continuations` go on behind an instruction that is not supported, and
+`suspensions` and `steps` are for generators and coroutines. `rerun` runs a frame in Python if its
+graph raises. `compile_frame` does all of it in order, and `dispatch/` finds the compiled code that
+serves a call. `explain` and `observe/` tell what happened, in the words of `reasons`.
 """

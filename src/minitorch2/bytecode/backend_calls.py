@@ -1,9 +1,10 @@
-"""The call of a backend: what it must give, and what becomes of the program if it fails.
+"""The call of a backend: checks of its result, and what runs if the backend fails.
 
-A program does not fail because its compiler does. If a backend raises, or what it has compiled
-raises where Python does not, the graph runs as it was captured, operator by operator, and a warning
-says so once; `explain` lists it. With ``fullgraph=True``, or without the option `suppress_errors`,
-the failure is raised. So is what only the author of a backend can mend: results of a wrong form.
+A program does not fail because its compiler does. If a backend raises, or its compiled code raises
+where Python does not, the graph runs as it was captured, operator by operator. A warning says so
+once, and `explain` lists it. With ``fullgraph=True``, or without the option `suppress_errors`, the
+failure is raised. A backend's result of a wrong form is always raised: only the backend's author
+can mend it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ NOT_SUPPRESSED: Final = frozenset({"backend-result", "graph-failed"})
 
 
 def is_suppressible(error: Exception) -> bool:
-    """Whether the program may go on without what failed.
+    """Return whether the program may go on in Python after the error.
 
-    Not if the user asked for what cannot be had, or if capture can do better itself.
+    It may not if the user asked for something impossible, or if capture can do better itself.
     """
     if isinstance(error, (ConfigError, UnsupportedError)):
         return False
@@ -32,7 +33,7 @@ def is_suppressible(error: Exception) -> bool:
 
 
 def call_backend(backend: Backend, module: GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    """What the backend makes of a graph.
+    """Compile a graph with the backend and return the compiled function.
 
     Raises:
         MinitorchError: the backend failed; BackendError unless it says itself what happened.
@@ -50,13 +51,13 @@ def call_backend(backend: Backend, module: GraphModule, inputs: list[Any]) -> Ca
 
 
 def first_line_of(module: GraphModule) -> object | None:
-    """The user's line of a graph's first operation."""
+    """Return the user's line of a graph's first operation."""
     lines = (node.meta.get("source") for node in module.graph.nodes)
     return next((line for line in lines if line is not None), None)
 
 
 def name_of(backend: object) -> str:
-    """A backend as its user calls it."""
+    """Return the name by which the user knows a backend."""
     return getattr(backend, "__name__", None) or repr(backend)
 
 
@@ -65,7 +66,7 @@ def _is_own(backend: object) -> bool:
 
 
 def _checked(run: Any, name: str, module: GraphModule) -> Callable[..., Any]:
-    """What a user's backend has made, with a check of what it returns."""
+    """Return the result of a user's backend, wrapped in a check of the values that it returns."""
     if not callable(run):
         raise BackendError(
             f"the backend {name} returned {_described(run)}, not a function",

@@ -1,16 +1,15 @@
 """Blocks that a program repeats: equal parts of the captured graph become calls of one graph.
 
 A call of a function under `minitorch2.nested_compile_region` is captured like any other call, so
-guards, side effects and graph breaks are those of the program. What it recorded is noted on its
-nodes. When the graph is done, parts that are equal and stand alone are *outlined*:
+guards, side effects and graph breaks stay as they are. The nodes that it recorded carry a note.
+When the graph is done, parts that are equal and stand alone are *outlined*:
 
     block ::= the nodes of one call, next to each other
     before: h = linear(x, w0, b0); r0 = relu(h); k = linear(r0, w1, b1); r1 = relu(k)
     after:  c = Block(g)(x, w0, b0); r0 = c[0];  d = Block(g)(r0, w1, b1); r1 = d[0]
 
-A part stands alone if it has no effect but on tensors of its own, and what it gives shares no
-memory with what it reads. A part without an equal one stays where it is, and is fused with its
-neighbours.
+A part stands alone if it changes no tensors but its own, and if its outputs share no memory with
+its inputs. A part without an equal one stays where it is, and is fused with its neighbours.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def outline_blocks(graph: Graph) -> None:
 
 
 def _noted(graph: Graph) -> Iterator[list[Node]]:
-    """The nodes of each noted call that lie next to each other."""
+    """Yield the nodes of each noted call that lie next to each other."""
     calls: defaultdict[_Call, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         if _CALL in node.meta:
@@ -96,8 +95,8 @@ class _Part:
 
     Attributes:
         key: equal for parts that one graph can stand for.
-        inputs: what the graph is given.
-        outputs: what others read, in the order of the graph's results.
+        inputs: the nodes whose values the graph takes.
+        outputs: the nodes that other nodes read, in the order of the graph's results.
     """
 
     nodes: list[Node]
@@ -108,7 +107,7 @@ class _Part:
 
     @staticmethod
     def of(graph: Graph, nodes: list[Node]) -> _Part | None:
-        """The part, if it stands alone."""
+        """Return the part that these nodes are; None if it does not stand alone."""
         own = set(nodes)
         read = dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in own)
         outputs = [node for node in nodes if any(user not in own for user in node.users)]
@@ -124,10 +123,10 @@ class _Part:
         return _Part(nodes, body, (digest, forms), inputs, outputs)
 
     def replace(self, block: Block, replaced: Mapping[Node, Node]) -> dict[Node, Node]:
-        """Put a call of the block in the place of the nodes; what now stands for each output.
+        """Put a call of the block in the place of the nodes; return the new node of each output.
 
         Args:
-            replaced: what stands for outputs of parts that have been replaced already.
+            replaced: the new nodes of outputs of parts that have been replaced already.
         """
         first, graph = self.nodes[0], self.nodes[0].graph
         made: dict[Node, Node] = {}
@@ -149,7 +148,7 @@ class _Part:
 
 
 def _with_sizes(graph: Graph, nodes: list[Node], inputs: list[Node]) -> list[Node] | None:
-    """The inputs, and those of the whole graph that tell sizes which the part computes with."""
+    """Return the inputs, and inputs of the whole graph that are sizes the part computes with."""
     wanted = free_symbols([(node.args, dict(node.kwargs)) for node in nodes])
     for node in graph.placeholders:
         missing = wanted - _bound(inputs)
@@ -165,7 +164,7 @@ def _bound(nodes: Sequence[Node]) -> set[object]:
 
 
 def _stands_alone(nodes: list[Node], inputs: list[Node], outputs: list[Node]) -> bool:
-    """Whether all that the part does is to compute its outputs, in memory of their own."""
+    """Return whether the nodes only compute their outputs, in memory of their own."""
     if any(is_check(n) or is_symbol_node(n) or _has_other_effects(n, inputs) for n in nodes):
         return False
     values = [node.meta.get("val") for node in (*inputs, *outputs)]
@@ -177,7 +176,7 @@ def _stands_alone(nodes: list[Node], inputs: list[Node], outputs: list[Node]) ->
 
 
 def _has_other_effects(node: Node, inputs: list[Node]) -> bool:
-    """Whether a node does more than to draw numbers and to write to what the part has made."""
+    """Return whether a node does more than draw numbers and write to the part's own tensors."""
     written = list(written_by(node))
     if not written:
         return is_impure(node) and not is_random(node)
@@ -187,7 +186,7 @@ def _has_other_effects(node: Node, inputs: list[Node]) -> bool:
 
 
 def _extracted(nodes: list[Node], inputs: list[Node], outputs: list[Node]) -> GraphModule:
-    """A graph of copies of the nodes."""
+    """Return a graph of copies of the nodes."""
     graph, copies = Graph(), dict[Node, Node]()
     for node in inputs:
         copies[node] = graph.placeholder(node.name)

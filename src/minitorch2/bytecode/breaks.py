@@ -76,14 +76,14 @@ class FrameEnd:
             self.leave(instruction)
 
     def _drop_unused_result(self, position: int) -> int:
-        """Where to go on; a result that is dropped at once is not passed on, and so not guarded."""
+        """Drop a result that the next instruction pops; return the position to go on at."""
         if self.evaluator.program.instructions[position].opname != "POP_TOP":
             return position
         self.evaluator.stack.pop()
         return position + 1
 
     def _reads_frame(self, instruction: Instruction) -> bool:
-        """Whether a call looks at the variables of the frame that makes it."""
+        """Return whether a call looks at the variables of the frame that makes it."""
         if instruction.opname not in ("CALL", "CALL_FUNCTION_EX"):
             return False
         return any(map(_reads_its_caller, self.evaluator.stack))
@@ -103,9 +103,10 @@ class FrameEnd:
 
     @contextmanager
     def _handling(self) -> Iterator[None]:
-        """The block's statements run while the exceptions are handled that the user's code handles.
+        """Run the block's statements while the exceptions are handled that the user's code handles.
 
-        Continuations are called behind them: they begin with handling the exceptions themselves.
+        Continuations are called behind these statements: they begin with handling the exceptions
+        themselves.
         """
         for exception in self.evaluator.handled:
             self.residual.emit("try:")
@@ -121,7 +122,7 @@ class FrameEnd:
 
     @contextmanager
     def caught(self, instruction: Instruction) -> Iterator[None]:
-        """What the block's statements raise goes to the user's own ``try`` or ``with``."""
+        """Pass an exception of the block's statements to the user's own ``try`` or ``with``."""
         handler, residual = instruction.handler, self.residual
         if handler is None:
             with self._handling():
@@ -154,17 +155,17 @@ class FrameEnd:
         evaluator.stack = saved
 
     def resume(self, position: int, *, as_is: bool = False) -> None:
-        """``return __resume_at_38_2(stack..., live variables...)``"""
+        """Write ``return __resume_at_38_2(stack..., live variables...)``."""
         self.residual.emit(f"return {self.continuation_call(position, as_is=as_is)}")
 
     def continuation_call(
         self, position: int, *, as_is: bool = False, at_once: bool = False
     ) -> str:
-        """The call of a continuation at an instruction, with the state that it needs.
+        """Return the call of a continuation at an instruction, with the state that it needs.
 
         Args:
-            as_is: it runs in Python.
-            at_once: whoever makes the call does not look for tail calls.
+            as_is: the continuation runs in Python.
+            at_once: the code that makes the call does not look for tail calls.
         """
         evaluator, residual = self.evaluator, self.residual
         continuation = self.continuations.at(evaluator, position, as_is=as_is)
@@ -182,7 +183,7 @@ class FrameEnd:
         return f"{callee}({', '.join(arguments)})"
 
     def target(self, instruction: Instruction) -> int:
-        """Where a jump goes."""
+        """Return the position to which an instruction jumps."""
         return self.evaluator.program.positions[id(instruction.target)]
 
 
@@ -257,7 +258,7 @@ def _for_iter(end: FrameEnd, instruction: Instruction) -> None:
 
 
 class _Exhausted:
-    """What ``next`` gives at the end of an iterator."""
+    """The value that ``next`` gives at the end of an iterator."""
 
 
 _EXHAUSTED = _Exhausted()

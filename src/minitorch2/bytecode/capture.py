@@ -132,14 +132,14 @@ class GraphInput:
 
 @dataclass
 class Capture:
-    """What one attempt at a frame has found so far.
+    """The state of one attempt at a frame: all that was found so far.
 
     Attributes:
         frame: the captured call.
         graph: the tensor operations; while a part is recorded apart, those of that part.
         root: the graph of the whole.
         inputs: the tensors the graph takes, one entry for each tensor object.
-        guards: what the captured code relies on, in order of discovery and without repeats.
+        guards: the conditions the captured code relies on, in order of discovery, without repeats.
         references: objects with private names, shared by guards and residual code.
         side_effects: pending writes.
         evaluator: the frame that is being evaluated, which may be an inlined one.
@@ -148,21 +148,21 @@ class Capture:
             each, and its real context manager.
         errors_on_break: whether a graph break is an error, in each block that says so.
         sizes: the sizes that are symbols, and the guards on them.
-        overrides: who has a say in PyTorch's functions now.
+        overrides: the overrides of PyTorch's functions that are in force now.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
-        symbol_nodes: the node that is the value of each symbol that only data will tell.
+        symbol_nodes: the node that is the value of each unbacked symbol.
         break_at: the step in front of which alone the graph may break, if there is one, and whether
             the next graph begins there.
-        written: the memory of what operations that write were given, after a selection.
+        written: the memory that operations may have written to since a tensor was selected.
         selections: tensors that stand for one of two.
         draws: Python's random numbers, drawn in front of the graph: name, generator, call.
-        levels: the steps of the frame at which levels of forward mode were entered that it is in.
+        levels: the steps of the frame that entered those levels of forward mode that it is in.
         transforms: the kinds of transforms that the code that is evaluated is inside of.
-        replaced: by the identity of a module and a name, what `torch.func.functional_call` has put
-            in the place of a parameter or buffer.
-        leaves: those that the program makes, in the graph.
-        retaining: the tensors that keep their gradients although they are no leaves.
+        replaced: by the identity of a module and a name, the value that
+            `torch.func.functional_call` has put in the place of a parameter or buffer.
+        leaves: the leaf tensors that the program makes, in the graph.
+        retaining: the tensors that keep their gradients although they are not leaves.
     """
 
     frame: Frame
@@ -214,7 +214,7 @@ class Capture:
         return None if self.evaluator is None else self.evaluator.source_line()
 
     def add_guard(self, guard: Guard) -> Guard:
-        """Rely on a guard; equal guards are one, and know the line that first needed them."""
+        """Rely on a guard; equal guards are kept once, with the line that first needed them."""
         if guard in self.guards:
             return guard
         if self.evaluator is not None:
@@ -247,7 +247,7 @@ class Capture:
         return tracker
 
     def known(self, source: Source) -> VariableTracker | None:
-        """The tracker of what was loaded from a source before."""
+        """Return the tracker of the value that was loaded from a source before."""
         return self._by_source.get(source)
 
     def _wrap(self, value: object, source: Source) -> VariableTracker:
@@ -271,20 +271,20 @@ class Capture:
         return tracker
 
     def is_in_module(self, source: Source) -> bool:
-        """Whether a value was reached through an `nn.Module`: it belongs to the model."""
+        """Return whether a value was reached through an `nn.Module`: it belongs to the model."""
         steps = (self._by_source.get(step) for step in source.path())
         return any(isinstance(step, ModuleVariable) for step in steps)
 
     def guard_distinct(self, *trackers: VariableTracker) -> None:
-        """Rely on it that values from outside are different objects."""
+        """Guard that values from outside are different objects."""
         sources = [tracker.source for tracker in trackers if tracker.source is not None]
         if len(sources) > 1:
             self.add_guard(DistinctObjects(tuple(sources)))
 
     def guard_identities(self) -> None:
-        """Rely on it that what is changed, or is a key, is not also reached by another path.
+        """Guard that objects that are changed, or are keys, are not also reached by another path.
 
-        Objects of the class of a changed one stay distinct, and so do keys; if the graph writes to
+        Objects of the class of a changed one stay distinct, and so do keys. If the graph writes to
         a tensor, its inputs share no memory unless they do so now.
         """
         kinds = {owner.python_type() for owner in self.side_effects.changed_objects()}
@@ -303,8 +303,8 @@ class Capture:
     ) -> CellVariable:
         """The tracker of a cell made outside the captured region.
 
-        Closures that share it share one tracker. A function that was passed is known by its code
-        only, so the next one may have another cell: that it is this one is guarded.
+        Closures that share the cell share one tracker. A function that was passed is known by its
+        code only, so the next one may have another cell: a guard checks that it is this cell.
 
         Args:
             name: the variable's name.
@@ -333,7 +333,7 @@ class Capture:
         return self.wrap(value, contents)
 
     def leave_autocasts(self) -> None:
-        """Leave, on this thread and at the end of the graph, what the capture has entered."""
+        """Leave the autocast regions that were entered, on this thread and in the graph."""
         for node, mode in reversed(self.autocasts):
             EXIT_AUTOCAST(mode)
             self.graph.call_function(EXIT_AUTOCAST, (node,)).meta["impure"] = True
@@ -355,8 +355,8 @@ class Capture:
     ) -> VariableTracker:
         """Make a tensor an input of the graph; `make` wraps its node and fake value.
 
-        The same tensor reached twice is one input. With a `layout`, its sizes are symbols. One that
-        is made of others has a `fake` already.
+        A tensor that is reached twice is one input. With a `layout`, its sizes are symbols. A
+        tensor that is made of other tensors has a `fake` already.
         """
         known = self._inputs_by_id.get(id(value))
         if known is not None:
@@ -374,18 +374,18 @@ class Capture:
         return tracker
 
     def fake_of(self, value: torch.Tensor, layout: SymbolicLayout | None) -> FakeTensor:
-        """The fake of a real tensor; with a `layout`, its sizes are symbols."""
+        """Return the fake tensor of a real tensor; with a `layout`, its sizes are symbols."""
         if layout is None:
             return self._fakes.convert(value)
         return self._fakes.convert(value, layout.sizes, layout.strides)
 
     def input_value(self, tracker: VariableTracker) -> torch.Tensor | None:
-        """The real tensor that an input of the graph was when it was captured."""
+        """Return the real tensor that an input of the graph was when it was captured."""
         found = (entry.value for entry in self.inputs if entry.tracker is tracker)
         return next(found, None)
 
     def _successor(self, source: Source) -> Node | None:
-        """The node that a new placeholder precedes: parameters come first, in their own order."""
+        """Return the node in front of which a new placeholder is put: parameters come first."""
         order: dict[Source, int] = {
             LocalSource(name): i for i, name in enumerate(signature_of(self.frame.code).names)
         }
@@ -449,13 +449,15 @@ class Capture:
         return self._outcome(node, value, [*args, *kwargs.values()])
 
     def _note_write(self, call: FakeCall) -> None:
-        """Note the memory that may be written to, once a tensor was selected by its value."""
+        """Note the memory that a call may write to, once a tensor was selected by its value."""
         values = tree_leaves((call.args, call.kwargs)) if self.selections else ()
         self.written |= {storage_key(value) for value in values if isinstance(value, FakeTensor)}
 
     def _refuse_write_with_history(self, call: FakeCall) -> None:
-        """Leave it to Python to write to an input that is made of others and requires gradients:
-        what a graph writes to are the others, which have no history."""
+        """Refuse to capture a write to an input made of other tensors that requires gradients.
+
+        The graph would write to these other tensors, which have no history.
+        """
         inputs = [entry.node.meta["val"] for entry in self.inputs if is_wrapper(entry.value)]
         for value in call.args if inputs and torch.is_grad_enabled() else ():
             base = getattr(value, "_base", None)
@@ -469,7 +471,7 @@ class Capture:
         return numbers_of(values, self.sizes.env) if self.sizes.env.symbols else values
 
     def _run(self, call: FakeCall) -> tuple[Any, tuple[sympy.Symbol, ...]]:
-        """The call's fake value, and the symbols of what only data will tell."""
+        """Return the call's fake value, and its unbacked symbols (known from data only)."""
         env = self.sizes.env
         if self.graph is not self.root or not config.current().capture_data_dependent:
             return self._run_with_sizes(call), ()
@@ -494,12 +496,12 @@ class Capture:
             return call.run()
 
     def add_checks(self) -> None:
-        """Put what was stated of unbacked symbols into the graph."""
+        """Put the program's statements on unbacked symbols into the graph."""
         for stated in self.sizes.env.take_checks():
             add_check(self.graph, stated)
 
     def bind_symbols(self, node: Node) -> None:
-        """Make the nodes that are the values of the symbols that a node brings."""
+        """Make the nodes that are the values of the unbacked symbols in a node's value."""
         new = unbacked_in(node.meta["val"]) - self.symbol_nodes.keys()
         for made in bind_symbols(self.graph, node, new):
             (symbol,) = free_symbols(made.meta["val"])
@@ -507,9 +509,10 @@ class Capture:
             self.sizes.env.symbols[symbol].node = made
 
     def size_inputs(self, wanted: Iterable[sympy.Symbol]) -> None:
-        """Make numbers whose symbols no tensor input carries inputs of the graph, the first ones.
+        """Make numbers whose symbols no tensor input carries the first inputs of the graph.
 
-        A number known to be even is twice another symbol: that one, too, is had from the number.
+        The symbol of a number that is known to be even stands for its half; it is found from the
+        number, too.
         """
         first = next(iter(self.graph.nodes), None)
         needed = set(wanted)
@@ -525,13 +528,14 @@ class Capture:
         self.inputs.sort(key=lambda entry: positions.get(entry.node, -1))
 
     def draw(self, generator: Source, call: str, example: float, limits: Range) -> Any:
-        """A number that residual code draws in front of the graph: a symbol without a hint.
+        """Return a symbol without a hint for a number that residual code draws in front of the
+        graph.
 
         Args:
-            generator: loads the one whose method is called.
+            generator: loads the random generator whose method is called.
             call: the method's name with its arguments.
             example: a number like those that will be drawn.
-            limits: between which they lie.
+            limits: the range that the number lies in.
         """
         name = self.references.scope.fresh(f"__drawn_{len(self.draws)}")
         env = self.sizes.env
@@ -545,7 +549,7 @@ class Capture:
     def _outcome(
         self, node: Node, value: object, inputs: Iterable[VariableTracker]
     ) -> VariableTracker:
-        """The tracker of a node's value; an in-place operator gives back the tensor it changed."""
+        """Return the tracker of a node's value; an in-place operator returns its operand."""
         guards: frozenset[Guard] = frozenset()
         for tracker in inputs:
             if isinstance(value, torch.Tensor) and getattr(tracker, "fake", None) is value:
@@ -557,12 +561,12 @@ class Capture:
 
 
 def _is_buffer(source: Source) -> bool:
-    """Whether the tensor is a module's buffer."""
+    """Return whether the tensor is a module's buffer."""
     return any(isinstance(s, AttributeSource) and s.name == "_buffers" for s in source.path())
 
 
 def _input_name(source: Source) -> str:
-    """A placeholder's name: the variable for a local, the whole path otherwise."""
+    """Return a placeholder's name: the variable for a local, the whole path otherwise."""
     name = "_".join(part for part in _words(str(source))) or "input"
     return f"{name}_" if SYMBOL_NAME.fullmatch(name) else name
 

@@ -1,12 +1,14 @@
-"""From a frame to compiled code: the steps of the paper's section 3.2, in order.
+"""From a frame to compiled code.
 
-(1) skip check, (2) cache lookup                         dispatch/
-(3) symbolic analysis                                    here, evaluator.py
-(4) the graph is compiled by the backend                 here
-(5) one guard function                                   guards/guard_function.py
-(6) continuation functions                               breaks.py, continuations.py
-(7) residual code                                        residual.py
-(8) guards and residual code are installed and run       dispatch/
+The steps of the paper's section 3.2, in order::
+
+    (1) skip check, (2) cache lookup                         dispatch/
+    (3) symbolic analysis                                    here, evaluator.py
+    (4) the graph is compiled by the backend                 here
+    (5) one guard function                                   guards/guard_function.py
+    (6) continuation functions                               breaks.py, continuations.py
+    (7) residual code                                        residual.py
+    (8) guards and residual code are installed and run       dispatch/
 """
 
 from __future__ import annotations
@@ -84,24 +86,24 @@ class UserProgramError(Exception):
 
 
 class FrameCompiler(Protocol):
-    """What compiling a frame needs to know of the region it belongs to (`dispatch.Region`)."""
+    """The interface of the region (`dispatch.Region`) that a compiled frame belongs to."""
 
     @property
     def fullgraph(self) -> bool:
-        """Whether a graph break is an error."""
+        """True if a graph break is an error."""
 
     @property
     def guard_filter(self) -> GuardFilter | None:
-        """Which guards the user wants."""
+        """The user's choice of the guards that are checked."""
 
     def new_number(self) -> int:
-        """Numbers compiled graphs and continuations."""
+        """Return the next number for the names of compiled graphs and continuations."""
 
     def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         """Run the backend."""
 
     def suppresses_errors(self) -> bool:
-        """Whether what fails is run in Python instead."""
+        """Return whether a graph runs in Python if its backend fails."""
 
     def note_failure(self, failure: str) -> None:
         """Say that a graph runs in Python because its backend failed."""
@@ -126,8 +128,8 @@ class FrameCompiler(Protocol):
 def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     """Capture a frame and compile what was captured.
 
-    If the backend must know what only data will tell, for a gradient for instance, or an inlined
-    function branches on it, the graph breaks where the data are read.
+    The graph breaks where data are read if the backend must know the number (for a gradient, for
+    instance), or if an inlined function branches on it.
 
     Raises:
         UnsupportedError: no residual code can be made: the frame runs in Python as it is.
@@ -189,7 +191,7 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
 
 
 def _run_as_it_is(code: CodeType) -> None:
-    """Residual code is not captured once more, where it is called by what is being captured."""
+    """Leave residual code to Python where code that is being captured calls it."""
     if frame_hook.why_unavailable() is None:
         for each in (code, *code.co_consts):
             if isinstance(each, CodeType):
@@ -197,7 +199,7 @@ def _run_as_it_is(code: CodeType) -> None:
 
 
 def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
-    """Capture a frame; once more if something that the graph makes would be seen from outside."""
+    """Capture a frame; once more if an object that the graph makes were seen from outside."""
     try:
         return _capture_frame(frame, compiler)
     except HistoryEscapesError:
@@ -209,8 +211,8 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
 def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     """Evaluate a frame symbolically, again if need be, until it ends where residual code can go on.
 
-    An instruction that is not supported becomes the break point of the next attempt. If something
-    that lives there cannot be rebuilt, earlier instructions are tried.
+    An instruction that is not supported becomes the break point of the next attempt. If an object
+    that is live there cannot be rebuilt, earlier instructions are tried.
     """
     attempt = Attempt(frame, compiler, {})
     try:
@@ -256,7 +258,7 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
 
 
 def ends_segment(reason: UnsupportedError, frame: Frame) -> bool:
-    """Whether a generator or coroutine is left by an exception: `close` ends it so, for one."""
+    """Return whether the user's exception leaves a generator or coroutine, as `close` does it."""
     return reason.code == "exception" and is_suspendable(frame.code)
 
 
@@ -322,14 +324,14 @@ class Attempt:
             self._leave_overrides()
 
     def _leave_grad_mode(self, enabled: bool) -> None:
-        """The graph ends in the grad mode in which it started; residual code makes the change."""
+        """Restore the grad mode in which the graph started; residual code changes it."""
         if enabled != self.grad_enabled:
             change = torch._C._set_grad_enabled
             self.capture.graph.call_function(change, (self.grad_enabled,)).meta["impure"] = True
             self.residual.emit(f"{self.residual.reference(change)}({enabled})")
 
     def _leave_overrides(self) -> None:
-        """Residual code leaves and enters the modes that the captured code has left and entered."""
+        """Make residual code leave and enter the modes that captured code left and entered."""
         overrides, before = self.capture.overrides, self.frame.overrides
         state = overrides.of_classes, overrides.of_modes
         if state != (before.of_classes, before.of_modes):
@@ -379,7 +381,7 @@ class Attempt:
     # The graph -----------------------------------------------------------------------------------
 
     def finish_graph(self) -> tuple[GraphModule | None, list[Node]]:
-        """The graph with its outputs, without dead nodes and inputs; None if nothing is left."""
+        """Return the graph with its outputs, without dead nodes and inputs; None if empty."""
         graph = self.capture.graph
         outputs = [node for node in graph.nodes if node in self.residual.outputs]
         graph.output(tuple(outputs))
@@ -398,8 +400,7 @@ class Attempt:
         return GraphModule(graph), outputs
 
     def _bind_sizes(self) -> None:
-        """Sizes in the graph's arguments in their simplest form, and inputs for those that no
-        tensor input carries."""
+        """Simplify the sizes in arguments; add inputs for sizes that no tensor carries."""
         graph = self.capture.graph
         simplify_sizes(GraphModule(graph), self.capture.sizes.env)
         wanted: set[sympy.Symbol] = set()
@@ -431,14 +432,14 @@ class Attempt:
     def _on_plain_tensors(
         self, compiled: Callable[..., Any], inputs: list[GraphInput]
     ) -> Callable[..., Any]:
-        """The graph without the overrides that were captured with it: they act only once."""
+        """Return the graph without the overrides that were captured with it: they act only once."""
         is_overridden = self.frame.overrides.modes or any(is_wrapper(e.value) for e in inputs)
         return without_overrides(compiled) if is_overridden else compiled
 
     def _undoing(
         self, compiled: Callable[..., Any], module: GraphModule, inputs: list[GraphInput]
     ) -> Callable[..., Any] | None:
-        """The graph as one that has done nothing if it raises; None if it cannot be had."""
+        """Wrap the graph so that it has done nothing if it raises; None if that is impossible."""
         writes = not writes_late(compiled, self.capture.writes_tensors)
         nodes = [entry.node for entry in inputs] if writes else []
         if any(map(is_written, nodes)) and not any(map(may_raise, module.graph.nodes)):
@@ -449,7 +450,7 @@ class Attempt:
 def graph_break_error(
     reason: UnsupportedError, asked: str = "with fullgraph=True"
 ) -> GraphBreakError:
-    """What is raised instead of breaking the graph, where the program has `asked` for that."""
+    """Return the error raised in place of a graph break, where the program has `asked` for it."""
     return GraphBreakError(
         f"graph break {asked}: {reason.cause}",
         code=reason.code,

@@ -1,4 +1,4 @@
-"""What capture makes of a frame: guards, a graph, and the residual function that uses them."""
+"""The result of capturing a frame: guards, a graph, and the residual function that uses them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from minitorch2.graph.symbols import ShapeEnv
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """Why and where a graph ended before its function did.
+    """The reason and the place of a graph's end before the end of its function.
 
     Attributes:
         reason: stable code of the reason, such as ``"data-dependent-branch"``.
-        cause: what happened, in the user's terms.
-        fix: what the user can change; empty if nothing is known.
+        cause: the event, in the user's terms.
+        fix: a change that the user can make; empty if none is known.
         line: the user's line.
         stack: the calls that led there, outermost first; the last is `line`.
     """
@@ -41,7 +41,7 @@ class GraphBreak:
 
     @staticmethod
     def of(error: UnsupportedError, line: SourceLine) -> GraphBreak:
-        """The break that an unsupported instruction makes."""
+        """Return the break that an unsupported instruction makes."""
         stack = tuple(each for each in error.user_stack if isinstance(each, SourceLine))
         return GraphBreak(error.code, error.cause, remedy_of(error), line, stack)
 
@@ -98,7 +98,7 @@ class CompiledFrame:
 
     @property
     def handles_errors(self) -> bool:
-        """Whether code that was captured has a ``try`` or a ``with``."""
+        """True if code that was captured has a ``try`` or a ``with``."""
         return any(code.co_exceptiontable for code in self.entered)
 
     @property
@@ -108,12 +108,12 @@ class CompiledFrame:
 
     @property
     def operators(self) -> int:
-        """How many operations its graph holds."""
+        """The number of operations in its graph."""
         nodes = () if self.graph is None else self.graph.graph.nodes
         return sum(node.op.startswith("call") for node in nodes)
 
     def bind(self, function: FunctionType) -> BoundEntry:
-        """The guard and the residual function with the globals and cells of a function object."""
+        """Return the guard and residual functions with a function object's globals and cells."""
         code = function.__code__
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         cells |= {name: CellType(value) for name, value in self.references.items()}
@@ -125,7 +125,7 @@ class CompiledFrame:
         return BoundEntry(self.guards.bind(canonical(function)).fast_check, run, self)
 
     def _rerun(self, function: FunctionType, cells: dict[str, CellType]) -> Rerun:
-        """Runs the frame in Python; can put the graph as it is in the place of compiled code."""
+        """Return the `Rerun` that runs the frame in Python, or its graph uncompiled."""
 
         def give_up() -> None:
             if self.spare is not None:
@@ -140,7 +140,7 @@ class CompiledFrame:
 
 @dataclass(frozen=True, slots=True)
 class BoundEntry:
-    """A compiled frame ready to run: both take the values of all parameters positionally."""
+    """A guard function and a residual function; both take all parameters positionally."""
 
     check: Callable[..., bool]
     run: Callable[..., Any]
@@ -148,7 +148,7 @@ class BoundEntry:
 
 
 def canonical(function: FunctionType) -> FunctionType:
-    """A function with the same globals and cells whose parameters are all positional.
+    """Return a function with the same globals and cells whose parameters are all positional.
 
     Guards and residual code take the parameters of the captured function in the order of its slots:
     positional ones, keyword-only ones, the tuple of ``*args``, the dict of ``**kwargs``. This

@@ -1,7 +1,7 @@
 """Continuation functions as residual code calls them.
 
-PyTorch 2 paper, section 3.8. `machine/continuation.py` makes their code; here they get a name, the
-list of what to pass: stack items, variables, and the cells that it shares with closures.
+PyTorch 2 paper, section 3.8. `machine/continuation.py` makes their code. Here they get a name and
+the list of arguments: stack items, variables, and cells that are shared with closures.
 
 A continuation that is broken in turn does not get a continuation of its own: the rest of a rest is
 a rest of the original function. So a loop that breaks at each iteration goes through the same few
@@ -54,13 +54,13 @@ class Place:
 
 @dataclass(frozen=True)
 class StackState:
-    """What a continuation has to know of the value stack that it begins with.
+    """The shape of the value stack that a continuation begins with.
 
     Attributes:
         depth: number of items.
-        nulls: which of them are NULL.
-        exceptions: which of them are exceptions that are being handled.
-        previous: which of them are what was handled before an exception that is on no stack.
+        nulls: the positions of items that are NULL.
+        exceptions: the positions of exceptions that are being handled.
+        previous: the positions of exceptions that were handled before one that is on no stack.
     """
 
     depth: int
@@ -82,7 +82,8 @@ class Continuations:
     _origins: dict[int, CodeType] = field(default_factory=dict)
 
     def at(self, evaluator: Evaluator, position: int, *, as_is: bool = False) -> Continuation:
-        """The continuation of the evaluator's frame at an instruction, with its present stack.
+        """Return the continuation of the evaluator's frame at an instruction, with its present
+        stack.
 
         Args:
             as_is: it runs in Python; if it may list its variables, it gets them all.
@@ -103,7 +104,7 @@ class Continuations:
         return self._made[key]
 
     def made(self, code: CodeType) -> bool:
-        """Whether a code object is that of a continuation."""
+        """Return whether a code object belongs to a continuation."""
         return id(code) in self._origins
 
     def _make(
@@ -127,7 +128,7 @@ class Continuations:
         return Continuation(code.co_name, shown, as_is)
 
     def _origin(self, code: CodeType, position: int) -> Place:
-        """The same instruction in the function that the user wrote."""
+        """Return the same instruction in the function that the user wrote."""
         instruction = program_of(code).instructions[position]
         origin = self._origins.get(id(code), code)
         index = program_of(origin).positions.get(id(instruction))
@@ -136,12 +137,12 @@ class Continuations:
 
 @once_per_code
 def _live_sets(code: CodeType) -> Sequence[frozenset[str]]:
-    """The live variables before each instruction of a function."""
+    """Return the live variables before each instruction of a function."""
     return live_sets(program_of(code).instructions, code)
 
 
 def _handled_slots(evaluator: Evaluator) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Stack items that are handled exceptions, and those below such as are not on the stack."""
+    """Return the stack positions of handled exceptions, and of those with a hidden previous one."""
     stack = [*evaluator.stack, None]
     previous = evaluator.handled_at
     exceptions = tuple(
@@ -153,7 +154,7 @@ def _handled_slots(evaluator: Evaluator) -> tuple[tuple[int, ...], tuple[int, ..
 
 
 def argument_value(evaluator: Evaluator, name: str) -> VariableTracker:
-    """What residual code passes for a parameter of a continuation."""
+    """Return the tracker of the value that residual code passes for a continuation's parameter."""
     if name.startswith(".stack"):
         return evaluator.stack[int(name.removeprefix(".stack"))]
     if name.startswith(".handled"):

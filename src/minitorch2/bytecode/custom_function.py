@@ -40,7 +40,7 @@ class LaterPass:
     gives: Sequence[Sequence[int]]
 
     def run(self, run_graph: RunGraph, kept: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        """What it gives; None where that is nothing."""
+        """Run the pass on kept values and gradients; the results, None where there is none."""
         values = [*(kept[i] for i in self.reads), *(given[i] for i in self.takes)]
         found = run_graph(self.graph, *values)
         return [_total([found[i] for i in places]) for places in self.gives]
@@ -55,10 +55,10 @@ class CustomFunction(Composite):
     """An operator with a gradient of its own.
 
     Attributes:
-        name: that of the user's class.
+        name: the name of the user's class.
         forward: gives the outputs, then intermediates.
         outputs: how many outputs there are.
-        kept: what later passes read: an input, if the flag is set, or a result of `forward`.
+        kept: the values that later passes read: an input, if the flag is set, or else a result.
         constant_outputs: which outputs have no gradient.
         dirty: which inputs the forward pass writes to, and says so.
         backward: the pass for each set of outputs that have a gradient.
@@ -94,7 +94,7 @@ class CustomFunction(Composite):
     def prepare(
         self, ctx: Any, run_graph: RunGraph, inputs: Sequence[Any], results: Sequence[Any]
     ) -> None:
-        """Keep for later passes what they read."""
+        """Keep the values that later passes read."""
         kept = [inputs[i] if is_input else results[i] for is_input, i in self.kept]
         ctx.function, ctx.run_graph, ctx.inputs = self, run_graph, len(inputs)
         ctx.save_for_backward(*kept)
@@ -136,7 +136,7 @@ class _Eager(_Passes):
 
 
 class _Transformed(_Passes):
-    """The form that transforms of `torch.func` ask for: what is kept is an input or a result."""
+    """The form that transforms of `torch.func` ask for: each kept value is an input or a result."""
 
     @staticmethod
     def forward(run_graph: RunGraph, function: CustomFunction, *inputs: Any) -> Any:
@@ -152,7 +152,7 @@ class _Transformed(_Passes):
 
 @cache
 def _named(base: Any, name: str, is_once: bool, has_vmap_rule: bool) -> Any:
-    """The class that bears the name of the user's: autograd shows it, and its errors say it."""
+    """Return the class with the name of the user's: autograd shows it, and its errors say it."""
     members: dict[str, Any] = {"generate_vmap_rule": has_vmap_rule}
     if is_once:
         backward: Callable[..., Any] = once_differentiable(_Passes.backward)

@@ -1,8 +1,8 @@
 """The symbolic evaluator: runs a frame's instructions on trackers instead of values.
 
-An `Evaluator` is one frame: its own code or a function inlined into it. The state is that of the
-paper's section 3.4: 1) `stack`, 2) `locals` (and `cells`), 3) `handled`, the exception context,
-and, shared through `capture`, 4) the graph, 5) the guards and 6) the side effects.
+An `Evaluator` is one frame: the captured one or a function inlined into it. It has the state of the
+paper's section 3.4: 1) `stack`, 2) `locals` (and `cells`), 3) `handled`, the exception context.
+Shared through `capture` are 4) the graph, 5) the guards and 6) the side effects.
 
 One handler for each canonical instruction, found by the instruction's name in `HANDLERS`; the
 handlers live in `handlers/`, a file for each family. An instruction without a handler is a graph
@@ -117,7 +117,7 @@ class Evaluator:
     # Running -------------------------------------------------------------------------------------
 
     def run(self) -> VariableTracker:
-        """Evaluate until the frame returns; the tracker of what it returns."""
+        """Evaluate until the frame returns; return the tracker of its result."""
         while self.result is None:
             self.step()
         return self.result
@@ -233,7 +233,7 @@ class Evaluator:
 
     @property
     def depth(self) -> int:
-        """How many calls this frame is inlined below the captured frame."""
+        """The number of calls by which this frame is inlined below the captured frame."""
         return 0 if self.parent is None else self.parent.depth + 1
 
     @property
@@ -242,7 +242,7 @@ class Evaluator:
         return getattr(self, "steps", 0) if self.parent is None else self.parent.root_step
 
     def source_line(self) -> SourceLine:
-        """The user's line that is being evaluated; what stands in for C code has none."""
+        """Return the user's line that is being evaluated; stand-ins for C code have none."""
         if self.parent is not None and is_stand_in(self.code.co_filename):
             return self.parent.source_line()
         known = self.capture.source_lines.get((id(self.code), self.line))
@@ -254,9 +254,11 @@ class Evaluator:
         return known
 
     def user_stack(self) -> tuple[SourceLine, ...]:
-        """The lines that are being evaluated: the captured frame's first, then inlined calls'.
+        """Return the lines that are being evaluated: the captured frame's first, then inlined
+        calls'.
 
-        What stands in for C code, and NumPy's Python, are no calls of the user's.
+        Python that stands in for C code, and NumPy's Python, are left out: the user did not write
+        these calls.
         """
         around = () if self.parent is None else self.parent.user_stack()
         is_own = not around or not is_stand_in(self.code.co_filename)

@@ -1,4 +1,4 @@
-"""What capture made of a call, as data and as a readable report."""
+"""The report on the capture of a call, as data and as readable text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BreakReason:
     """A graph break in the form of `torch.compile`'s reports.
 
     Attributes:
-        reason: what happened.
+        reason: the event.
         user_stack: the calls that led there, outermost first.
     """
 
@@ -32,22 +32,22 @@ class BreakReason:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What was compiled during one call.
+    """The report on everything that was compiled during one call.
 
     Attributes:
         graphs: the captured graphs, in the order in which they were made.
         breaks: why graphs ended early; `as_is` are functions that ran in Python altogether.
-        costs: each line that broke graphs with what that costs, dearest first.
+        costs: each line that broke graphs with its cost, the most expensive first.
         guards: of all entries, without repeats and without PyTorch's global settings.
-        guard_microseconds: what asking each entry's guards costs, in the order of their making;
-            the settings of PyTorch are asked, too.
+        guard_microseconds: the time to check each entry's guards, in the order of their making;
+            the settings of PyTorch are checked, too.
         seconds: compile time by phase.
         counts: counters of the layers below: kernels, fallbacks, ...
         stages: the text of every stage.
         source: the user's source, line by line.
         uncaptured: operators that ran in Python although no graph broke: behind the captured
             functions, such as in hooks.
-        failures: internal errors of capture, each a bug of minitorch2, and what backends raised.
+        failures: internal errors of capture, each a bug of minitorch2, and errors of backends.
     """
 
     graphs: list[GraphModule]
@@ -65,12 +65,12 @@ class Explanation:
 
     @property
     def graph_count(self) -> int:
-        """How many graphs there are."""
+        """The number of graphs."""
         return len(self.graphs)
 
     @property
     def graph_break_count(self) -> int:
-        """How many graph breaks there are."""
+        """The number of graph breaks."""
         return len(self.breaks)
 
     @property
@@ -80,30 +80,32 @@ class Explanation:
 
     @property
     def ops_per_graph(self) -> list[int]:
-        """How many operations each graph holds."""
+        """The number of operations of each graph."""
         return [sum(operations_of(graph).values()) for graph in self.graphs]
 
     @property
     def op_count(self) -> int:
-        """How many operations were captured."""
+        """The number of captured operations."""
         return sum(self.ops_per_graph)
 
     @property
     def ops(self) -> Counter[str]:
-        """How often each operation was captured."""
+        """The number of captures of each operation."""
         return sum((operations_of(graph) for graph in self.graphs), Counter())
 
     @property
     def fallbacks(self) -> Counter[str]:
-        """How often which operator of a graph runs as in eager PyTorch, where and why: it has no
-        loops.
+        """The operators of graphs that run as in eager PyTorch because they have no loops.
+
+        Each is counted with its place and reason.
         """
         return self._reported("fallback")
 
     @property
     def library_calls(self) -> Counter[str]:
-        """The same of operators that run as in eager PyTorch by choice: products, convolutions,
-        sorting, poolings, random numbers.
+        """The operators that run as in eager PyTorch by choice, counted like `fallbacks`.
+
+        They are products, convolutions, sorting, poolings and random numbers.
         """
         return self._reported("library_call")
 
@@ -112,7 +114,7 @@ class Explanation:
 
     @property
     def ops_outside_graphs(self) -> int:
-        """How many operators ran in Python."""
+        """The number of operators that ran in Python."""
         return self.uncaptured + sum(cost.outside for cost in self.costs)
 
     @property
@@ -126,15 +128,15 @@ class Explanation:
         return self.seconds
 
     def listing(self) -> Listing:
-        """The user's source: which lines were captured, and which ran in Python."""
+        """Return the user's source: which lines were captured, and which ran in Python."""
         return self.source
 
     def to_html(self) -> str:
-        """Everything as one HTML page that needs nothing else."""
+        """Return everything as one HTML page that needs no other file."""
         return page(self)
 
     def _repr_html_(self) -> str:
-        """The same in a notebook."""
+        """Return the same page for a notebook."""
         return part(self)
 
     def __str__(self) -> str:
@@ -164,7 +166,7 @@ def _numbered(texts: Iterable[str]) -> Iterable[str]:
 
 
 def explanation_of(region: ExplainedRegion, log: StageLog) -> Explanation:
-    """The explanation of what a region compiled while a log was open."""
+    """Return the explanation of everything that a region compiled while a log was open."""
     frames = compiled_frames(region)
     guards = [guard for frame in frames for guard in frame.guards.guards if guard.sources()]
     caches = list(region.caches.values())
@@ -186,6 +188,6 @@ def explanation_of(region: ExplainedRegion, log: StageLog) -> Explanation:
 
 
 def compiled_frames(region: Region) -> list[CompiledFrame]:
-    """All entries of a region, in the order in which they were made."""
+    """Return all entries of a region, in the order in which they were made."""
     frames = [frame for cache in region.caches.values() for frame in cache.compiled]
     return sorted(frames, key=lambda frame: frame.number)

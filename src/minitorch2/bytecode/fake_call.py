@@ -1,8 +1,8 @@
 """Run one operation on fake tensors and see what it does besides giving a value.
 
-An operation is *impure* if dropping it, though nobody reads its result, would change the program:
-it writes to a tensor, draws random numbers, or changes PyTorch's state. Which operators do so is
-read from the schemas of the aten operators that really run.
+An operation is *impure* if the program would change without it though its result is not read: it
+writes to a tensor, draws random numbers, or changes PyTorch's state. The schemas of the aten
+operators that really run tell which operators do so.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Watch(DispatchMode):
 
 
 def _has_dispatch(cls: type) -> bool:
-    """Tell a class of the user's that sees operators itself from plain and fake tensors."""
+    """Return whether a class is the user's and defines ``__torch_dispatch__``."""
     own = cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
     return own and not issubclass(cls, FakeTensor)
 
@@ -80,11 +80,11 @@ def _has_dispatch(cls: type) -> bool:
 def _refuse_overlap(
     func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Leave it to Python to write to memory that another operand is in, where PyTorch refuses to.
+    """Refuse to capture a write to memory of another operand, if PyTorch refuses the write, too.
 
-    An error within the graph would come after all that the program does before it; so errors that
-    can be foreseen are kept out of graphs. What is given as ``out=`` is no operand, unless
-    elements are taken one by one.
+    Python then makes the call. An error within the graph would come after all that the program does
+    before it, so errors that can be foreseen are kept out of graphs. The argument ``out=`` does not
+    count as an operand, unless elements are taken one by one.
     """
     tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
     for parameter, argument in _given(func, args, kwargs):
@@ -102,13 +102,13 @@ def _refuse_overlap(
 def _given(
     func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[torch.Argument, Any]]:
-    """The parameters of a call and what is given for them."""
+    """Yield the parameters of a call and their arguments."""
     for place, parameter in enumerate(func._schema.arguments):
         yield parameter, args[place] if place < len(args) else kwargs.get(parameter.name)
 
 
 def _overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether elements share their place, as those of an expanded tensor do."""
+    """Return whether elements share their memory, as those of an expanded tensor do."""
     return any(
         expr_of(step) == 0 and expr_of(n) not in (0, 1)
         for step, n in zip(tensor.stride(), tensor.shape, strict=True)
@@ -116,7 +116,7 @@ def _overlaps_itself(tensor: torch.Tensor) -> bool:
 
 
 def _overlap_partly(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two dense tensors of one memory share a part of it, not the same elements."""
+    """Return whether two dense tensors share a part of their memory, but not the same elements."""
     if left is right:
         return False
     a, b = _dense_span(left), _dense_span(right)
@@ -126,7 +126,7 @@ def _overlap_partly(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _dense_span(tensor: torch.Tensor) -> range | None:
-    """The elements of its storage, if it is all of those between its first and its last."""
+    """Return the tensor's range of its storage if it fills the range; None otherwise."""
     sizes = [n for n in tensor.shape if isinstance(n, int)]
     first = int(tensor.storage_offset())
     reach = sum((n - 1) * s for n, s in zip(sizes, tensor.stride(), strict=False))
@@ -136,7 +136,7 @@ def _dense_span(tensor: torch.Tensor) -> range | None:
 
 @dataclass
 class FakeCall:
-    """One operation with fake arguments; what it does is known after `run`.
+    """One operation with fake arguments; `run` sets the attributes.
 
     Attributes:
         is_impure: dropping it would change the program.
@@ -153,7 +153,7 @@ class FakeCall:
     may_raise: bool = False
 
     def run(self) -> Any:
-        """The operation's fake value."""
+        """Run the operation and return its fake value."""
         with _Watch() as watch:
             if isinstance(self.target, str):
                 value = getattr(self.args[0], self.target)(*self.args[1:], **self.kwargs)
@@ -173,7 +173,7 @@ class FakeCall:
 
 
 def _is_real_parameter(value: object) -> bool:
-    """A tensor that an operation reads though it is no argument of it, and that needs gradients."""
+    """Return whether a value is a real tensor that needs gradients, such as a parameter."""
     if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
         return False
     # PyTorch's derivatives make zeros without memory themselves.
@@ -181,7 +181,7 @@ def _is_real_parameter(value: object) -> bool:
 
 
 def describe_target(op: str, target: str | Callable[..., Any]) -> str:
-    """A target as the user would write it: ``x.view`` or ``torch.cat``."""
+    """Return a target as the user would write it: ``x.view`` or ``torch.cat``."""
     if isinstance(target, str):
         return f"Tensor.{target}"
     return f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', target)}".lstrip(".")

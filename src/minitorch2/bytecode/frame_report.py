@@ -1,4 +1,4 @@
-"""What a frame tells `stages` while it is compiled, each thing when it happens.
+"""The stages that a frame reports to `stages` while it is compiled, each when it happens.
 
 First `source.py`, `bytecode_in.txt`, `captured_graph` (also as Python) and perhaps `graph_break`;
 then the backend reports its own stages; then `guards.py`, `residual.py` and `bytecode_out.txt`.
@@ -19,7 +19,7 @@ from minitorch2.graph.graph_module import GraphModule
 
 
 def report_frame(code: CodeType) -> None:
-    """The frame that is about to be captured: the user's text and its bytecode."""
+    """Report the frame that is about to be captured: the user's text and its bytecode."""
     if stages.wanted("source.py"):
         stages.record("source.py", source_text(code))
     if stages.wanted("bytecode_in.txt"):
@@ -27,7 +27,7 @@ def report_frame(code: CodeType) -> None:
 
 
 def report_capture(module: GraphModule | None, graph_break: GraphBreak | None) -> None:
-    """What capture gave: a graph, unless there was nothing to compute, and why it ended early."""
+    """Report the captured graph, if there is one, and the graph break, if there is one."""
     if module is not None and stages.wanted("captured_graph"):
         stages.record("captured_graph", module.graph.tabular())
     if module is not None and stages.wanted("captured_graph.py"):
@@ -37,7 +37,7 @@ def report_capture(module: GraphModule | None, graph_break: GraphBreak | None) -
 
 
 def report_compiled(compiled: CompiledFrame) -> None:
-    """The code that takes the frame's place, as Python and as bytecode; the counts."""
+    """Report the code that takes the frame's place, as Python and as bytecode, and the counts."""
     stages.count("frames")
     stages.count("graphs", compiled.graph is not None)
     stages.count("graph_breaks", compiled.graph_break is not None)
@@ -47,7 +47,7 @@ def report_compiled(compiled: CompiledFrame) -> None:
 
 
 def source_text(code: CodeType) -> str:
-    """The text of a function, from the file it was read from; empty if that is unknown."""
+    """Return the text of a function, from the file it was read from; empty if that is unknown."""
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     try:
         return textwrap.dedent("".join(inspect.getblock(lines)))
@@ -56,5 +56,5 @@ def source_text(code: CodeType) -> str:
 
 
 def bytecode_text(code: CodeType) -> str:
-    """The instructions of a code object."""
+    """Return the instructions of a code object."""
     return dis.Bytecode(code).dis()

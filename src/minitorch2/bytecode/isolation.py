@@ -1,12 +1,12 @@
 """A compilation that is cut off leaves no trace in its thread.
 
-Ctrl-C may arrive at any instruction, also where a context manager is being entered or left. So what
-a compilation changes for its thread is put back by whoever asked for it: the state of PyTorch by
-comparing with what was before, context variables (options, logs) by working in a copy.
+Ctrl-C may arrive at any instruction, also where a context manager is being entered or left. So the
+caller of a compilation puts back all that it changes for its thread. The state of PyTorch is
+compared with the state before, and context variables (options, logs) are changed in a copy.
 
-Nor does the user's state reach in: hooks on saved tensors (``torch.utils.checkpoint`` counts with
-them) are for the tensors of a run, not for the fake ones of a compilation; overrides of PyTorch's
-functions are not for the calls that a compilation makes.
+The user's state does not reach into a compilation, either. Hooks on saved tensors
+(``torch.utils.checkpoint`` counts with them) are for the tensors of a run, not for the fake ones of
+a compilation. Overrides of PyTorch's functions are not for the calls that a compilation makes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """What of PyTorch's state of this thread a compilation changes while it works."""
+    """The parts of PyTorch's state of this thread that a compilation changes while it works."""
 
     grad_enabled: bool
     dispatch_modes: int
@@ -40,7 +40,7 @@ class ThreadState:
 
     @staticmethod
     def now() -> ThreadState:
-        """The present state."""
+        """Return the present state."""
         return ThreadState(
             torch.is_grad_enabled(),
             torch._C._len_torch_dispatch_stack(),
@@ -50,7 +50,7 @@ class ThreadState:
         )
 
     def restore(self) -> None:
-        """Go back to it."""
+        """Put PyTorch back into this state."""
         while torch._C._len_torch_dispatch_stack() > self.dispatch_modes:
             torch._C._pop_torch_dispatch_stack(None)
         while torch._C._len_torch_function_stack() > self.function_modes:
@@ -64,7 +64,7 @@ class ThreadState:
 
 
 def isolated(work: Callable[[], R]) -> R:
-    """What `work` returns; if it raises, the thread's state is what it was."""
+    """Return the result of `work`; if it raises, put the thread's state back as it was."""
     before = ThreadState.now()
     try:
         with _without_saved_tensors_hooks(), hidden():

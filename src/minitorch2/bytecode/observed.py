@@ -1,8 +1,8 @@
 """Exceptions that the user's program raises while it is evaluated symbolically.
 
-Two kinds of Python exception fly through the evaluator and must not be mixed up:
-`UnsupportedError` says that *we* cannot model something and ends the graph; `ObservedError` says
-that *the user's program* raises, and is caught by the user's own ``try`` if there is one.
+Two kinds of Python exception fly through the evaluator and must not be mixed up. `UnsupportedError`
+says that *we* cannot model something, and ends the graph. `ObservedError` says that *the user's
+program* raises; the user's own ``try`` catches it, if there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ObservedError(Exception):
     Args:
         kind: class of the exception, for messages and for ``except`` clauses.
         arguments: constant arguments of the exception, when it was raised by a folded operation.
-        values: its arguments, when they are no constants.
+        values: its arguments, when they are not constants.
         exception: the tracker of the exception object, when the program made it itself.
     """
 
@@ -49,5 +49,5 @@ def raise_observed(kind: type[BaseException], *arguments: object) -> NoReturn:
 
 
 def raise_as_observed(error: BaseException) -> NoReturn:
-    """Raise in the user's program what a folded constant operation really raised."""
+    """Raise in the user's program the error that a folded constant operation really raised."""
     raise ObservedError(type(error), error.args) from error
