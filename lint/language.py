@@ -39,13 +39,14 @@ RIDDLES = {
     "are no": "are not",
     "nobody else": "no other code",
 }
+NOT_PROSE = re.compile(r"^(    | *([-*|>]|>>>|===+) |\w+:$)", re.MULTILINE)
 RIDDLE = re.compile(r"\b(" + "|".join(map(re.escape, RIDDLES)) + r")\b")
 
 
 def sentences(docstring: str) -> Iterator[str]:
-    """Yield the sentences of a docstring's prose, without code, grammars, lists and sections."""
+    """Yield the sentences of a docstring's prose, without code, lists, tables and sections."""
     for paragraph in re.split(r"\n\s*\n", docstring):
-        if re.search(r"^(    | *[-*|>] |\w+:$)", paragraph, re.MULTILINE) or "::=" in paragraph:
+        if "::=" in paragraph or NOT_PROSE.search(paragraph):
             continue
         prose = " ".join(paragraph.split())
         yield from re.split(r"(?<=[.!?]) +(?=[A-Z`])", prose)

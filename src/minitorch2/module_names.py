@@ -6,7 +6,8 @@ from __future__ import annotations
 def package_of(module: object) -> str:
     """Return the top-level package in a module's name; empty if `module` is not a string.
 
-    >>> package_of("torch.nn.modules.linear"), package_of(None) ('torch', '')
+    >>> package_of("torch.nn.modules.linear"), package_of(None)
+    ('torch', '')
     """
     return module.partition(".")[0] if isinstance(module, str) else ""
 
@@ -14,6 +15,7 @@ def package_of(module: object) -> str:
 def is_in_package(module: object, package: str) -> bool:
     """Return whether `module` names the package `package` or a module inside it.
 
-    >>> is_in_package("torch.nn.modules", "torch.nn"), is_in_package(None, "torch") (True, False)
+    >>> is_in_package("torch.nn.modules", "torch.nn"), is_in_package(None, "torch")
+    (True, False)
     """
     return isinstance(module, str) and f"{module}.".startswith(f"{package}.")

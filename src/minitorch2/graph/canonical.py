@@ -54,8 +54,8 @@ def graph_hash(module: GraphModule, *, types: bool = True) -> str:
     Args:
         types: whether sizes, strides, dtypes and devices of the inputs count.
 
-    Raises TypeError where the graph holds something that only this process knows: a function that
-    no import reaches, or an object that is neither a tensor nor made of plain values.
+    Raises TypeError where the graph holds a value that exists in this process only. That is a
+    function that no import reaches, or an object that is neither a tensor nor made of plain values.
 
     >>> from minitorch2.graph.graph import Graph
     >>> def product(name):
@@ -70,7 +70,7 @@ def graph_hash(module: GraphModule, *, types: bool = True) -> str:
 
 
 def canonical_text(module: GraphModule, *, types: bool = True) -> str:
-    """What `graph_hash` hashes; see the module's docstring. Raises TypeError as that does."""
+    """Return the text that `graph_hash` hashes (see the module's docstring); TypeError as there."""
     copy = _CanonicalCopy(module)
     inputs = [copy.input_text(node, types) for node in module.graph.placeholders]
     printed = print_python(copy.graph)
@@ -119,7 +119,7 @@ class _CanonicalCopy:
         return name
 
     def _renamed(self, value: Argument) -> Argument:
-        """An argument with this copy's symbols for those of the original."""
+        """Return an argument with the original graph's symbols replaced by those of this copy."""
         if isinstance(value, sympy.Basic):
             return value.xreplace({s: self._symbol(s) for s in free_symbols(value)})
         if is_condition(value):
@@ -137,7 +137,7 @@ class _CanonicalCopy:
         return sympy.Symbol(name, **symbol.assumptions0)
 
     def input_text(self, node: Node, types: bool) -> str:
-        """The line about an input: its type, or only where symbols come from that are used."""
+        """Return the line about an input: its type, or only where the used symbols come from."""
         exprs = [expr_of(size) for size, _ in symbol_sizes(node)]
         sizes = [self._renamed(expr) for expr in exprs]
         name, value = self.copies[node].name, node.meta.get("val")
@@ -153,7 +153,7 @@ class _CanonicalCopy:
 
 
 def _canonical_order(graph: Graph) -> list[Node]:
-    """What is computed, and the output last."""
+    """Return the nodes to compute in an order that names do not change; the output comes last."""
     nodes = [node for node in graph.nodes if node.op != "placeholder"]
     effects = [node for node in nodes if node.op != "output" and _has_effect(node)]
     counted = {node.name: node for node in nodes if is_symbol_node(node)}
@@ -172,7 +172,7 @@ def _canonical_order(graph: Graph) -> list[Node]:
 
 
 def _may_move(node: Node) -> bool:
-    """Whether a node's effect leaves others free to run before it: it draws, or may raise."""
+    """Return whether other nodes may run before a node with an effect: it draws, or may raise."""
     is_silent = not is_impure(node) and not node.meta.get("impure")
     return is_silent or is_random(node) or is_check(node)
 
@@ -185,7 +185,7 @@ def _has_effect(node: Node) -> bool:
 
 
 def _described(value: Any) -> str:
-    """A value by what it is, never by where it is. Raises TypeError where that is not known."""
+    """Describe a value by its content, never by its address; raise TypeError if that is unknown."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, torch.Tensor):
@@ -221,7 +221,7 @@ def _tensor(value: torch.Tensor) -> str:
 
 
 def _parts_of(module: torch.nn.Module) -> dict[str, Any]:
-    """What a submodule computes with: its attributes, parameters, buffers and submodules."""
+    """Return a submodule's attributes, hooks, parameters, buffers and submodules by name."""
     attributes = {key: value for key, value in vars(module).items() if not key.startswith("_")}
     hooks = {key: value for key, value in vars(module).items() if key.endswith("hooks") and value}
     held = (module._parameters, module._buffers, module._modules)

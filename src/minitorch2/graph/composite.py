@@ -1,9 +1,9 @@
-"""Targets of nodes that call graphs: what runs such a node says how its graphs are run.
+"""Targets of nodes that call graphs; whoever runs such a node decides how its graphs run.
 
     node ::= name = Composite(graphs...)(*inputs)
 
-Where nobody traces, a graph is called. A tracer of the node's graph runs the other graphs as it
-runs its own, so that each of their operators, a branch or a loop among them, is recorded.
+Without a tracer, a graph is called as a function. A tracer of the node's graph runs the called
+graphs as it runs its own graph. So it records each of their operators, branches and loops included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Composite:
     """The base of operators that consist of graphs."""
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run the operator where nobody traces it."""
+        """Run the operator without a tracer."""
         return self.run(GraphModule.__call__, *inputs)
 
     def run(self, run_graph: RunGraph, *inputs: Any) -> Any:

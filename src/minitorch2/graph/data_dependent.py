@@ -28,7 +28,7 @@ aten = torch.ops.aten
 
 
 class NoSymbolicForm(Exception):
-    """This call gives something that sizes and numbers do not tell."""
+    """Sizes and numbers alone do not determine the form of this call's result."""
 
 
 def meta(
@@ -106,7 +106,7 @@ def unique_consecutive(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> tuple[Tensor, ...]:
-    """The same for runs of equal elements."""
+    """Do the same as `unique` for runs of equal elements."""
     if dim is not None:
         return _unique_slices(symbols, x, dim)
     return unique(symbols, x, True, return_inverse, return_counts)
@@ -133,7 +133,7 @@ def repeat_interleave(symbols: UnbackedSymbols, repeats: Tensor, **_: Any) -> Te
 def bincount(
     symbols: UnbackedSymbols, x: Tensor, weights: Tensor | None = None, minlength: int = 0
 ) -> Tensor:
-    """How often each integer occurs, from 0 to the greatest one."""
+    """Count how often each integer occurs, from 0 to the greatest one in `x`."""
     least = minlength if isinstance(minlength, int) else 0
     dtype = torch.int64 if weights is None else torch.float64
     if weights is not None and weights.dtype == torch.float32:

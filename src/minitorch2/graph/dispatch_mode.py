@@ -1,4 +1,4 @@
-"""What sees every operator that PyTorch runs, without waking PyTorch's own compiler."""
+"""Dispatch modes that see every operator that PyTorch runs, without importing its compiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Launch(Protocol):
-    """The launch of a user's kernel, which is no operator of PyTorch's (`kernel_launch.py`)."""
+    """The launch of a user's kernel, which is not an operator of PyTorch (`kernel_launch.py`)."""
 
     def __call__(self, *values: Any) -> None:
         """Launch the kernel."""

@@ -1,4 +1,4 @@
-"""Which dtypes hold all values of which others."""
+"""Inclusion between dtypes: the dtypes that hold all values of another one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def holds_values_of(wide: torch.dtype, narrow: torch.dtype) -> bool:
-    """Whether a dtype has every value of another one of the same kind.
+    """Return whether the dtype `wide` has every value of `narrow`, a dtype of the same kind.
 
     >>> holds_values_of(torch.float32, torch.bfloat16), holds_values_of(torch.int8, torch.uint8)
     (True, False)

@@ -1,4 +1,4 @@
-"""What a node does besides computing its value: the facts that passes must respect."""
+"""Effects of a node besides computing its value: the facts that passes must respect."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _PURE_OPERATOR_NAMES: Final = frozenset(
 
 
 def is_random(node: Node) -> bool:
-    """Whether the node draws from a random generator."""
+    """Return whether the node draws from a random generator."""
     if isinstance(node.target, HigherOrder):
         return any(map(is_random, node.target.nodes()))
     if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
@@ -92,14 +92,14 @@ def is_random(node: Node) -> bool:
 
 @cache
 def overload_is_random(target: Any) -> bool:
-    """Whether an operator overload is seeded by a generator, by its tag."""
+    """Return whether an operator overload draws from a generator, as its tag says."""
     return torch.Tag.nondeterministic_seeded in target.tags
 
 
 def argument_of(
     func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """What a call gives for a parameter, or its default; None if the operator has none such."""
+    """Return a call's value for a parameter, or its default; None without such a parameter."""
     for position, argument in enumerate(func._schema.arguments):
         if argument.name == name:
             given = args[position] if position < len(args) else argument.default_value
@@ -108,7 +108,7 @@ def argument_of(
 
 
 def is_mutating(node: Node) -> bool:
-    """Whether the node may write to one of its arguments."""
+    """Return whether the node may write to one of its arguments."""
     if "out" in node.kwargs or node.kwargs.get("inplace") or _updates_statistics(node):
         return True
     if node.op == "call_method":
@@ -127,7 +127,7 @@ def is_mutating(node: Node) -> bool:
 
 
 def written_by(node: Node) -> Iterator[Node]:
-    """What a mutating node may write to."""
+    """Yield the arguments that a mutating node may write to."""
     if not is_mutating(node):
         return
     if isinstance(node.target, KernelLaunch):
@@ -138,9 +138,9 @@ def written_by(node: Node) -> Iterator[Node]:
 
 
 def _updates_statistics(node: Node) -> bool:
-    """Whether it is a normalization that writes its running mean and variance.
+    """Return whether the node is a normalization that writes its running mean and variance.
 
-    The last arguments before momentum say so: of ``batch_norm`` ``training``, of ``instance_norm``
+    The argument before momentum decides: ``training`` or, of ``instance_norm``,
     ``use_input_stats``.
     """
     name = bare_name(node)
@@ -152,7 +152,7 @@ def _updates_statistics(node: Node) -> bool:
 
 
 def may_be_written(node: Node) -> bool:
-    """Whether a reader of the node writes to its memory, through a view of it too, or might."""
+    """Return whether a reader of the node may write to its memory, directly or through a view."""
     return any(
         (is_impure(user) and not is_random(user) and user.op != "output")
         or (is_view(user) and may_be_written(user))
@@ -161,7 +161,7 @@ def may_be_written(node: Node) -> bool:
 
 
 def is_impure(node: Node) -> bool:
-    """Whether dropping the node could change the program although nobody reads its value."""
+    """Return whether dropping the node could change the program although its value is unread."""
     if node.op in ("placeholder", "output", "call_module"):
         return True  # a submodule may have buffers, hooks or prints
     if node.op == "get_attr":
@@ -172,7 +172,7 @@ def is_impure(node: Node) -> bool:
 
 
 def is_deterministic(node: Node) -> bool:
-    """Whether running the node twice on the same values gives the same value and no more."""
+    """Return whether running the node twice on the same values has one result, and no effect."""
     return not is_impure(node) and bare_name(node) not in (
         "empty",
         "empty_like",
@@ -182,12 +182,12 @@ def is_deterministic(node: Node) -> bool:
 
 
 def is_view(node: Node) -> bool:
-    """Whether the node's value shares memory with one of its arguments, or might."""
+    """Return whether the node's value shares, or may share, memory with one of its arguments."""
     return node.op in ("call_function", "call_method") and _may_view(node)
 
 
 def may_be_returned(node: Node) -> bool:
-    """Whether the node's memory may reach the caller, as an output or through a view of it."""
+    """Return whether the node's memory may reach the caller, as an output or through a view."""
     return any(
         user.op == "output" or (_may_view(user) and may_be_returned(user)) for user in node.users
     )
@@ -201,7 +201,7 @@ def _may_view(node: Node) -> bool:
 
 @cache
 def _never_views(name: str) -> bool:
-    """Whether every aten operator of this name returns fresh memory.
+    """Return whether every aten operator of this name returns fresh memory.
 
     Composite operators may return their argument without saying so (dropout in evaluation).
     """
@@ -219,7 +219,7 @@ def _never_views(name: str) -> bool:
 
 
 def is_known_pure(node: Node) -> bool:
-    """Whether a node calls PyTorch's own code, of which it is known what it does."""
+    """Return whether a node calls a function of PyTorch that is known to have no effect."""
     if node.op == "call_method":
         return True  # of a tensor; mutating ones end in an underscore
     if isinstance(node.target, torch._ops.OpOverload):
@@ -234,14 +234,14 @@ _PURE_NAMESPACES: Final = ("torch.", "operator.", "math.")
 
 
 def _sets_state(name: str) -> bool:
-    """Whether a function of torch changes a mode of torch, or belongs to its inner workings."""
+    """Return whether a torch function changes a mode of torch, or is internal to torch."""
     last = name.rpartition(".")[2]
     inner = name.startswith(("torch._C.", "torch.autograd.", "torch.ops.", "torch.utils."))
     return last.startswith(("_", "set_", "enable_")) or (inner and "torch._C._nn." not in name)
 
 
 def bare_name(node: Node) -> str:
-    """The name of what a node calls, without its module and overload."""
+    """Return the name of the target that a node calls, without its module and overload."""
     if isinstance(node.target, torch._ops.OpOverload):
         return str(node.target._schema.name.split("::")[1])
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

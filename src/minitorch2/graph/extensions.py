@@ -1,6 +1,6 @@
-"""What this process has added to the compiler: passes, decompositions, lowerings of the user's.
+"""The user's extensions of the compiler in this process: passes, decompositions, lowerings.
 
-Nothing that is kept for other processes may depend on them.
+Caches that other processes read must not depend on them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ EXTENSIONS: list[str] = []
 
 
 def note_extension(function: Callable[..., Any]) -> None:
-    """A function is registered with the compiler; PyTorch's and our own do not count."""
+    """Note that a user's function extends the compiler; PyTorch's and our own do not count."""
     module = getattr(function, "__module__", None) or ""
     if module.split(".")[0] not in ("minitorch2", "torch"):
         EXTENSIONS.append(f"{module}.{getattr(function, '__qualname__', function)}")

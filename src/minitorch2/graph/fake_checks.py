@@ -1,10 +1,10 @@
-"""Arguments that PyTorch's kernels refuse and its meta kernels do not: they are refused here.
+"""Checks of arguments that PyTorch's kernels refuse although its meta kernels accept them.
 
-    torch.full((2,), 300, dtype=torch.uint8)    300 is no uint8
+    torch.full((2,), 300, dtype=torch.uint8)    300 does not fit
     x.as_strided((9,), (1,))                    x has 4 elements
     x[:0].max(0)                                there is no greatest element
 
-What is refused while capturing raises in Python, at the user's line.
+A refused argument raises while capturing, and then in Python at the user's line.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _dtypes(values: Any) -> Iterator[torch.dtype]:
 
 
 def refusal_of(number: complex, dtype: torch.dtype) -> str:
-    """What PyTorch says of a number that a dtype does not hold; empty if it does.
+    """Return PyTorch's error for a number that `dtype` does not hold; empty if it holds it.
 
     >>> refusal_of(255, torch.uint8), refusal_of(256, torch.uint8)
     ('', 'value cannot be converted to type uint8_t without overflow')
@@ -115,7 +115,7 @@ def _try(func: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None
 
 
 def _is_small(func: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether the results have few elements. `arange(n)` has n, and never refuses it."""
+    """Return whether the results have few elements: `arange(n)` has n, and accepts any n."""
     meta = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
     factory = {"device": "meta"} if any(a.name == "device" for a in func._schema.arguments) else {}
     results = tree_leaves(func(*meta[0], **meta[1] | factory))
@@ -142,7 +142,7 @@ def _state_limits(
     number: torch.SymInt,
     dtype: torch.dtype,
 ) -> None:
-    """A number that only data will tell, or that varies, is one that the dtype holds."""
+    """Require that a symbolic or unbacked number lies within the limits of the dtype."""
     if dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.int64):
         return
     limits = torch.iinfo(dtype)
@@ -167,7 +167,7 @@ def _with_number(
 
 
 def _has_elements(func: Operator, x: Tensor, dim: int = 0, *_: Any, **__: Any) -> None:
-    """The greatest element of nothing is none, not even infinity."""
+    """Refuse the greatest or least element of an empty dimension."""
     if (
         isinstance(dim, int)
         and x.dim()
@@ -179,7 +179,7 @@ def _has_elements(func: Operator, x: Tensor, dim: int = 0, *_: Any, **__: Any) -
 
 
 def _has_dimension(func: Operator, x: Tensor, dim: int, *_: Any) -> None:
-    """A dimension is one that there is."""
+    """Refuse a dimension that the tensor does not have."""
     least = max(x.dim(), 1)
     if not -least <= dim < least:
         raise IndexError(
@@ -191,7 +191,7 @@ def _has_dimension(func: Operator, x: Tensor, dim: int, *_: Any) -> None:
 def _is_inside(
     func: Operator, x: Tensor, size: Sequence[Any], stride: Sequence[Any], offset: Any = None
 ) -> None:
-    """A view lies within the memory of its tensor."""
+    """Refuse a view that reaches beyond the memory of its tensor."""
     start = x.storage_offset() if offset is None else offset
     numbers = [start, *size, *stride]
     if not all(type(number) is int for number in numbers) or 0 in size:
@@ -248,7 +248,7 @@ def _has_boundaries(func: Operator, x: Any, boundaries: Tensor, *_: Any, **__: A
 
 
 def _tried(func: Operator, *args: Any, **kwargs: Any) -> None:
-    """What the operator says of a few elements is right for many."""
+    """Try the operator on a few elements: what it refuses there, it refuses for many, too."""
     named = {name: _small(value) for name, value in kwargs.items() if name != "device"}
     with torch.random.fork_rng(devices=()):
         func(*map(_small, args), **named)

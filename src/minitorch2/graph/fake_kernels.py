@@ -103,7 +103,7 @@ def drawn_like(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
 
 
 def binomial(count: Tensor, probability: Tensor, *arguments: Any, **options: Any) -> Tensor:
-    """How many of so many trials succeed, for each element of the broadcast."""
+    """Return the metadata of the successes drawn for each element: the broadcast of both inputs."""
     return drawn_like(count + probability)
 
 

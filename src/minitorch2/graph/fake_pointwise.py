@@ -23,7 +23,7 @@ Operator = torch._ops.OpOverload
 
 @cache
 def is_plain_pointwise(func: Operator) -> bool:
-    """Whether a result is one new tensor whose elements depend on those at the same place only."""
+    """Return whether an operator gives one new tensor, element by element."""
     schema = func._schema
     return (
         (torch.Tag.pointwise in func.tags or func is torch.ops.aten.hardswish.default)  # no tag
@@ -83,7 +83,7 @@ def _probe(dtype: torch.dtype, rank: int) -> torch.Tensor:
 
 
 def _known(number: Any) -> Any:
-    """A number of the same type in place of a symbolic one: its type decides the result's dtype."""
+    """Return a number of the same type in place of a symbolic one: its type decides the dtype."""
     if isinstance(number, SYMBOLIC):
         return number.node.pytype(2)
     return number

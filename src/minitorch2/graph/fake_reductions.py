@@ -1,10 +1,10 @@
 """Our own metadata rules for norms, losses and reductions.
 
-PyTorch's meta kernels of these are Python that computes them from elementwise references, and the
-first of those imports ``torch._dynamo``: three quarters of a second, for a process that has no
-other use for it. The rules here hold for what is plain: floats of one dtype without gaps in memory,
-and sizes that are numbers. Otherwise they answer None, and PyTorch's kernel is asked; so it is for
-arguments that do not fit together, which it is to complain about.
+PyTorch's meta kernels of these are Python functions made of elementwise references. The first of
+these references imports ``torch._dynamo``, which takes three quarters of a second and serves no
+other purpose here. The rules hold for plain arguments: floats of one dtype, contiguous in memory,
+with sizes that are numbers. Otherwise they return None, and PyTorch's kernel runs. It also runs for
+arguments that do not fit together, so that it raises its error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE: Final = 0
 
 
 def _is_plain(*tensors: Tensor | None) -> bool:
-    """Whether all (that there are) are contiguous, of one float dtype, and of known sizes."""
+    """Return whether the tensors are contiguous floats of one dtype and of known sizes."""
     present = [t for t in tensors if t is not None]
     return present[0].dtype in _FLOATS and all(
         t.dtype == present[0].dtype and all(type(n) is int for n in t.shape) and t.is_contiguous()
@@ -68,7 +68,7 @@ def plain_batch_norm(x: Tensor, *arguments: Any) -> tuple[Tensor, ...] | None:
 
 
 def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
-    """As softmax."""
+    """Return the metadata of the result, as for softmax."""
     if not -x.dim() <= dim < max(x.dim(), 1):
         return None
     result: Tensor = aten._softmax.default(x, dim, half_to_float)
@@ -76,7 +76,7 @@ def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
 
 
 def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor | None:
-    """As softmax."""
+    """Return the metadata of the result, as for softmax."""
     if not _is_plain(x) or dtype not in (None, x.dtype) or not -x.dim() <= dim < x.dim():
         return None
     return torch.empty_like(x)
@@ -85,7 +85,7 @@ def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tenso
 def reduced(
     x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Tensor | None:
-    """As a sum."""
+    """Return the metadata of a reduction, as for a sum."""
     if x.dtype not in _FLOATS or dtype not in (None, *_FLOATS):
         return None
     result: Tensor = aten.sum.dim_IntList(x, dim, keepdim, dtype=dtype)
@@ -93,7 +93,7 @@ def reduced(
 
 
 def deviation(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
-    """As the variance."""
+    """Return the metadata of the standard deviation, as for the variance."""
     result: Tensor = aten.var.correction(x, *arguments, **options)
     return result
 
@@ -105,19 +105,19 @@ def moments(x: Tensor, *arguments: Any, **options: Any) -> tuple[Tensor, Tensor]
 
 
 def log_sum_exp(x: Tensor, dim: Any, keepdim: bool = False) -> Tensor | None:
-    """As a sum."""
+    """Return the metadata of the result, as for a sum."""
     return reduced(x, dim, keepdim) if _is_plain(x) and x.numel() else None
 
 
 def vector_norm(
     x: Tensor, order: float = 2, dim: Any = None, keepdim: bool = False, **options: Any
 ) -> Tensor | None:
-    """As a sum."""
+    """Return the metadata of the norm, as for a sum."""
     return reduced(x, dim, keepdim, **options) if _is_plain(x) and x.numel() else None
 
 
 def quantified(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | None:
-    """``any`` and ``all``: as a sum, but a truth value."""
+    """Return the metadata of ``any`` or ``all``, as for a sum, but of dtype bool."""
     if x.dtype == torch.uint8:
         return None
     dims = [dim] if isinstance(dim, int) else dim
@@ -141,7 +141,7 @@ def elementwise_loss(
 def nll_loss(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
 ) -> tuple[Tensor, Tensor] | None:
-    """The loss, and the weight of what is in it."""
+    """Return the metadata of the loss and of the total weight of the targets in it."""
     fits = x.dim() == 2 and tuple(target.shape) == tuple(x.shape[:1])
     if not fits or not _is_plain(x, weight) or not _have_shape(x.shape[1:], weight):
         return None
@@ -149,7 +149,7 @@ def nll_loss(
 
 
 def gated(x: Tensor, dim: int = -1) -> Tensor | None:
-    """``glu``: half of a dimension."""
+    """Return the metadata of ``glu``, which halves a dimension."""
     if not _is_plain(x) or not -x.dim() <= dim < x.dim() or x.shape[dim] % 2:
         return None
     shape = list(x.shape)
@@ -158,14 +158,14 @@ def gated(x: Tensor, dim: int = -1) -> Tensor | None:
 
 
 def upsampled(x: Tensor, size: Sequence[int], *arguments: Any) -> Tensor | None:
-    """As many images and channels, of another size."""
+    """Return the metadata of as many images and channels, each of another size."""
     if x.dim() != 2 + len(size) or not _is_plain(x) or not all((*x.shape[1:], *size)):
         return None
     return x.new_empty((*x.shape[:2], *size))
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
-    """One more dimension."""
+    """Return the metadata of stacked tensors, which have one more dimension."""
     first = tensors[0]
     if not _is_plain(*tensors) or not _have_shape(first.shape, *tensors):
         return None

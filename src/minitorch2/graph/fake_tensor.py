@@ -1,9 +1,9 @@
 """Fake tensors: shape, stride, dtype and device without data, computed by PyTorch's meta kernels.
 
-A :class:`FakeTensor` wraps a meta tensor and carries the device it stands for. Operators run on the
-meta tensors; a view's meta tensor shares its base's storage, so aliasing can be asked
-(:func:`same_storage`); an in-place operator returns the same object. What needs data raises
-:class:`DataDependentError`. Autograd works above fake tensors as above any others.
+A :class:`FakeTensor` wraps a meta tensor and records the device of the real tensor. Operators run
+on the meta tensors; a view's meta tensor shares its base's storage, so aliasing can be asked
+(:func:`same_storage`); an in-place operator returns the same object. An operator that needs data
+raises :class:`DataDependentError`. Autograd works above fake tensors as above any others.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class FakeTensor(torch.Tensor):
         return f"FakeTensor({list(self.shape)}, {self.dtype}, {self.fake_device})"
 
     def tolist(self) -> Any:
-        """Refused: there is no data."""
+        """Raise DataDependentError: a fake tensor has no data."""
         raise DataDependentError("tolist() needs the data of a tensor that is not computed yet")
 
     def numpy(self, *, force: bool = False) -> Any:
-        """Refused: there is no data."""
+        """Raise DataDependentError: a fake tensor has no data."""
         raise DataDependentError("numpy() needs the data of a tensor that is not computed yet")
 
     @classmethod
@@ -98,9 +98,7 @@ class FakeTensor(torch.Tensor):
 
 
 def _strides(meta: torch.Tensor) -> Sequence[Any]:
-    """Those of a tensor; of a sparse one, which has none, those that it would have if it were
-    dense.
-    """
+    """Return a tensor's strides; for a sparse tensor, the strides of a dense one of its size."""
     if meta.layout is torch.strided:
         return meta.stride()
     return torch.empty(meta.size(), device=_META).stride()
@@ -137,7 +135,7 @@ def fake_like(fake: FakeTensor) -> FakeTensor:
 
 
 def same_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two fakes (or two real tensors) are views of one memory."""
+    """Return whether two fakes (or two real tensors) are views of one memory."""
     return storage_key(a) == storage_key(b)
 
 
@@ -173,7 +171,7 @@ class FakeConverter:
         return fake
 
     def _wrapper(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of the same class, made of fakes."""
+        """Return a wrapper tensor of the same class, made of fakes."""
         fake = with_parts(tensor, lambda _, part: self.convert(part))
         if tensor.requires_grad != fake.requires_grad:
             fake.requires_grad_(tensor.requires_grad)
@@ -245,7 +243,7 @@ def env_of(values: Any) -> ShapeEnv | None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFacts:
-    """What fake propagation must know about an operator, read once from its schema and tags."""
+    """The facts about an operator that fake propagation needs, read from its schema and tags."""
 
     needs_data: bool
     is_factory: bool
@@ -268,7 +266,10 @@ def operator_facts(func: Operator) -> OperatorFacts:
 
 
 def _shape_is_known(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether this call of a usually data-dependent operator is not: indexing without a mask."""
+    """Return whether this call's shape is known although the operator usually depends on data.
+
+    That holds for indexing without a mask, and for a given ``output_size``.
+    """
     if func in (aten.index.Tensor, aten._unsafe_index.Tensor):
         return all(
             index is None or index.dtype not in (torch.bool, torch.uint8) for index in args[1]
@@ -317,7 +318,7 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 def _run_users(
     func: Operator, kernel: Any, args: list[Any], kwargs: dict[str, Any], env: ShapeEnv | None
 ) -> Any:
-    """A user's kernel, which may ask for sizes that only data will tell."""
+    """Run a user's fake kernel, which may ask for unbacked sizes."""
     symbols = current_symbols()
     env = env or (None if symbols is None else symbols.env)
     try:
@@ -330,7 +331,7 @@ def _run_users(
 
 
 def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """The result with unbacked symbols for what only data will tell, where they may be made."""
+    """Return the result with unbacked symbols for sizes and numbers that depend on data."""
     symbols, rule = current_symbols(), DATA_DEPENDENT.get(func)
     reason = f"{func} needs the data of a tensor that is not computed yet"
     if symbols is None or rule is None:
@@ -358,7 +359,7 @@ def _as_fakes(result: Any, device: torch.device) -> Any:
 
 
 def _without_kernel(func: Operator, error: RuntimeError) -> UnsupportedError | None:
-    """What to raise if an operator failed because it has no meta kernel; None if that is not why.
+    """Return the error to raise if an operator failed for lack of a meta kernel, else None.
 
     The message of an operator that `torch.library.custom_op` has made names the function that
     registers one.

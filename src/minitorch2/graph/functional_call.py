@@ -1,11 +1,11 @@
-"""Calls that write to their arguments, told as functions.
+"""Calls that write to their arguments, in functional form.
 
     before: result = target(x, out)                                   out is written
     after:  result, out_after = FunctionalCall(target, ...)(x, out)
 
-An operator of the user's, or a kernel of theirs, has no form that gives a fresh result. So its
-written arguments are copied first, and the copies are results. An argument whose memory nobody
-else reads needs no copy: lowering says which.
+A user's operator or kernel has no form that returns a fresh result instead. So its written
+arguments are copied first, and the copies are results. An argument needs no copy if nothing else
+reads its memory: lowering decides that.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FunctionalCall:
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides, which the function may have been told."""
+    """Copy a tensor with the same strides, since the function may rely on them."""
     copy = torch.empty_strided(
         tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
     )

@@ -111,8 +111,9 @@ class Graph:
         return node
 
     def copy_node(self, node: Node, function: Callable[[Node], Argument]) -> Node:
-        """Insert a copy of another graph's node, its inputs mapped by ``function``; meta is
-        shared shallowly.
+        """Insert a copy of another graph's node, its inputs mapped by ``function``.
+
+        Its meta is a shallow copy.
         """
         args, kwargs = map_nodes(node.args, function), map_nodes(node.kwargs, function)
         copy = self.create_node(node.op, node.target, args, kwargs, name=node.name)
@@ -257,8 +258,10 @@ def _unpack(value: Argument, nodes: list[Node]) -> Argument:
 
 
 def _base_name(target: Target) -> str:
-    """A node's name before numbering: ``torch.abs`` -> abs, ``aten.sin.default`` -> sin,
-    ``blocks.0`` -> blocks_0. A function that is called as symbols are is no symbol.
+    """Return a node's name before numbering: ``torch.abs`` -> abs, ``blocks.0`` -> blocks_0.
+
+    The overload is left out: ``aten.sin.default`` -> sin. A function whose name looks like a
+    symbol's gets an underscore.
     """
     name = _name_of(target)
     return f"{name}_" if SYMBOL_NAME.fullmatch(name) else name

@@ -1,6 +1,6 @@
 """A graph together with the tensors, submodules and callables that it names: a callable.
 
-PyTorch's counterpart is ``torch.fx.GraphModule``; ours is no ``nn.Module``.
+PyTorch's counterpart is ``torch.fx.GraphModule``; ours is not an ``nn.Module``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class GraphModule:
         self.graph.print_tabular()
 
     def run_by(self, call: Callable[[list[Any]], Any]) -> None:
-        """From now on a call gives the list of its inputs to a compiled form of the graph."""
+        """Let a call from now on pass the list of its inputs to a compiled form of the graph."""
         self._forward = lambda *inputs: call([*inputs])
 
     def recompile(self) -> None:

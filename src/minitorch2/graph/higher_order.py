@@ -1,5 +1,4 @@
-"""Operators whose arguments are graphs: branches and loops that data decides about, and blocks that
-a program repeats.
+"""Operators whose arguments are graphs: data-dependent branches and loops, and repeated blocks.
 
     node      ::= name = Block(body)(*inputs)
                |  name = Cond(when_true, when_false)(condition, *inputs)
@@ -13,10 +12,10 @@ a program repeats.
                |  graph: *read, *slice, *carried    -> (*carried, *results)      (of a Scan)
     reverse   ::= graph: *inputs of the step, *tangents -> gradients of these inputs
 
-The graphs take and give tensors, and what they give shares no memory with what they take. What is
-carried is contiguous. The gradient of a branch is a branch between the gradients, that of a loop is
-a loop from its end to its beginning. Both compute again what they need of the forward pass: no
-graph could say how much a loop would have to keep.
+The graphs take and return tensors, and their results share no memory with their inputs. Carried
+tensors are contiguous. The gradient of a branch is a branch between the gradients. The gradient of
+a loop is a loop from its end to its beginning. Both recompute the values of the forward pass that
+they need, since a graph cannot say how many values a loop would have to save.
 
 Each is called like a function and computes what its graphs compute. PyTorch's counterparts are
 ``torch.cond``, ``torch._higher_order_ops.while_loop`` and ``torch._higher_order_ops.scan``.
@@ -41,10 +40,10 @@ Tensors: TypeAlias = Sequence[Any]
 
 @dataclass(eq=False)
 class HigherOrder:
-    """What is common to them: their graphs are their fields."""
+    """The base of these operators: the fields of a subclass that are graphs are its graphs."""
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        """The results; of tensors without data, tensors without data."""
+        """Run the operator; tensors without data give results without data."""
         raise NotImplementedError
 
     def graphs(self) -> Iterator[GraphModule]:
@@ -57,13 +56,13 @@ class HigherOrder:
                 yield from value.graphs()
 
     def map_graphs(self, change: Callable[[GraphModule], GraphModule]) -> Self:
-        """The same operator with other graphs."""
+        """Return the same operator with `change` applied to its graphs."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         graphs = {name: change(g) for name, g in found.items() if isinstance(g, GraphModule)}
         return replace(self, **graphs)
 
     def nodes(self) -> Iterator[Node]:
-        """What its graphs compute."""
+        """Yield the nodes of its graphs that call something."""
         for module in self.graphs():
             yield from (node for node in module.graph.nodes if node.op.startswith("call"))
 
@@ -88,7 +87,7 @@ class Block(HigherOrder):
 
 @dataclass(eq=False)
 class Cond(HigherOrder):
-    """One graph or the other."""
+    """A branch: one graph runs or the other, by a condition."""
 
     when_true: GraphModule
     when_false: GraphModule
@@ -103,11 +102,11 @@ class Cond(HigherOrder):
 
 @dataclass(eq=False)
 class Loop(HigherOrder):
-    """What is common to loops.
+    """The base of loops.
 
     Attributes:
-        carried: how many tensors go from step to step: the last inputs, and the first results.
-        slices: how many tensors, before these, are gone along: a step is given a part of each.
+        carried: the number of tensors passed from step to step: the last inputs, the first results.
+        slices: the number of inputs before these that are sliced: a step gets one slice of each.
     """
 
     step: GraphModule
@@ -115,23 +114,23 @@ class Loop(HigherOrder):
     slices: int
 
     def parts(self, inputs: Tensors) -> tuple[Tensors, Tensors, Tensors]:
-        """What is only read, what is gone along, and what is carried."""
+        """Split the inputs into those only read, those sliced, and the initial carried ones."""
         last, first = len(inputs) - self.carried, len(inputs) - self.carried - self.slices
         return inputs[:first], inputs[first:last], inputs[last:]
 
     def step_inputs(self, inputs: Tensors, index: int, carried: Tensors) -> Tensors:
-        """What a step is given."""
+        """Return the inputs of the step at `index`."""
         read, slices, _ = self.parts(inputs)
         return [*read, *(x[index] for x in slices), *carried]
 
     def states(self, inputs: Tensors) -> list[Tensors]:
-        """What was carried before each step."""
+        """Return the carried tensors before each step."""
         raise NotImplementedError
 
 
 @dataclass(eq=False)
 class WhileLoop(Loop):
-    """A step as often as `goes_on` says."""
+    """A loop that runs its step as long as `goes_on` returns true."""
 
     goes_on: GraphModule
     __name__ = "while_loop"
@@ -147,7 +146,7 @@ class WhileLoop(Loop):
         return tuple(x.clone() for x in first) if carried is first else tuple(carried)
 
     def _run(self, read: Tensors, carried: Tensors) -> Iterator[Tensors]:
-        """What is carried: at first, and after each step."""
+        """Yield the carried tensors: the initial ones, and those after each step."""
         yield carried
         while self.goes_on(*read, *carried)[0]:
             carried = self.step(*read, *carried)
@@ -160,7 +159,7 @@ class WhileLoop(Loop):
 
 @dataclass(eq=False)
 class Scan(Loop):
-    """A step for each place along the first dimension of some tensors; its results are stacked."""
+    """A loop with a step for each slice along the first dimension of some tensors."""
 
     __name__ = "scan"
 
@@ -195,12 +194,12 @@ class Scan(Loop):
 
 @dataclass(eq=False)
 class LoopGradient(HigherOrder):
-    """From the last step to the first: gradients of what a loop read and of what it carried.
+    """The gradients of a loop's read and carried inputs, computed from the last step to the first.
 
     Attributes:
-        loop: is run again, to know what each step was given.
-        reverse: takes a step's inputs and tangents of what has one; gives what is `wanted`.
-        wanted: for each input of the step, whether its gradient is.
+        loop: runs again, to find the inputs of each step.
+        reverse: takes a step's inputs and tangents; returns the gradients that are `wanted`.
+        wanted: for each input of the step, whether its gradient is needed.
     """
 
     loop: Loop
@@ -224,6 +223,6 @@ class LoopGradient(HigherOrder):
         return (*sums, *stacked, *(g.clone() for g in gradients))
 
     def _zeros(self, inputs: Tensors) -> list[Any]:
-        """Gradients of what is only read, before any step."""
+        """Return zeros: the gradients, before any step, of the inputs that are only read."""
         read, wanted = self.loop.parts(inputs)[0], self.wanted
         return [torch.zeros_like(x) for x, is_wanted in zip(read, wanted) if is_wanted]

@@ -1,4 +1,4 @@
-"""The history that PyTorch's autograd keeps of a tensor: of fake tensors as of real ones."""
+"""The history that PyTorch's autograd keeps of a tensor, be it fake or real."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def as_leaf(data: torch.Tensor) -> torch.Tensor:
 
 
 def makes_history(graph: Graph) -> bool:
-    """Whether a graph asks for gradients itself, or makes leaves."""
+    """Return whether a graph asks for gradients itself, or makes leaves."""
     return any(node.target in (torch.autograd.grad, as_leaf) for node in graph.nodes)
 
 
 def enables_gradients(graph: Graph) -> bool:
-    """Whether a graph switches the grad mode on for some of its operators."""
+    """Return whether a graph switches the grad mode on for some of its operators."""
     switches = (node for node in graph.nodes if node.target is torch._C._set_grad_enabled)
     return any(switch.args == (True,) for switch in switches)
 
@@ -49,8 +49,9 @@ def ends_of_history(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 
 def why_spent(tensor: torch.Tensor) -> str | None:
-    """PyTorch's error if no gradient of a fake tensor can be computed any more, for what it needs
-    was freed or written to; None if one can.
+    """Return PyTorch's error if a fake tensor's gradient can no longer be computed, else None.
+
+    That is so where a saved tensor was freed or written to.
     """
     leaves = [*ends_of_history([tensor])]
     given = torch.ones_like(tensor)
@@ -64,7 +65,7 @@ def why_spent(tensor: torch.Tensor) -> str | None:
 
 
 def tells_spent(error: RuntimeError) -> bool:
-    """Whether PyTorch says that what a gradient needs was freed or written to."""
+    """Return whether PyTorch's error says that a saved tensor was freed or written to."""
     return any(text in str(error) for text in _SPENT)
 
 
@@ -85,7 +86,7 @@ def spent_heads(heads: Sequence[object], leaves: Iterable[torch.Tensor]) -> dict
 
 
 def is_spent(tensor: torch.Tensor) -> bool:
-    """Whether no gradient of a fake tensor can be computed any more."""
+    """Return whether no gradient of a fake tensor can be computed any more."""
     return why_spent(tensor) is not None
 
 

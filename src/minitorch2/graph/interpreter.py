@@ -88,12 +88,12 @@ class Interpreter:
         return self.module.lookup(target)(*args, **kwargs)
 
     def output(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the graph returns."""
+        """Return the result of the graph."""
         return args[0]
 
 
 def last_uses(nodes: Any) -> dict[Node, list[Node]]:
-    """For each node, the nodes whose value nobody reads after it (itself, if it has no users)."""
+    """Return, for each node, the nodes that it is the last to read (itself, if it has no users)."""
     last: dict[Node, Node] = {}
     for node in nodes:
         last[node] = node

@@ -2,8 +2,8 @@
 
     node ::= KernelLaunch(kernel, names, constants, choices)(*grids, *arguments)
 
-The node passes numbers first, three for each grid, and then the arguments that are no constants. It
-writes to the tensors that `written_pointers` finds in the kernel's source, and returns None.
+The node passes numbers first, three for each grid, and then the arguments that are not constants.
+It writes to the tensors that `written_pointers` finds in the kernel's source, and returns None.
 PyTorch 2 paper, section 4.4: user-defined kernels are nodes of the graph.
 """
 
@@ -85,7 +85,7 @@ def plain_function(kernel: Any) -> Any:
 
 
 def is_triton_kernel(value: object) -> bool:
-    """Whether a value can be launched as ``value[grid](...)``.
+    """Return whether a value can be launched as ``value[grid](...)``.
 
     Triton is not imported for the answer, since many programs do without it.
     """

@@ -2,8 +2,8 @@
 
 `torch.div(12, 4)` is a tensor, and programs use it as a size. Its fake carries the value along: the
 attribute ``known`` of a fake tensor, a real tensor or None. Only operators that make fresh tensors
-hand it on, and whatever writes to such a tensor or makes a view of it (which could be written to)
-ends it, so that it can never be out of date.
+pass the value on. A write to such a tensor, or a view of it (which could be written to), removes
+the value, so that it is never out of date.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def learn(
     result: Any,
     is_fresh: bool,
 ) -> None:
-    """Note what is known of the result of an operator on fakes, and no longer of its arguments."""
+    """Record the known value of an operator's result on fakes; forget its arguments' if written."""
     if func in LIFTS:
         _set(result, known_value(args[0]))
     elif not is_fresh:
@@ -61,7 +61,7 @@ def _forget(values: Iterable[Any]) -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether an argument holds no tensor and no symbol."""
+    """Return whether an argument holds neither a tensor nor a symbol."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return isinstance(value, PLAIN)

@@ -9,7 +9,7 @@ _EXACT: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
 def is_literal(value: object) -> bool:
-    """Whether `literal` can write a value."""
+    """Return whether `literal` can write a value."""
     return type(value) in _EXACT
 
 

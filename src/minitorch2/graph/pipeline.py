@@ -1,4 +1,4 @@
-"""Which passes run when: three places, each a list of passes in order.
+"""The order of passes: three places in the compilation, each with a list of passes.
 
 ==============  =================================================  ==============================
 place           graph                                              may assume

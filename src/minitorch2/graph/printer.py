@@ -253,7 +253,7 @@ def _import(module: str, name: str) -> str:
 
 
 def _is_value_of(node: Node, symbol: sympy.Symbol) -> bool:
-    """Whether a node that is called as a symbol is its value; one without a value is."""
+    """Return whether a node with a symbol's name computes that symbol, or has no value at all."""
     value = node.meta.get("val")
     is_number = isinstance(value, SYMBOLIC) and free_symbols(value) == {symbol}
     return is_number or (value is None and node.op.startswith("call"))

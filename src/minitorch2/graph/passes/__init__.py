@@ -1,6 +1,8 @@
-"""Passes over graphs, one a file. Each takes a GraphModule, edits it in place and says whether it
-changed it; as a generator of rewrites it can be logged, limited and switched off
-(``graph/rewriting.py``). Where they run is told by ``graph/pipeline.py``.
+"""Passes over graphs, one in each file.
+
+Each takes a GraphModule, edits it in place and returns whether it changed it. As a generator of
+rewrites a pass can be logged, limited and switched off (``graph/rewriting.py``). The places where
+passes run are in ``graph/pipeline.py``.
 
 ======================================  ========================================================
 pass                                    law (``before --> after``)

@@ -22,9 +22,9 @@ from minitorch2.graph.symbol_nodes import makes_symbols
 
 @graph_pass
 def eliminate_common_subexpressions(module: GraphModule) -> Iterator[Rewrite]:
-    """Merge equal pure nodes. Does nothing if the graph mutates.
+    """Merge equal pure nodes. A graph that writes to a tensor stays as it is.
 
-    Two results that are both returned stay two, so that the caller gets separate memory.
+    If both results are returned, they are not merged: the caller gets separate memory.
 
     >>> import torch
     >>> from minitorch2.graph.graph import Graph
@@ -54,7 +54,7 @@ def _is_candidate(node: Node) -> bool:
 
 
 def _key(node: Node) -> Any:
-    """Equal keys mean equal computations; None where an argument cannot be hashed."""
+    """Return a key, equal for equal computations; None where an argument cannot be hashed."""
     key = (node.op, node.target, _frozen(node.args), _frozen(dict(node.kwargs)))
     try:
         hash(key)

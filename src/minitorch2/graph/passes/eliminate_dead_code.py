@@ -1,11 +1,12 @@
-"""Remove what nobody reads.
+"""Remove nodes that nothing reads.
 
 Law::
 
     x = f(a)        # no reader, no effect        -->        (nothing)
 
-A node that draws random numbers, mutates an argument, may raise because of values, or calls unknown
-code stays: dropping it would move the random generator, lose a write, or lose an exception.
+A node stays if it draws random numbers, writes to an argument, may raise because of values, or
+calls unknown code. To drop it would change the random generator's state, or lose a write or an
+exception.
 """
 
 from __future__ import annotations

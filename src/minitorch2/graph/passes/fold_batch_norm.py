@@ -6,7 +6,7 @@ Law::
                                                              f = weight / sqrt(var + epsilon)
 
 The rules are in ``graph/patterns/batch_norm.py``. All but ``x`` must be constants of the graph, as
-they are once parameters are frozen (``freeze_parameters``): then the new weights are folded to
+they are once parameters are frozen (``freeze_parameters``). Then the new weights are folded to
 constants, too, and one convolution is left.
 """
 

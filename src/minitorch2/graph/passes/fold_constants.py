@@ -1,13 +1,13 @@
-"""Compute at compile time what depends on constants only.
+"""Compute a node at compile time if its inputs are constants.
 
 Law::
 
     c = get_attr("w"); x = f(c)        -->        x = get_attr("folded_f")
 
-A large result is folded only if it takes no more memory than what it is computed from. Views are
-left to run: they cost nothing. What has a symbolic size has another one in each call. A constant
-that anything in the graph writes to, and parameters, which the user may change, are not constants;
-what is frozen (``freeze_parameters``) is.
+A large result is folded only if it takes no more memory than its inputs. Views stay: they cost
+nothing. A tensor of symbolic size stays, as its size differs from call to call. A tensor that the
+graph writes to does not count as a constant. Nor does a parameter, which the user may change,
+unless it is frozen (``freeze_parameters``).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _is_constant(runner: Interpreter, node: Node) -> bool:
 
 
 def _keep(runner: Interpreter, node: Node, value: Any) -> None:
-    """Remember a constant tensor, if the memory for it is small or no more than its inputs'."""
+    """Keep a constant tensor if it is small or takes no more memory than its inputs."""
     if not isinstance(value, torch.Tensor) or value.requires_grad:
         return
     read = sum(_memory(runner.values[used]) for used in node.all_input_nodes)

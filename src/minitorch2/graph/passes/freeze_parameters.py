@@ -4,10 +4,10 @@ Law::
 
     w = placeholder, a parameter      -->      w = get_attr("frozen_w"), its value now
 
-For inference only (``options={"freezing": True}``). A change of the weights afterwards has no
-effect, so they are copied. What the graph writes to is left alone. What depends on parameters only
-is then computed once (``fold_constants``; PyTorch 2 paper, section 6.4). The graph keeps its
-inputs: a placeholder that was frozen is read by nobody.
+The pass is for inference only (``options={"freezing": True}``). A change of the weights afterwards
+has no effect, since they are copied. Parameters that the graph writes to stay inputs. Nodes that
+depend on parameters only are then computed once (``fold_constants``; PyTorch 2 paper, section 6.4).
+The graph keeps its inputs: nothing reads a placeholder that was frozen.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def freeze_parameters(module: GraphModule, example_inputs: Sequence[Any]) -> Ite
 
 
 def is_parameter(node: Node, value: Any) -> bool:
-    """Whether an input is a parameter, or a buffer by the mark that capture gives it."""
+    """Return whether an input is a parameter, or a buffer by the mark that capture gives it."""
     return isinstance(value, torch.nn.Parameter) or (
         isinstance(value, torch.Tensor) and bool(node.meta.get("buffer"))
     )

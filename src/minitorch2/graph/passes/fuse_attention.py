@@ -20,5 +20,5 @@ from minitorch2.graph.rewriting import Rewrite, graph_pass
 
 @graph_pass
 def fuse_attention(module: GraphModule) -> Iterator[Rewrite]:
-    """Replace attention whose weights nobody else reads."""
+    """Replace attention if only its own product with the values reads the weights."""
     yield from apply_rules(module, FAMILIES["fuse_attention"])

@@ -1,4 +1,4 @@
-"""Do not put together what is taken apart again, nor take apart what is put together.
+"""Remove concatenations of the parts of one tensor, and slices of a concatenation.
 
 Laws, for parts along one dimension::
 
@@ -7,8 +7,8 @@ Laws, for parts along one dimension::
     cat([x[:i], x[i:j], x[j:]])               -->  x
     cat([a, b])[i:j], all of it inside b      -->  b[i - n : j - n]            n = len(a)
 
-For functional graphs of aten operators, in which a split is slices. Where the sizes along the
-dimension are symbols, only the first two hold.
+The pass is for functional graphs of aten operators, in which a split is a number of slices. If the
+sizes along the dimension are symbols, only the first two laws apply.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _flatten(node: Node) -> Iterator[Rewrite]:
 
 
 def _skip(node: Node) -> Iterator[Rewrite]:
-    """A concatenation that gives back a tensor that is there."""
+    """Remove a concatenation whose result exists already as one tensor."""
     parts = node.args[0]
     whole = parts[0] if len(parts) == 1 else _whole([_slice_of(p) for p in parts], _dim_of(node))
     if whole is None or may_be_returned(node):
@@ -126,7 +126,7 @@ def _slice_of(node: Node) -> _Slice | None:
 
 
 def _whole(slices: Sequence[_Slice | None], dim: int) -> Node | None:
-    """The tensor of which these are all the parts along ``dim``, in order."""
+    """Return the tensor whose parts along ``dim`` these are, all of them and in order."""
     end = 0
     for part in slices:
         if part is None or (part.dim, part.start) != (dim, end):

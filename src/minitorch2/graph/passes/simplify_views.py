@@ -29,7 +29,7 @@ _VIEWS = (aten.view.default, aten.expand.default, aten.permute.default)
 
 @graph_pass
 def simplify_views(module: GraphModule) -> Iterator[Rewrite]:
-    """Apply the laws above until none applies. Needs ``meta["val"]``.
+    """Apply the laws above until no law applies. Needs ``meta["val"]``.
 
     >>> from minitorch2.graph.fake_tensor import to_fake
     >>> from minitorch2.graph.graph import Graph
@@ -67,7 +67,7 @@ def _erase_unread(view: Node) -> None:
 
 
 def _merged_with_input(node: Node) -> tuple[tuple[Argument, ...], dict[str, Argument]] | None:
-    """The arguments of the one view that does what the node and its input do."""
+    """Return the arguments of the one view that equals the node's view of its input's view."""
     inner = node.args[0]
     if not isinstance(inner, Node) or inner.target is not node.target:
         return None
@@ -90,7 +90,7 @@ def _merged_argument(node: Node, inner: Node) -> Any:
 
 
 def same_geometry(a: FakeTensor, b: FakeTensor) -> bool:
-    """Whether two values have one size, stride and dtype."""
+    """Return whether two values have the same size, stride and dtype."""
 
     def geometry(value: FakeTensor) -> list[Any]:
         return [expr_of(n) for n in (*value.shape, *value.stride(), value.dtype)]

@@ -121,7 +121,7 @@ def choice_of_equals(condition: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def _holds_exactly(x: Tensor, wide: torch.dtype, narrow: torch.dtype) -> bool:
-    """Whether ``wide`` has every value of ``narrow``, the dtype of ``x``."""
+    """Return whether ``x`` has dtype ``narrow`` and ``wide`` holds every value of it."""
     return x.dtype == narrow and not wide.is_complex and holds_values_of(wide, narrow)
 
 

@@ -34,7 +34,7 @@ from minitorch2.graph.symbols import expr_of, numbers_of, same_sizes
 def apply_rules(module: GraphModule, rules: Iterable[Rule]) -> Iterator[Rewrite]:
     """Rewrite every node at which a rule fits, from the first to the last, the rules in order.
 
-    What a rewrite makes is looked at again.
+    The nodes that a rewrite inserts are tried, too.
     """
     by_name: dict[str, list[Rule]] = {}
     for rule in rules:
@@ -105,7 +105,7 @@ class _Replacement:
 
 
 def _inside(rule: Rule, found: Match) -> list[Node]:
-    """The nodes that the left side matched, in the order of the pattern; the root is the last."""
+    """Return the nodes that the left side matched, in the pattern's order; the root is last."""
     order = [node for node in rule.before.graph.nodes if node in found and node.op != "placeholder"]
     return list(dict.fromkeys(found[node] for node in order))
 
@@ -137,7 +137,7 @@ def _read_by_right_side(rule: Rule) -> set[Node]:
 
 
 def _something_happens(inside: Sequence[Node], root: Node) -> bool:
-    """Whether anything is written, or a mode changed, from the first node of the match on."""
+    """Return whether a node outside the match, from its first node to the root, has an effect."""
     left = set(inside)
     node = root
     while left:
@@ -160,7 +160,7 @@ def _value(argument: Argument) -> Any:
 
 
 def _fake_values(rule: Rule, found: Match) -> dict[Node, Any] | None:
-    """What the right side's nodes are on fake tensors; None where PyTorch refuses to run them."""
+    """Return the fake values of the right side's nodes; None where PyTorch refuses to run them."""
     values: dict[Node, Any] = {node: _value(argument) for node, argument in found.items()}
     env = env_of(size for v in values.values() for size in getattr(v, "shape", ()))
     # The C++ form of some composite operators asks for sizes that are plain integers.
@@ -186,7 +186,7 @@ def _run(node: Node, values: Mapping[Node, Any], env: Any) -> Any:
 
 
 def _fits(rule: Rule, node: Node, found: Match, values: Mapping[Node, Any]) -> bool:
-    """Whether the new value looks like the old one, and its memory may be handed out."""
+    """Return whether the new value looks like the old one, and its memory may be returned."""
     old = node.meta.get("val")
     new = values[rule.after] if isinstance(rule.after, Node) else rule.after
     if not isinstance(old, FakeTensor) or not isinstance(new, FakeTensor):
@@ -201,7 +201,7 @@ def _fits(rule: Rule, node: Node, found: Match, values: Mapping[Node, Any]) -> b
 
 
 def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Strides of dimensions with one element are nobody's business."""
+    """Return whether strides are equal, except for dimensions with one element."""
     return all(
         expr_of(size) == 1 or expr_of(s) == expr_of(t)
         for size, s, t in zip(a.shape, a.stride(), b.stride(), strict=True)
@@ -209,7 +209,7 @@ def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _is_aten(node: Node) -> bool:
-    """Whether the node is of a functional graph, which holds nothing but aten operators."""
+    """Return whether the node is of a functional graph, which holds aten operators only."""
     return isinstance(node.target, torch._ops.OpOverload)
 
 

@@ -26,7 +26,7 @@ COMMUTATIVE: Final = frozenset(["add", "mul", "maximum", "minimum", "bitwise_and
 
 
 def match(pattern: Node, node: Node) -> Iterator[Match]:
-    """Every way in which ``node`` computes what the pattern's node ``pattern`` does."""
+    """Yield every way in which ``node`` computes what the pattern's node ``pattern`` computes."""
     return _match(pattern, node, {})
 
 
@@ -41,7 +41,7 @@ def _match(pattern: Argument, subject: Argument, found: Match) -> Iterator[Match
 
 
 def _match_all(pairs: list[tuple[Argument, Argument]], found: Match) -> Iterator[Match]:
-    """All pairs at once."""
+    """Yield every way in which all pairs match at once."""
     if not pairs:
         yield found
         return
@@ -67,12 +67,12 @@ def _match_node(pattern: Node, subject: Argument, found: Match) -> Iterator[Matc
 
 @cache
 def pattern_operation(pattern: Node) -> Operation | None:
-    """What a pattern's node computes; patterns stay as they are, and are tried at many nodes."""
+    """Return the operation of a pattern's node; it is cached, since patterns do not change."""
     return operation(pattern)
 
 
 def _pairs(wanted: Operation, given: Operation) -> Iterator[list[tuple[Argument, Argument]]]:
-    """The arguments side by side, in each order that computes the same."""
+    """Yield the arguments side by side, in each order that computes the same."""
     if wanted.arguments.keys() != given.arguments.keys():
         return
     pairs = [(value, given.arguments[name]) for name, value in wanted.arguments.items()]
@@ -87,7 +87,7 @@ _TYPES: Final[dict[Any, Any]] = {float: (int, float)}
 
 
 def _is_of_kind(value: Argument, kind: Any) -> bool:
-    """Whether an argument is what a placeholder of this annotation stands for."""
+    """Return whether an argument has the kind that a placeholder's annotation demands."""
     if kind is Any:
         return True
     if isinstance(value, bool) and kind is not bool:

@@ -1,13 +1,13 @@
-"""What a node computes, however it was written: the name of an aten operator and bound arguments.
+"""The operation of a node, however it was written: an aten operator's name and bound arguments.
 
 ``x @ y``, ``torch.matmul(x, y)``, ``x.matmul(other=y)`` and ``aten.matmul.default(x, y)`` are one
 operation::
 
     operation ::= name {parameter: argument}        # every parameter with its value or default
 
-So a rule is written once and found in captured graphs and in aten graphs alike. Besides, spellings
-that mean the same for the tensor at hand are made one: a permutation that swaps the last two
-dimensions is ``mT``, any conversion of dtype is ``to``, dimensions count from the end.
+So a rule is written once and found in captured graphs and in aten graphs alike. Different spellings
+of one operation become equal, too. A permutation that swaps the last two dimensions is ``mT``, any
+conversion of dtype is ``to``, and dimensions count from the end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Operation:
 
 
 def operation(node: Node) -> Operation | None:
-    """What the node computes; None for what is no operator of aten."""
+    """Return the operation that the node computes; None if it is not an operator of aten."""
     if node.op not in ("call_function", "call_method"):
         return None
     name, args, kwargs = _called(node)
@@ -58,7 +58,7 @@ def operation(node: Node) -> Operation | None:
 
 
 def value_of(argument: Argument) -> Argument:
-    """The number in a tensor that is filled with it (``torch.full([], 8.0)``), or the argument."""
+    """Return the number in a tensor filled with it (``torch.full([], 8.0)``), or the argument."""
     if not isinstance(argument, Node) or argument.op not in ("call_function", "call_method"):
         return argument
     name, args, kwargs = _called(argument)
@@ -70,7 +70,7 @@ def value_of(argument: Argument) -> Argument:
 
 
 def fake_of(argument: Argument) -> Any:
-    """The fake value of a node, if anybody has computed it."""
+    """Return the fake value of a node; None if it was never computed."""
     return argument.meta.get("val") if isinstance(argument, Node) else None
 
 
@@ -140,7 +140,7 @@ class _Parameter:
 
 @cache
 def _overloads(name: str) -> tuple[tuple[_Parameter, ...], ...]:
-    """The parameters of each overload that writes nowhere."""
+    """Return the parameters of each overload that does not write to its arguments."""
     packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
     if packet is None:
         return ()
