@@ -1,8 +1,8 @@
-"""Operators that raise because of the values of tensors, which nobody knows while compiling.
+"""Operators that raise because of the values of tensors, which are unknown while compiling.
 
-Shapes, dtypes and numbers are checked when an operator runs on fake tensors. What is left is in
-the tables here: they say of an operator of PyTorch's dispatcher whether it looks at values. Such a
-node runs though nobody reads its result; if it raises, the frame runs again in Python (`rerun`).
+Shapes, dtypes and numbers are checked when an operator runs on fake tensors. The tables here list
+the operators of PyTorch's dispatcher that raise because of values. A node that calls one of them
+runs even if its result is unread. If it raises, the frame runs again in Python (`rerun`).
 
 The tables were found by experiment: `tests/operators/error_sweep.py` runs each of PyTorch's
 operators on extreme values, its result unread, and compares what is raised with eager.
@@ -54,7 +54,7 @@ _WHOLE_PROGRAMS: Final = frozenset(
 
 
 def operator_raises(func: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether values may make a call raise, all else being right.
+    """Return whether the values of tensors may make a call raise, all else being right.
 
     Args:
         func: the operator.
@@ -76,16 +76,16 @@ def _name(func: Operator) -> str:
 
 @cache
 def is_assertion(func: Operator) -> bool:
-    """Whether an operator does nothing but look: it gives no result and writes to nothing.
+    """Return whether an operator only checks: it returns nothing and writes to nothing.
 
-    That of metadata has been answered while compiling.
+    ``_assert_tensor_metadata`` does not count: its answer is known while compiling.
     """
     is_silent = not func._schema.returns and not func._schema.is_mutable
     return is_silent and func.namespace == "aten" and _name(func) != "_assert_tensor_metadata"
 
 
 def _divides_integers(operands: Sequence[Any]) -> bool:
-    """Whether integers are divided by what may be 0: that has no result."""
+    """Return whether integers may be divided by 0, which raises."""
     numbers = [value for value in operands if not isinstance(value, str)]
     divisor = numbers[1] if len(numbers) > 1 else None
     if isinstance(divisor, int) and divisor != 0:
@@ -100,7 +100,7 @@ def _is_floating(value: Any) -> bool:
 
 
 def may_raise(node: Node) -> bool:
-    """Whether the values of tensors, not only their shapes and types, may make the node raise."""
+    """Return whether the values of tensors, not just shapes and types, may make a node raise."""
     if not node.op.startswith("call"):
         return False
     if isinstance(node.target, HigherOrder):
@@ -115,7 +115,7 @@ def may_raise(node: Node) -> bool:
 
 
 def _function_raises(node: Node) -> bool:
-    """The same of a function or method of PyTorch's interface, by its name."""
+    """Return the same for a function or method of PyTorch's interface, by its name."""
     name = bare_name(node).removesuffix("_")
     if name in _DIVISIONS:
         return _divides_integers([_value(argument) for argument in node.args])
@@ -128,10 +128,10 @@ def _value(argument: Any) -> Any:
 
 
 def is_marked(node: Node) -> bool:
-    """Whether capture has seen that a node has an effect, or that it may raise."""
+    """Return whether capture has marked a node: it has an effect, or it may raise."""
     return bool(node.meta.get("impure") or node.meta.get("raises"))
 
 
 def must_run(node: Node) -> bool:
-    """Whether a node runs though nobody reads its value: it has an effect, or it may raise."""
+    """Return whether a node runs even if its value is unread: it has an effect, or may raise."""
     return is_impure(node) or may_raise(node)

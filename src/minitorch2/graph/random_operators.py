@@ -1,8 +1,8 @@
 """The one random operator that PyTorch has in place only.
 
 The functional form of ``x.bernoulli_(p)`` would be ``aten.bernoulli.p``, which gives a contiguous
-result and so other numbers than eager's wherever ``x`` is not contiguous: numbers are drawn in the
-order of memory. ``minitorch2::bernoulli`` draws into memory that is laid out as ``x`` is.
+result. Numbers are drawn in the order of memory, so they would differ from eager's wherever ``x``
+is not contiguous. ``minitorch2::bernoulli`` draws into memory that is laid out as ``x`` is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Let the values of a printed graph go after their last use, as eager execution does.
+"""Release the values of a printed graph after their last use, as eager execution does.
 
     y = torch.sin(x)              y = torch.sin(x)
     z = torch.cos(y)      -->     z = torch.cos(y); del y
     return (z,)                   return (z,)
 
-Without that a graph holds every intermediate value until it ends: it needs more memory than the
-program that it was captured from, and each operator must ask for memory that is not in the cache.
+Otherwise a graph holds every intermediate value until it ends. It then needs more memory than the
+program that it was captured from, and each operator must allocate uncached memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from minitorch2 import syntax_tree
 
 
 def compile_releasing(text: str, file: str) -> CodeType:
-    """A code object of the module `text` whose functions, straight-line ones, delete their
-    variables after the last use. Lines are those of the text.
+    """Compile the module `text` so that its straight-line functions release variables after use.
+
+    Each variable is deleted after its last use. Lines are those of the text.
     """
     module = syntax_tree.parse(text, file)
     for statement in module.body:

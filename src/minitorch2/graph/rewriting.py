@@ -48,7 +48,7 @@ Generator: TypeAlias = Callable[..., Iterator[Rewrite]]
 
 
 class Pass:
-    """A pass over graphs; called with a GraphModule it edits it and says whether it did.
+    """A pass over graphs: a call edits a GraphModule and returns whether it changed the graph.
 
     Each rewrite is logged, by the logger of the pass's own file, with its law and the user's line,
     and counted in `stages` as ``rewrites``. With the option ``verify`` the graph is checked before
@@ -67,7 +67,7 @@ class Pass:
 
     @property
     def summary(self) -> str:
-        """What the pass does, in the first sentence of its file."""
+        """The first sentence of the pass's file, which says what the pass does."""
         text = inspect.getdoc(inspect.getmodule(self.generator)) or ""
         return text.split("\n\n")[0].replace("\n", " ")
 
@@ -87,7 +87,7 @@ class Pass:
         return True
 
     def _verify(self, module: GraphModule) -> None:
-        """Check a graph that the pass is given, or leaves."""
+        """Check the graph before or after the pass."""
         if config.current().verify:
             verify(module)
 
@@ -118,7 +118,7 @@ def graph_pass(generator: Generator) -> Pass:
 
 
 def limit_of(name: str) -> int | None:
-    """How many rewrites of one graph the options allow the pass; None for any number."""
+    """Return the number of rewrites of one graph that the options allow; None for no limit."""
     options = config.current()
     if _known(options.disabled_passes, name):
         return 0
@@ -136,7 +136,7 @@ def _limit(entry: str) -> tuple[str, int]:
 
 
 def _known(names: Any, wanted: str) -> bool:
-    """Whether the pass is among these names, all of which must be passes."""
+    """Return whether the pass is among these names, all of which must be passes."""
     for name in names:
         if name not in PASSES:
             near = difflib.get_close_matches(name, PASSES, n=1, cutoff=0.4)

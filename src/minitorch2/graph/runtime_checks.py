@@ -17,7 +17,7 @@ from minitorch2.graph.symbols.shape_env import RuntimeCheck
 
 
 class SuppositionError(RuntimeError):
-    """The graph supposes something of a size that is not so: it does not serve this data."""
+    """The graph assumes something of a size that is not so: it does not serve this data."""
 
 
 def check(condition: object, message: str, error: str = "RuntimeError") -> None:
@@ -37,5 +37,5 @@ def add_check(graph: Graph, stated: RuntimeCheck) -> Node:
 
 
 def is_check(node: Node) -> bool:
-    """Whether a node is a check of a condition on sizes."""
+    """Return whether a node is a check of a condition on sizes."""
     return node.target is check and is_condition(node.args[0])

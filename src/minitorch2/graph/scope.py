@@ -1,8 +1,8 @@
-"""The namer of generated text: a name is given once, and never one that means something already.
+"""The namer of generated text: it gives each name once, and never a name that is in use.
 
-A generated text has words of its own (``call``, ``arena``), reads what Python and modules define
-(``max``, ``torch``), and stands for a user's program, who may have called anything by any of these
-names. So no name is put into a text but by the `Scope` of that text, which knows all of its names.
+A generated text has words of its own (``call``, ``arena``) and reads names that Python and modules
+define (``max``, ``torch``). The user's program may contain any of these names, too. So the `Scope`
+of a text, which knows all of its names, chooses each name in it.
 
 >>> names = Scope({"call"})
 >>> names.fresh("x"), names.fresh("x"), names.fresh("call"), names.fresh("len")
@@ -39,7 +39,7 @@ class Scope:
         return name in self._numbers or any(name in names for names in self._taken)
 
     def fresh(self, wish: str) -> str:
-        """A name that nothing has, and that nothing else gets: the wish, or ``wish_1``..."""
+        """Return a name that is not in use, and reserve it: the wish, or ``wish_1``..."""
         base = name = identifier(wish)
         number = self._numbers.get(base, 0)
         while name in self:
@@ -51,20 +51,20 @@ class Scope:
 
 
 def identifier(text: str) -> str:
-    """A text as a name: ``blocks.0`` -> ``blocks_0``."""
+    """Turn a text into a name: ``blocks.0`` -> ``blocks_0``."""
     text = normalize("NFKC", text)
     name = "".join(c if f"_{c}".isidentifier() else "_" for c in text)
     return name if name.isidentifier() else f"_{name}"
 
 
 def is_name(text: str) -> bool:
-    """Whether Python reads a text as one name, and as this one."""
+    """Return whether Python reads a text as one name, without changing its spelling."""
     is_plain = text.isidentifier() and not keyword.iskeyword(text)
     return is_plain and normalize("NFKC", text) == text
 
 
 def member(owner: str, name: str) -> str:
-    """The attribute of an object, as text: ``owner.name``, or ``getattr`` for what is no name."""
+    """Return an object's attribute as text: ``owner.name``, or ``getattr`` for other names."""
     return f"{owner}.{name}" if is_name(name) else f"getattr({owner}, {name!r})"
 
 
@@ -96,7 +96,7 @@ def path(root: str, names: Iterable[str]) -> str:
 
 
 def keywords(values: Mapping[str, str]) -> list[str]:
-    """Keyword arguments of a call: ``key=text``, or ``**{'from': text}`` for what is no name."""
+    """Return keyword arguments as text: ``key=text``, or ``**{'from': text}`` for keywords."""
     plain = [f"{key}={text}" for key, text in values.items() if _is_keyword(key)]
     others = [f"{key!r}: {text}" for key, text in values.items() if not _is_keyword(key)]
     return [*plain, f"**{{{', '.join(others)}}}"] if others else plain

@@ -24,7 +24,7 @@ from minitorch2.graph.symbols.unbacked import is_unbacked
 
 
 def bind_symbols(graph: Graph, node: Node, wanted: Iterable[sympy.Symbol]) -> Iterator[Node]:
-    """Make a node for each of these symbols that the value of ``node`` tells; yield those nodes."""
+    """Make and yield a node for each of these symbols that the value of ``node`` determines."""
     value, names = node.meta["val"], {str(symbol) for symbol in wanted}
     if isinstance(value, SYMBOLIC):
         symbols = free_symbols(value)
@@ -46,30 +46,30 @@ def _size_node(graph: Graph, node: Node, dim: int, size: Any) -> Node:
 
 
 def rename(node: Node, name: str) -> None:
-    """Call a node as a symbol; no other node has such a name."""
+    """Give a node the name of a symbol; no other node has this kind of name."""
     node.name = name
 
 
 def is_symbol_node(node: Node) -> bool:
-    """Whether a node is the value of a symbol that only data will tell."""
+    """Return whether a node computes the value of an unbacked symbol."""
     return node.op.startswith("call") and SYMBOL_NAME.fullmatch(node.name) is not None
 
 
 def makes_symbols(node: Node) -> bool:
-    """Whether a node is the one that the value of a symbol is read from."""
+    """Return whether a node computes an unbacked symbol, or the value that it is read from."""
     return is_symbol_node(node) or any(map(is_symbol_node, node.users))
 
 
 class Liveness:
-    """Which symbol nodes are read, found by looking at the nodes of a graph from last to first."""
+    """The symbol nodes that kept nodes read, collected from a graph's last node to its first."""
 
     def __init__(self) -> None:
         self._read: set[str] = set()
 
     def note(self, *values: Any) -> None:
-        """An argument of a node that is kept, or an output."""
+        """Note the symbols in the arguments of a kept node, or in an output."""
         self._read |= {str(symbol) for symbol in free_symbols(values) if is_unbacked(symbol)}
 
     def is_read(self, node: Node) -> bool:
-        """Whether a node that is kept reads the symbol that this node is the value of."""
+        """Return whether a kept node reads the symbol that this node computes."""
         return node.name in self._read and is_symbol_node(node)

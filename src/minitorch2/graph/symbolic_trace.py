@@ -1,9 +1,9 @@
-"""Write down what a Python function does to tensors by running it on proxies (paper, section 2.4).
+"""Record a Python function's operations by running it on proxies (paper, section 2.4).
 
-A :class:`Proxy` stands for a tensor that has no value, no size and no dtype. Whatever is done to it
-becomes a node. What a proxy cannot know, it refuses to tell: a size, an element, the way that a
-branch takes. So a trace holds for every input, or there is none. (Capture, which reads bytecode,
-needs no such refusal; this is for code that is known to be simple, as the rules in ``patterns/``.)
+A :class:`Proxy` stands for a tensor that has no value, no size and no dtype. Each operation on it
+becomes a node. A proxy raises an error when the function asks for a size, an element, or the truth
+value of a branch. So a finished trace is right for every input. (Capture, which reads bytecode, has
+no such limits; this is for simple code such as the rules in ``patterns/``.)
 
 PyTorch's counterpart is ``torch.fx.symbolic_trace``.
 """
@@ -34,11 +34,11 @@ _VALUES: Final = frozenset(["item", "tolist", "numpy", "data", "__array__"])
 
 
 def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
-    """The graph of a function or module, one placeholder a parameter.
+    """Trace a function or module to a graph with one placeholder for each parameter.
 
-    A parameter with a default keeps it and is no input. Tensors of a module, and those that a
-    function finds elsewhere, are attributes of the graph; modules of ``torch.nn`` inside a module
-    are called as they are, others are looked into.
+    A parameter with a default keeps it and is not an input. Tensors of a module, and those that a
+    function finds elsewhere, are attributes of the graph. Modules of ``torch.nn`` inside a module
+    are called as one node; the trace goes into others.
 
     Raises TraceError where the function reads a size or a value, branches on a tensor, or takes any
     number of arguments.
@@ -83,7 +83,7 @@ class _Trace:
         self._twins: dict[int, torch.nn.Module] = {}
 
     def twin(self, module: torch.nn.Module, prefix: str) -> torch.nn.Module:
-        """A module with the same tensors; its modules write down their calls."""
+        """Copy a module with the same tensors; its submodules record their calls."""
         if id(module) not in self._twins:
             twin = self._twins[id(module)] = copy.copy(module)
             inside = module._modules.items()
@@ -107,7 +107,7 @@ class _Trace:
     def call(
         self, opcode: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Proxy:
-        """Write down an operation."""
+        """Record an operation."""
         node = self.graph.create_node(opcode, target, self.nodes(args), self.nodes(kwargs))
         return Proxy(node, self)
 
@@ -139,20 +139,20 @@ def _constants() -> Iterator[str]:
 
 
 class _Leaf(torch.nn.Module):
-    """Stands for a module that is called as it is."""
+    """A stand-in for a module that is called as one node."""
 
     def __init__(self, trace: _Trace, path: str) -> None:
         super().__init__()
         self.__dict__.update(trace=trace, path=path)
 
     def forward(self, *args: Any, **kwargs: Any) -> Proxy:
-        """Write down a call of the module."""
+        """Record a call of the module."""
         trace: _Trace = self.__dict__["trace"]
         return trace.call("call_module", self.__dict__["path"], args, kwargs)
 
 
 class Proxy:
-    """A value that records what is done to it."""
+    """A value that records the operations on it."""
 
     __slots__ = ("node", "trace")
 

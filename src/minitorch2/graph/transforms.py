@@ -3,9 +3,9 @@
     node ::= name = Transform(kind, body, lifted, options)(*around, *values)
     body ::= graph: *around, *arguments -> results
 
-PyTorch's own transform is called with the body as its function, so what it means is what it means
-in eager mode; a tracer sees the operators below it. What the body reads from around is no argument
-of the function that is transformed: derivatives are not taken there, and it has no batch.
+The body is passed as the function to PyTorch's own transform, so the meaning is that of eager mode.
+A tracer sees the operators below the transform. Values that the body reads from outside are not
+arguments of the transformed function: they have neither derivatives nor a batch dimension.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Values: TypeAlias = Sequence[torch.Tensor]
 
 @dataclass(eq=False)
 class Transform(Composite):
-    """A function of functions, applied to a graph.
+    """A transform of functions, applied to a graph.
 
     Attributes:
         kind: a key of `KINDS`.
-        body: what the transformed function computes.
-        lifted: how many of its inputs, the first ones, it reads from around.
+        body: the graph of the transformed function.
+        lifted: the number of its first inputs that it reads from outside.
         options: keyword arguments of the kind.
     """
 
@@ -63,7 +63,7 @@ def unpacked(
 
 
 def _call(function: Function, values: Values) -> tuple[torch.Tensor, ...]:
-    """No transform: the body itself."""
+    """Run the body itself, without a transform."""
     return function(*values)
 
 
@@ -143,8 +143,9 @@ def _jacobian_by(transform: Callable[..., Any]) -> Callable[..., tuple[torch.Ten
 def _of_autograd(
     function: Function, values: Values, name: str, arguments: int, options: Mapping[str, Any]
 ) -> tuple[torch.Tensor, ...]:
-    """A function of `torch.autograd.functional`; the first values are the arguments, then come the
-    vectors that it multiplies with, if any.
+    """Run a function of `torch.autograd.functional`.
+
+    The first values are the arguments, then come the vectors that it multiplies with, if any.
     """
     point, vectors = tuple(values[:arguments]), tuple(values[arguments:])
     given = (vectors,) if vectors else ()

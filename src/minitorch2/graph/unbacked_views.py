@@ -1,8 +1,8 @@
-"""Views where only data will tell a size or a bound: ``kept[:100]``, ``x[:n]``, ``kept.squeeze()``.
+"""Views of unbacked sizes or with unbacked bounds: ``kept[:100]``, ``x[:n]``, ``kept.squeeze()``.
 
 PyTorch's meta kernel of a slice asks on which side of the end a bound lies. No answer is needed:
-the size of ``kept[:100]`` is ``min(u0, 100)``. That of ``squeeze`` keeps such a size without asking
-whether it is 1; so that has to be checked.
+the size of ``kept[:100]`` is ``min(u0, 100)``. The meta kernel of ``squeeze`` keeps an unbacked
+size and assumes that it is not 1, so a run-time check is added.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from minitorch2.graph.symbols.unbacked import unbacked_in
 def slice_of_unbacked(
     x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Tensor | None:
-    """``aten.slice`` where the size or a bound is unbacked; None for other slices, and where it is
-    open whether a bound counts from the front or from the end.
+    """Return ``aten.slice`` of an unbacked size or with an unbacked bound, else None.
+
+    None also stands for a bound that may count from the front or from the end.
     """
     size: Any = x.shape[dim]
     bounds = [bound for bound in (start, end) if bound is not None]
@@ -42,7 +43,7 @@ def slice_of_unbacked(
 
 
 def squeeze_of_unbacked(x: Tensor, dims: int | Sequence[int] | None = None) -> None:
-    """Before ``aten.squeeze``: an unbacked size that would vanish if it were 1 is not 1."""
+    """Check before ``aten.squeeze`` that an unbacked size is not 1, so that it does not vanish."""
     chosen = range(x.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
     for dim in chosen:
         if x.dim() and unbacked_in((x.shape[dim],)):
@@ -59,7 +60,7 @@ UNBACKED_VIEWS: Final[dict[torch._ops.OpOverload, Callable[..., Tensor | None]]]
 
 
 def _is_from_front(bound: Any) -> bool | None:
-    """Whether a bound counts from the front, not from the end; None where only data will tell."""
+    """Return whether a bound counts from the front, not from the end; None if that is unknown."""
     if isinstance(bound, int):
         return bound >= 0
     decided: bool | None = bound.node.shape_env.decide(compare(">=", expr_of(bound), 0))

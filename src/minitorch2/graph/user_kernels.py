@@ -1,7 +1,8 @@
 """Fake kernels that users register for their own operators (`torch.library.register_fake`).
 
-Such a kernel may ask for a size that only data will tell, by
-``torch.library.get_ctx().new_dynamic_size()``: an unbacked symbol (PyTorch 2 paper, section 5.3).
+A fake kernel may ask for a size that depends on data, by
+``torch.library.get_ctx().new_dynamic_size()``. It gets an unbacked symbol (PyTorch 2 paper, section
+5.3).
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ def user_kernel(func: torch._ops.OpOverload) -> Callable[..., Any] | None:
 
 
 class Context:
-    """What ``torch.library.get_ctx()`` gives while a kernel runs here."""
+    """The object that ``torch.library.get_ctx()`` returns while a fake kernel runs here."""
 
     def __init__(self, symbols: UnbackedSymbols) -> None:
         self.symbols = symbols
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
-        """A size that only data will tell, between two limits (inclusive)."""
+        """Return an unbacked size between two limits (inclusive)."""
         return self.symbols.size(Range(min, math.inf if max is None else max))
 
     def create_unbacked_symint(self, *, min: int = 2, max: int | None = None) -> Any:
-        """The name of old for the same."""
+        """Do the same as `new_dynamic_size`, under its old name."""
         return self.new_dynamic_size(min=min, max=max)
 
 
 class NoSymbolsError(Exception):
-    """A kernel asks for a size where what needs data is refused."""
+    """A fake kernel asks for a size where operators that need data are refused."""
 
 
 def run_user_kernel(
@@ -55,7 +56,7 @@ def run_user_kernel(
     """Run a user's kernel on meta tensors.
 
     Raises:
-        NoSymbolsError: it asks for a size, and there are no symbols.
+        NoSymbolsError: it asks for a size where unbacked symbols are not available.
     """
 
     def context() -> Context:

@@ -1,10 +1,9 @@
-"""Tensors that are made of other tensors: classes with ``__torch_dispatch__`` and the protocol of
-``__tensor_flatten__``.
+"""Tensors made of other tensors: ``__torch_dispatch__`` with ``__tensor_flatten__``.
 
     Wrapped ::= cls, (name: None for a plain inner tensor, or Wrapped)..., context, size, stride
 
-Such a class says what operators do with its tensors in terms of operators on the inner ones, below
-autograd. So under tracing nothing of it is left but plain tensors.
+A wrapper class defines operators on its tensors by operators on the inner ones, below autograd. So
+under tracing only plain tensors are left.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from minitorch2.errors import UnsupportedError
 
 
 def is_wrapper(value: object) -> bool:
-    """Whether a value is a tensor made of other tensors, as its class can tell."""
+    """Return whether a value is a tensor made of other tensors, by the protocol of its class."""
     return isinstance(value, torch.Tensor) and is_wrapper_class(type(value))
 
 
 def is_wrapper_class(cls: type) -> bool:
-    """Whether tensors of a class say what they are made of."""
+    """Return whether a class has the protocol that takes its tensors apart."""
     has_protocol = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
     return has_protocol and cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
 
 
 def taken_apart(tensor: Any) -> tuple[dict[str, torch.Tensor], Any]:
-    """The inner tensors by name, and what the class wants to know besides."""
+    """Return the inner tensors by name, and the context of ``__tensor_flatten__``."""
     with torch._C.DisableTorchFunctionSubclass():
         names, context = tensor.__tensor_flatten__()
         return {name: getattr(tensor, name) for name in names}, context
@@ -38,12 +37,12 @@ def taken_apart(tensor: Any) -> tuple[dict[str, torch.Tensor], Any]:
 
 @dataclass(frozen=True, eq=False)
 class Wrapped:
-    """How a tensor is made of plain ones.
+    """The structure of a tensor that is made of plain ones.
 
     Attributes:
         cls: its class.
-        inner: for each inner tensor its name and what it is made of; None for a plain one.
-        context: what the class wants to know besides.
+        inner: for each inner tensor its name and its own structure; None for a plain one.
+        context: the context that ``__tensor_flatten__`` returns.
         size: its size.
         stride: its strides.
     """
@@ -56,7 +55,7 @@ class Wrapped:
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Wrapped | None:
-        """How a tensor is made; None for a plain one."""
+        """Return the structure of a tensor; None for a plain one."""
         if not is_wrapper(tensor):
             return None
         parts, context = taken_apart(tensor)
@@ -67,7 +66,7 @@ class Wrapped:
             )
 
     def made_of(self, parts: Iterator[torch.Tensor]) -> torch.Tensor:
-        """The tensor, given the plain ones it is made of."""
+        """Build the tensor of the plain ones in `parts`."""
         inner = {
             name: next(parts) if structure is None else structure.made_of(parts)
             for name, structure in self.inner
@@ -77,13 +76,13 @@ class Wrapped:
             return unflatten(inner, self.context, torch.Size(self.size), self.stride)
 
     def with_sizes(self, numbers: Sequence[int]) -> Wrapped:
-        """The same of other outer sizes and strides, one behind the other."""
+        """Return the same structure with another outer size and stride, given in one sequence."""
         rank = len(self.size)
         size, stride = tuple(numbers[:rank]), tuple(numbers[rank:])
         return Wrapped(self.cls, self.inner, self.context, size, stride)
 
     def fits(self, other: Wrapped | None) -> bool:
-        """Whether another tensor is made in the same way, whatever its size."""
+        """Return whether another tensor has the same structure, whatever its size."""
         if other is None or self.cls is not other.cls or len(self.inner) != len(other.inner):
             return False
         return all(
@@ -93,7 +92,7 @@ class Wrapped:
 
 
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The plain tensors that a tensor is made of; of a plain one, itself."""
+    """Yield the plain tensors in a tensor; for a plain one, the tensor itself."""
     if not is_wrapper(tensor):
         yield tensor
         return

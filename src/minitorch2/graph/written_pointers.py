@@ -1,9 +1,10 @@
-"""Which pointers a Triton kernel writes through, read off its source.
+"""The pointers that a Triton kernel writes through, read off its source.
 
-A variable *carries* the pointer parameters from which its value is computed. Assignments pass them
-on, until nothing changes; only what is loaded from memory carries none. A kernel writes through
-what the pointer of a store or of an atomic operation carries, and through what a kernel that it
-calls writes. Where the source cannot be read, all parameters count as written.
+A variable *carries* the pointer parameters from which its value is computed. Assignments pass
+pointers on, until nothing changes; only values loaded from memory carry none. A kernel writes
+through each parameter that the pointer of a store or of an atomic operation carries. It also writes
+through the parameters that it passes to a kernel that writes them. If the source cannot be read,
+all parameters count as written.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def written_pointers(function: FunctionType) -> frozenset[str]:
 
 
 class _Flow:
-    """How pointers flow through the variables of one kernel; the order of lines does not count."""
+    """The flow of pointers through the variables of one kernel, in whatever order of lines."""
 
     def __init__(self, function: FunctionType, tree: ast.AST, parameters: frozenset[str]) -> None:
         self.function = function
@@ -51,7 +52,7 @@ class _Flow:
             pass
 
     def _pass_on(self) -> bool:
-        """Let each assignment pass on what its value carries; tell if that was anything new."""
+        """Let each assignment pass on the pointers of its value; return whether any was new."""
         before = sum(map(len, self.carried.values()))
         for node in ast.walk(self.tree):
             for target, value in _assignments(node):
@@ -84,7 +85,7 @@ class _Flow:
             yield from self._written_by_callee(call, name)
 
     def _destination(self, call: ast.Call) -> set[str]:
-        """What the pointer of a store carries: it is the first argument, or has the method."""
+        """Return the parameters carried by a store's pointer: first argument, or method's owner."""
         first = call.args[:1] or [keyword.value for keyword in call.keywords[:1]]
         method = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         return set[str]().union(*map(self.of, (*first, *method)))

@@ -26,7 +26,7 @@ COMMUTATIVE: Final = frozenset(["add", "mul", "maximum", "minimum", "bitwise_and
 
 
 def match(pattern: Node, node: Node) -> Iterator[Match]:
-    """Yield every way in which ``node`` computes what the pattern's node ``pattern`` computes."""
+    """Find every way in which ``node`` computes what the pattern's node ``pattern`` computes."""
     return _match(pattern, node, {})
 
 

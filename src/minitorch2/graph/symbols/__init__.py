@@ -8,10 +8,10 @@ A size is an integer or an expression over *symbols*::
                 | f0, f1, ...   floats of inputs
                 | u0, u1, ...   sizes that only data will tell: without a hint (section 5.3)
 
-Read ``expression`` and ``division`` (the algebra), ``conditions``, ``ranges`` and ``knowledge``
-(what facts decide), ``shape_env`` (hints and guards), ``sym_node`` (how PyTorch's kernels meet our
-expressions), ``unbacked`` (what only data will tell), then ``bindings`` (how compiled code gets the
-values of symbols) and ``report``.
+Read ``expression`` and ``division`` (the algebra) first. Then read ``conditions``, ``ranges`` and
+``knowledge`` (facts that decide conditions), ``shape_env`` (hints and guards), and ``sym_node``
+(our expressions inside PyTorch's kernels). The last ones are ``unbacked`` (sizes known at run time
+only), ``bindings`` (the values of symbols in compiled code) and ``report``.
 """
 
 from minitorch2.graph.symbols.bindings import bindings, solve_for

@@ -1,7 +1,7 @@
-"""How compiled code gets the values of size symbols: read off the sizes of its inputs.
+"""The values of size symbols in compiled code: it reads them off the sizes of its inputs.
 
-A symbol may be a size itself, or occur in one: where an input has ``4*t`` rows, ``t`` is its number
-of rows divided by 4.
+A symbol may be a size itself, or occur in one: if an input has ``4*t`` rows, ``t`` is the number of
+rows divided by 4.
 """
 
 from __future__ import annotations

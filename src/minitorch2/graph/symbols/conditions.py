@@ -5,9 +5,10 @@
                 | AllOf(parts) | AnyOf(parts)
                 | Negation(part)                        of a comparison of floats
 
-They are small values of ours, not SymPy's relations, whose construction alone asks many questions
-of its operands. A condition that sizes do not decide is decided by a hint, and guarded. Of
-integers, ``not a < b`` is ``a >= b``; of floats it is not, as one of them may be a NaN.
+They are small classes of this module instead of SymPy's relations, which examine their operands at
+length when they are made. A condition that known facts do not decide is decided by a hint, and
+guarded. For integers, ``not a < b`` is ``a >= b``. For floats it is not, as one of them may be a
+NaN.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Comparison:
 
     @cached_property
     def symbols(self) -> frozenset[sympy.Symbol]:
-        """The size symbols that it speaks of."""
+        """The size symbols that occur in it."""
         return frozenset(free_symbols((self.left, self.right)))
 
     def map(self, change: Callable[[Any], Any]) -> Condition:
@@ -60,19 +61,19 @@ class Comparison:
 
     @cached_property
     def is_of_floats(self) -> bool:
-        """Whether an operand is computed in floating point."""
+        """True if an operand is computed in floating point."""
         return is_float_expression(self.left) or is_float_expression(self.right)
 
 
 @dataclass(frozen=True)
 class Negation:
-    """True if the part, a comparison of floats, is not."""
+    """A condition that is true if its part, a comparison of floats, is false."""
 
     part: Comparison
 
     @property
     def symbols(self) -> frozenset[sympy.Symbol]:
-        """The symbols that it speaks of."""
+        """The symbols that occur in it."""
         return self.part.symbols
 
     def map(self, change: Callable[[Any], Any]) -> Condition:
@@ -92,7 +93,7 @@ class AllOf:
 
     @cached_property
     def symbols(self) -> frozenset[sympy.Symbol]:
-        """The size symbols that it speaks of."""
+        """The size symbols that occur in it."""
         return frozenset().union(*(part.symbols for part in self.parts))  # type: ignore[union-attr]
 
     def map(self, change: Callable[[Any], Any]) -> Condition:
@@ -121,12 +122,12 @@ Condition: TypeAlias = bool | Comparison | Negation | AllOf | AnyOf
 
 
 def is_condition(value: object) -> TypeGuard[Comparison | Negation | AllOf]:
-    """Whether a value is a condition on sizes that is not known to hold, or not to."""
+    """Return whether a value is a condition object on sizes, which may hold or not."""
     return isinstance(value, Comparison | Negation | AllOf)
 
 
 def compare(relation: str, left: Any, right: Any) -> Condition:
-    """The comparison, or what it gives if both operands are plain numbers or the same."""
+    """Return the comparison, or its truth if both operands are plain numbers or the same."""
     if not _is_symbolic(left) and not _is_symbolic(right):
         return bool(RELATIONS[relation](left, right))
     if left is right and not is_float_expression(left):
@@ -135,7 +136,7 @@ def compare(relation: str, left: Any, right: Any) -> Condition:
 
 
 def identical(symbol: sympy.Symbol, value: float) -> Condition:
-    """That a float argument is this very float: a NaN, or the zero of this sign."""
+    """Return the condition that a float has the bits of this float: a NaN, or a zero's sign."""
     if value != value:
         return compare("!=", symbol, symbol)
     same = compare("==", symbol, value)
@@ -168,7 +169,7 @@ def opposite(condition: Condition) -> Condition:
 
 
 def holds(condition: Condition, values: dict[sympy.Symbol, Any]) -> bool:
-    """Whether a condition holds for these values of its symbols."""
+    """Return whether a condition holds for these values of its symbols."""
     if isinstance(condition, bool):
         return condition
     if isinstance(condition, Comparison):

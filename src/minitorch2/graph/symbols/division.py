@@ -28,7 +28,7 @@ from minitorch2.graph.symbols.polynomials import (
 
 
 def to_expr(value: Expr) -> Expr:
-    """A number of SymPy back to a Python int; everything else unchanged."""
+    """Convert a SymPy number to a Python int; leave everything else unchanged."""
     return int(value) if isinstance(value, sympy.Integer) else value
 
 
@@ -42,7 +42,7 @@ def product(sizes: Iterable[Expr]) -> Expr:
 
 @lru_cache(16384)
 def equal(a: Expr, b: Expr) -> bool:
-    """Whether two expressions are certainly the same number."""
+    """Return whether two expressions are certainly the same number."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     return bool(multiply_out(a - b) == 0)
@@ -181,10 +181,10 @@ def modular_indexing(a: Expr, d: Expr, m: Expr) -> Expr:
 
 @lru_cache(16384)
 def is_nonnegative(expr: Expr) -> bool:
-    """Whether `expr >= 0` is certain, knowing that size symbols are >= 1 and indices >= 0.
+    """Return whether `expr >= 0` is certain, given that size symbols are >= 1 and indices >= 0.
 
-    Each size symbol s is written as 1 + t with t >= 0: if then no coefficient is negative, no
-    value is.
+    Each size symbol s is written as 1 + t with t >= 0. If no coefficient is negative then, no value
+    of `expr` is negative.
     """
     if isinstance(expr, int):
         return expr >= 0

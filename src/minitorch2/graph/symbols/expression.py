@@ -46,7 +46,7 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
 
 
 def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether two lists of sizes are certainly the same: asked without making a guard."""
+    """Return whether two lists of sizes are certainly the same, without making a guard."""
     return len(a) == len(b) and all(expr_of(x) == expr_of(y) for x, y in zip(a, b, strict=True))
 
 

@@ -1,9 +1,8 @@
-"""Numbers that are no integers: arguments of the program, ``x.shape[0] / 2``, ``math.sqrt(n)``.
+"""Symbolic floats: arguments of the program, ``x.shape[0] / 2``, ``math.sqrt(n)``.
 
-SymPy would reorder and cancel them, and floating-point arithmetic does not allow that: each
-operation is a function without rules, printed as the Python operation that it stands for. Python
-computes it once a call, exactly as eager code does; kernels get the result as 64 bits
-(`FloatBits`).
+SymPy would reorder and cancel operations, which floating-point arithmetic does not allow. So each
+operation is a SymPy function without rules, printed as the Python operation. Python computes it
+once in each call, exactly as eager code does, and kernels get the result as 64 bits (`FloatBits`).
 """
 
 from __future__ import annotations
@@ -224,7 +223,7 @@ MATH_FUNCTIONS: Final[dict[Callable[..., Any], type[FloatOperation]]] = {
 
 
 def operand(number: Any) -> Any:
-    """A number as an operand of an operation: SymPy knows only one zero."""
+    """Convert a number to an operand of an operation: SymPy has only one zero."""
     if type(number) is float and number == 0 and math.copysign(1, number) < 0:
         return FloatProduct(sympy.Float(0.0), sympy.Integer(-1))
     return number
@@ -240,7 +239,7 @@ def rounded_parts(expr: Any) -> set[Any]:
 
 
 def is_float_expression(expr: Any) -> bool:
-    """Whether an expression has a part that is computed in floating point."""
+    """Return whether an expression has a part that is computed in floating point."""
     if not isinstance(expr, sympy.Basic):
         return isinstance(expr, float)
     return expr.is_Float or bool(expr.has(FloatOperation, FloatSymbol))

@@ -1,12 +1,12 @@
-"""What is known of sizes, and which conditions that decides.
+"""Known facts about sizes, and the conditions that they decide.
 
     fact ::= symbol in Range | symbol = expression | expression >= 0 | expression != 0
 
-A guard that was recorded is a fact from then on: the more a program has asked, the fewer of its
-later questions need a guard (PyTorch 2 paper, section 5.2: "we incrementally simplify our symbolic
-expressions as we learn more facts from guards"). Two kinds of facts change the expressions
-themselves: *unification* (``s0 == s1``, ``s1 == 2*s0 + 1``, ``s0 == 8``) replaces one symbol, and
-*divisibility* (``s0 % 4 == 0``) writes it as a multiple of a new one.
+A recorded guard is a fact from then on, so that fewer later conditions need a guard. PyTorch 2
+paper, section 5.2: "we incrementally simplify our symbolic expressions as we learn more facts from
+guards". Two kinds of facts change the expressions themselves. *Unification* replaces one symbol
+(``s0 == s1``, ``s1 == 2*s0 + 1``, ``s0 == 8``). *Divisibility* (``s0 % 4 == 0``) writes a symbol as
+a multiple of a new one.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ def difference(left: Any, right: Any) -> Expr:
 
 @cached_algebra
 def _solved(expr: sympy.Expr) -> tuple[tuple[sympy.Symbol, Expr], ...]:
-    """Each symbol that ``expr == 0`` determines: its coefficient is 1 or -1, and it occurs once;
-    or it is the only one, and its value an integer.
+    """Return each symbol that ``expr == 0`` determines, with its value.
+
+    Its coefficient is 1 or -1 and it occurs once, or it is the only symbol and its value an
+    integer.
     """
     found = []
     if len(expr.free_symbols) == 1 and (solution := solve_for(expr) or solve_for(-expr)):
@@ -75,10 +77,10 @@ class Knowledge:
     """Facts about sizes.
 
     Attributes:
-        ranges: the values that each symbol may have.
+        ranges: for each symbol, the values that it may have.
         replacements: what a symbol is equal to, in symbols that are not replaced themselves.
         multiples: for a symbol that divisibility made: the expression that it stands for.
-        version: how often `replacements` changed; simplified expressions are good for one version.
+        version: how often `replacements` changed; a simplified expression is valid for one version.
         steps: how many products of facts were compared to decide conditions.
     """
 
@@ -150,7 +152,7 @@ class Knowledge:
         return self._compare(condition.relation, difference(left, right))
 
     def _compare(self, relation: str, expr: Expr) -> bool | None:
-        """Whether ``expr relation 0``."""
+        """Return whether ``expr relation 0`` holds; None if the facts do not decide it."""
         if isinstance(expr, int):
             return bool(RELATIONS[relation](expr, 0))
         if relation in ("==", "!="):
@@ -170,9 +172,9 @@ class Knowledge:
         return None if terms is None else self._by_facts(terms)
 
     def _by_facts(self, terms: Sum) -> bool | None:
-        """Whether a sum is not negative, by the latest facts that speak of the same atoms.
+        """Return whether a sum is not negative, by the latest facts about its atoms; None if open.
 
-        A fact about other atoms tells no more than their ranges, which were asked already.
+        A fact about other atoms adds nothing to their ranges, which did not decide.
         """
         opposite_terms = add(_MINUS_ONE, terms, -1)
         atoms = atoms_of(terms).keys()
@@ -207,7 +209,7 @@ class Knowledge:
     # Facts ---------------------------------------------------------------------------------------
 
     def bound(self, symbol: sympy.Symbol, limits: Range) -> None:
-        """Learn between which values a symbol is."""
+        """Learn the limits of a symbol."""
         before = self.ranges.get(symbol)
         self.ranges[symbol] = (before or ANY).meet(limits)
         if self.ranges[symbol] != before:
@@ -215,7 +217,7 @@ class Knowledge:
             self._open.clear()
 
     def learn(self, condition: Condition) -> None:
-        """Take a condition for true from now on."""
+        """Take a condition as true from now on."""
         if isinstance(condition, bool):
             return
         self._decided[condition] = True
@@ -244,7 +246,7 @@ class Knowledge:
             self._learn_nonnegative(bound if positive else expanded(-1 - bound))
 
     def _learn_nonnegative(self, expr: Expr) -> None:
-        """``c*s + d >= 0`` narrows the range of s; others are kept as they are."""
+        """Narrow the range of s by ``c*s + d >= 0``; keep other facts as they are."""
         if isinstance(expr, int):
             return
         symbols = list(expr.free_symbols)
@@ -284,7 +286,7 @@ class Knowledge:
             self._nonnegative += [expr, expanded(-expr)]
 
     def _learn_divisible(self, expr: Expr) -> bool:
-        """``a % m == 0``: the symbol a is m times another one."""
+        """Replace the symbol a by m times a new symbol, since ``a % m == 0``."""
         if not isinstance(expr, ModularIndexing) or expr.args[1] != 1:
             return False
         dividend, _, modulus = expr.args
@@ -327,7 +329,7 @@ _MINUS_ONE: Final = {frozenset[tuple[Any, int]](): -1}
 
 
 def _has_rest(expr: sympy.Expr) -> bool:
-    """Whether the coefficients have a common divisor that the constant has not: never zero."""
+    """Return whether ``expr`` is never 0: all coefficients have a divisor, the constant has not."""
     constant, products = expr.as_coeff_Add()
     factors = [term.as_coeff_Mul()[0] for term in sympy.Add.make_args(products)]
     if not constant.is_Integer or not all(factor.is_Integer for factor in factors):

@@ -41,13 +41,13 @@ _CACHED: Final = 65_536
 
 @lru_cache(_CACHED)
 def operations_in(expr: Any) -> int:
-    """How many nodes the expression has when it is written out."""
+    """Return the number of nodes of the expression when it is written out."""
     return 1 + sum(map(operations_in, expr.args))
 
 
 @lru_cache(_CACHED)
 def products_in(expr: Any) -> int:
-    """How many products the expression has when it is multiplied out; functions count as one."""
+    """Return the number of products of the expression multiplied out; a function counts as one."""
     if expr.is_Add:
         return sum(map(products_in, expr.args))
     if expr.is_Mul:
@@ -64,7 +64,7 @@ def _widest(expr: Any) -> int:
 
 
 def multiply_out(expr: Any, most: int = MOST_PRODUCTS) -> Any:
-    """Multiply out, but not what has more than `most` products then: it stays as it is."""
+    """Multiply out, unless the result has more than `most` products: then return it unchanged."""
     if not isinstance(expr, sympy.Expr):
         return expr
     if _widest(expr) <= most:
@@ -80,7 +80,7 @@ def multiply_out(expr: Any, most: int = MOST_PRODUCTS) -> Any:
 
 @lru_cache(_CACHED)
 def sum_of(expr: Any) -> Sum | None:
-    """The products of a sum with their coefficients; None where a coefficient is no integer."""
+    """Return a sum's products with their coefficients; None if one is not an integer."""
     found: dict[Product, int] = {}
     for term in sympy.Add.make_args(expr):
         coefficient, rest = term.as_coeff_Mul()
@@ -107,9 +107,9 @@ def add(left: Sum, right: Sum, factor: int) -> Sum:
 
 
 def shifted(terms: Sum, least: Mapping[Any, int]) -> Sum | None:
-    """The sum in other atoms: each atom is written as its least value plus a rest of its name.
+    """Write each atom of a sum as its least value plus a rest, which has the atom's name.
 
-    None where that has more than `MOST_PRODUCTS` products.
+    Return None if the new sum has more than `MOST_PRODUCTS` products.
 
         s*t with both at least 2   -->   4 + 2*s + 2*t + s*t
     """
@@ -138,5 +138,5 @@ def _shifted_product(product: Product, least: Mapping[Any, int]) -> dict[Product
 
 
 def atoms_of(terms: Sum) -> dict[Any, None]:
-    """What a sum is made of: symbols and functions, in the order of their first use."""
+    """Return the atoms of a sum, symbols and functions, in the order of their first use."""
     return dict.fromkeys(atom for product in terms for atom, _ in product)

@@ -1,9 +1,10 @@
-"""The least and greatest value that a size expression can have, given those of its symbols.
+"""The least and greatest value of a size expression, given the ranges of its symbols.
 
     Range ::= [low, high]      integers; low may be -inf, high may be +inf
 
 A sum is bounded term by term after each symbol is written as its least value plus a rest that is
-not negative: ``s0*s1 - s0`` with both at least 2 is ``2 + k0 + 2*k1 + k0*k1``, so at least 2.
+not negative. So ``s0*s1 - s0`` with both at least 2 is ``2 + k0 + 2*k1 + k0*k1``, which is at least
+2.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ class Range:
         return f"{self.low} .. {self.high}"
 
     def meet(self, other: Range) -> Range:
-        """The integers in both."""
+        """Return the integers in both ranges."""
         return Range(max(self.low, other.low), min(self.high, other.high))
 
     def plus(self, other: Range) -> Range:
-        """The sums of one integer of each."""
+        """Return the range of sums of one integer of each range."""
         return Range(self.low + other.low, self.high + other.high)
 
     def times(self, factor: int) -> Range:
-        """The multiples by a number."""
+        """Return the range of its integers multiplied by a number."""
         ends = (_product(self.low, factor), _product(self.high, factor))
         return Range(min(ends), max(ends))
 
@@ -144,7 +145,7 @@ def _interval_sum(terms: Sum, limits: Mapping[Any, Range]) -> Range:
 
 
 def _power_range(product: Product, limits: Mapping[Any, Range]) -> Range:
-    """Bounds of a product of powers of atoms that are not negative; else any, but for one atom."""
+    """Bound a product of powers of atoms: any value if one of several atoms may be negative."""
     if len(product) == 1:
         ((atom, exponent),) = product
         if exponent == 1:

@@ -1,4 +1,4 @@
-"""What became of each size: its symbol, its range, and why it was specialised, if it was."""
+"""A report on each size: its symbol, its range, and the reason if it was specialised."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SizeReport:
 
 
 def chain_of(env: ShapeEnv, symbol: sympy.Symbol) -> list[ShapeGuard]:
-    """The guards that tell something of a symbol, directly or through an equality with others."""
+    """Return the guards about a symbol, directly or through an equality with others."""
     related = {
         symbol,
         *(s for s, whole in env.knowledge.multiples.items() if symbol in free_symbols(whole)),
@@ -68,7 +68,7 @@ def describe_chain(env: ShapeEnv, chain: list[ShapeGuard]) -> str:
 
 
 def _origin_of(env: ShapeEnv, symbol: sympy.Symbol) -> list[str]:
-    """Of a symbol that only data will tell: the line that made it, and what was stated of it."""
+    """Return the line that made an unbacked symbol, and the checks stated about it."""
     line = env.symbols[symbol].line
     made = [f"made by\n      {line}"] if line else []
     stated = [check for check in env.stated if symbol in free_symbols(check.condition)]

@@ -1,9 +1,9 @@
-"""The sizes of one compilation: their symbols, their values in the example, and the guards.
+"""The sizes of one compilation: their symbols, their values in the example inputs, the guards.
 
-A size that may vary is a symbol with a *hint*, its value in the example inputs. A condition on
-sizes is decided by what is known of the symbols; if that does not do, by the hints, and then the
-answer is a *guard* over the inputs' sizes (PyTorch 2 paper, section 5.1). There is one environment
-for each compiled graph.
+A size that may vary is a symbol with a *hint*, its value in the example inputs. Known facts about
+the symbols decide a condition on sizes if they can. Otherwise the hints decide it, and the answer
+is a *guard* over the inputs' sizes (PyTorch 2 paper, section 5.1). Each compiled graph has one
+environment.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SizeSymbol:
 
     @property
     def shown(self) -> str:
-        """What people read for the symbol."""
+        """The name that reports show for the symbol."""
         return self.name or str(self.symbol)
 
 
@@ -232,7 +232,7 @@ class ShapeEnv:
         return self.size_of(expr)
 
     def simplify(self, expr: Any) -> Any:
-        """An expression after all that was learned."""
+        """Simplify an expression by all facts learned so far."""
         return self.knowledge.simplify(expr)
 
     # Values in the example -----------------------------------------------------------------------
@@ -253,7 +253,7 @@ class ShapeEnv:
         return int(expr.xreplace(self.hints))
 
     def has_hint(self, expr: Any) -> bool:
-        """Whether the example tells the value of an expression."""
+        """Return whether the example inputs determine the value of an expression."""
         if not isinstance(expr, sympy.Basic):
             return True
         multiples = self.knowledge.multiples
@@ -263,7 +263,7 @@ class ShapeEnv:
         )
 
     def _learn_hint(self, symbol: sympy.Symbol, expr: sympy.Expr) -> None:
-        """The hint of a symbol that divisibility made."""
+        """Set the hint of a symbol that divisibility made."""
         if symbol not in self.knowledge.multiples:
             raise UnsupportedError(
                 f"Python needs the number {expr}{self._origin([symbol])}",
@@ -313,7 +313,7 @@ class ShapeEnv:
         )
 
     def _origin(self, symbols: Iterable[sympy.Symbol]) -> str:
-        """Where symbols come from that only data will tell."""
+        """Return the lines that made unbacked symbols, as text for an error."""
         records = [self.symbols[s] for s in sorted(symbols, key=str) if s in self.symbols]
         return "".join(f"; {r.symbol} is made by {r.line}" for r in records if r.line)
 
@@ -339,16 +339,17 @@ class ShapeEnv:
         self.knowledge.learn(condition)
 
     def can_decide(self, condition: Condition) -> bool:
-        """Whether facts or hints decide a condition."""
+        """Return whether facts or hints decide a condition."""
         if self.knowledge.decide(condition) is not None:
             return True
         return not isinstance(condition, bool) and all(map(self.has_hint, condition.symbols))
 
     def _suppose(self, condition: Comparison | Negation | AllOf) -> bool | None:
-        """What an operator takes for granted: sizes that only data will tell are not 0 or 1.
+        """Decide a condition by the assumption that unbacked sizes are not 0 or 1.
 
-        Broadcasting and empty tensors are the exceptions to what it does. The answer is checked at
-        run time; None if sizes of 2 and more do not all give the same.
+        Operators treat size 1 (broadcasting) and size 0 (empty tensors) as special cases. The
+        assumption is checked at run time. Return None if the answer differs between sizes of 2 and
+        more.
         """
         supposed = Knowledge()
         for symbol in condition.symbols:
@@ -362,8 +363,8 @@ class ShapeEnv:
     def expect(self, condition: Condition, message: str = "", error: str = "RuntimeError") -> bool:
         """``torch._check(condition)``: decided if it can be, else learned and checked at run time.
 
-        Without a message it is not the program's condition but one that compiling needs. Whoever
-        makes the graph puts what is in `checks` into it.
+        Without a message it is not the program's condition but one that compiling needs. The tracer
+        that makes the graph inserts the checks that `take_checks` returns.
         """
         if self.can_decide(condition):
             return self.evaluate(condition)
@@ -377,7 +378,7 @@ class ShapeEnv:
         return True
 
     def take_checks(self) -> list[RuntimeCheck]:
-        """The checks that came up since the last call."""
+        """Return the checks that were added since the last call."""
         taken, self.checks = self.checks, []
         return taken
 
@@ -388,9 +389,9 @@ class ShapeEnv:
         self.results.clear()
 
     def specialize(self, expr: Any) -> Any:
-        """The number that an expression is in the example, fixed by a guard.
+        """Return the value of an expression in the example inputs, fixed by a guard.
 
-        What float arguments go into is fixed by fixing them: to the bit, as Python shows it.
+        If floats occur in it, each float symbol is fixed by a guard on its bits.
         """
         expr = self.simplify(expr)
         value = self.hint(expr)
@@ -433,9 +434,9 @@ class ShapeEnv:
         fallback_value: bool | None = None,
         *_: object,
     ) -> Any:
-        """Decide a symbolic value: the name under which PyTorch's Python kernels ask for it.
+        """Decide a symbolic value; PyTorch's Python kernels call the method by this name.
 
-        A kernel that gives a ``fallback_value`` is right with it, too, whatever the sizes are.
+        A kernel that passes a ``fallback_value`` is right with that value, whatever the sizes are.
         """
         if node.pytype is not bool:
             return node.int_()
@@ -443,7 +444,7 @@ class ShapeEnv:
 
     @contextmanager
     def running(self, operator: str) -> Iterator[None]:
-        """Guards recorded in the block are asked for by this operator."""
+        """Record this operator as the one that asks for the guards in the block."""
         before, self.operator = self.operator, operator
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a ``torch.SymInt`` holds: an expression, its Python type and its environment.
+"""The node in a ``torch.SymInt``: an expression, its Python type and its environment.
 
 ``torch.SymInt(node)`` accepts any object that answers the method names below, so PyTorch's own meta
 kernels compute with our expressions. Each branch that such a kernel takes asks the node for a
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class SymNode:
-    """A symbolic number. ``_expr`` is what it was made of; ``expr`` is what it is by now."""
+    """A symbolic number. ``_expr`` is the original expression; ``expr`` is its simplified form."""
 
     __slots__ = ("shape_env", "pytype", "_expr", "_version")
 
@@ -83,7 +83,7 @@ class SymNode:
         return False
 
     def is_symbolic(self) -> bool:
-        """Whether it may still vary: PyTorch asks the expressions of such numbers for symbols."""
+        """Return whether the value may still vary; PyTorch asks only such values for symbols."""
         return not isinstance(self.expr, int | float)
 
     def is_nested_int(self) -> bool:
@@ -221,7 +221,7 @@ class SymNode:
         return arithmetic("mul", a, -1), arithmetic("mul", b, -1)
 
     def _is_below(self, a: Any, b: Any) -> bool:
-        """Whether ``0 <= a < b`` is certain: then a divided by b is 0, and a is the rest."""
+        """Return whether ``0 <= a < b`` is certain: then ``a // b`` is 0 and ``a % b`` is a."""
         decide = self.shape_env.decide
         return decide(compare(">=", a, 0)) is True and decide(compare("<", a, b)) is True
 
@@ -237,11 +237,11 @@ class SymNode:
     pow_by_natural = pow
 
     def sym_max(self, other: SymNode) -> SymNode:
-        """The greater one, named by its expression where it is known which that is."""
+        """Return the greater one: one of the two expressions if facts decide, else a ``Max``."""
         return self._extreme(other, ">=", sympy.Max)
 
     def sym_min(self, other: SymNode) -> SymNode:
-        """The lesser one."""
+        """Return the lesser one, like `sym_max`."""
         return self._extreme(other, "<=", sympy.Min)
 
     def _extreme(self, other: SymNode, relation: str, function: Callable[..., Any]) -> SymNode:
@@ -281,7 +281,7 @@ class SymNode:
         return self.or_default(True)
 
     def or_default(self, default: bool) -> bool:
-        """The truth, or the default where only data will tell."""
+        """Return the truth, or the default if neither facts nor hints decide."""
         condition = self.condition()
         if isinstance(condition, bool) or self.shape_env.can_decide(condition):
             return self.shape_env.evaluate(condition)
@@ -311,19 +311,19 @@ class SymNode:
     # Layouts: lazy properties of tensors, asked for only where they matter -----------------------
 
     def is_contiguous(self, sizes: list[SymNode], strides: list[SymNode]) -> SymNode:
-        """Whether strides are those of a dense row-major tensor."""
+        """Return whether the strides are those of a dense row-major tensor."""
         return self.wrap_bool(_is_dense(sizes, strides, range(len(sizes) - 1, -1, -1)))
 
     def is_channels_last_contiguous_2d(
         self, sizes: list[SymNode], strides: list[SymNode]
     ) -> SymNode:
-        """Whether strides are those of images whose channels are innermost."""
+        """Return whether the strides are those of dense images with innermost channels."""
         return self.wrap_bool(len(sizes) == 4 and _is_dense(sizes, strides, (1, 3, 2, 0)))
 
     def is_channels_last_contiguous_3d(
         self, sizes: list[SymNode], strides: list[SymNode]
     ) -> SymNode:
-        """The same for volumes."""
+        """Return whether the strides are those of dense volumes with innermost channels."""
         return self.wrap_bool(len(sizes) == 5 and _is_dense(sizes, strides, (1, 4, 3, 2, 0)))
 
     # Claiming less than is true is safe here: such strides are dense in practice.
@@ -331,13 +331,13 @@ class SymNode:
     is_channels_last_strides_3d = is_channels_last_contiguous_3d
 
     def is_non_overlapping_and_dense(self, sizes: list[SymNode], strides: list[SymNode]) -> SymNode:
-        """Whether the elements fill a piece of memory without holes."""
+        """Return whether the elements fill a piece of memory without holes."""
         return self.wrap_bool(_fills_memory(sizes, strides))
 
     def is_non_overlapping_and_dense_indicator(
         self, sizes: list[SymNode], strides: list[SymNode]
     ) -> SymNode:
-        """The same as a number."""
+        """Return the same as a number, 0 or 1."""
         return self.make(int(_fills_memory(sizes, strides)), int)
 
     # Text ----------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def _apply(expr: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _is_dense(sizes: list[SymNode], strides: list[SymNode], order: Iterable[int]) -> bool:
-    """Whether dimensions, innermost first, follow each other without holes."""
+    """Return whether dimensions in this order, innermost first, follow each other without holes."""
     expected: Any = 1
     for d in order:
         size, stride = sizes[d].expr, strides[d].expr
@@ -373,7 +373,7 @@ def _is_dense(sizes: list[SymNode], strides: list[SymNode], order: Iterable[int]
 
 
 def _fills_memory(sizes: list[SymNode], strides: list[SymNode]) -> bool:
-    """Whether some order of the dimensions is dense: look for the next one by its stride."""
+    """Return whether some order of the dimensions is dense: find the next one by its stride."""
     left = [(size.expr, stride.expr) for size, stride in zip(sizes, strides, strict=True)]
     left = [(size, stride) for size, stride in left if size != 1]
     expected: Any = 1

@@ -1,7 +1,7 @@
-"""How many seconds the algebra of sizes costs.
+"""The cost of the algebra of sizes: a cache of its results, and a count of its seconds.
 
-SymPy is slow beside the rest of the compiler, so what it computes is cached, and the seconds of
-what is not are charged to the phase ``sympy`` (PyTorch 2 paper, section 5.2: "in the limit the
+SymPy is slow compared with the rest of the compiler, so its results are cached. The seconds of
+uncached results are charged to the phase ``sympy`` (PyTorch 2 paper, section 5.2: "in the limit the
 shape expressions may be quite complicated").
 """
 
@@ -21,7 +21,7 @@ CACHED_RESULTS: Final = 65_536
 
 
 def cached_algebra(function: Function) -> Function:
-    """Compute each result once, on SymPy's account. Arguments are hashed with their types."""
+    """Cache each result; charge its seconds to ``sympy``. Arguments are hashed with their types."""
 
     @lru_cache(CACHED_RESULTS, typed=True)
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Numbers that only data will tell: the count of `nonzero`, the value of `item`.
+"""Numbers that are known at run time only: the count of `nonzero`, the value of `item`.
 
 While a program is captured, each becomes a new symbol without a hint (*unbacked*, PyTorch 2 paper,
 section 5.3). When what was captured runs again on fake tensors, to be differentiated, the same
@@ -26,8 +26,8 @@ class UnbackedSymbols:
     """The symbols that operators ask for in one run.
 
     Attributes:
-        env: where they are made.
-        used: all that were given out, in order, with repeats.
+        env: the environment in which they are made.
+        used: all symbols that were returned, in order, with repeats.
     """
 
     def __init__(self, env: ShapeEnv, given: Iterable[sympy.Symbol] | None) -> None:
@@ -36,9 +36,10 @@ class UnbackedSymbols:
         self._given = None if given is None else iter(given)
 
     def size(self, limits: Range, counted: torch.Tensor | None = None) -> Any:
-        """How many elements an operator will find; the same for one unchanged tensor ``counted``.
+        """Return the number of elements that an operator will find, as a symbol.
 
-        A tensor is written to where its version changes; without versions nothing is remembered.
+        It is the same for a tensor ``counted`` that was not written to, that is, of the same
+        version. Without versions nothing is remembered.
         """
         key = None if counted is None or counted.is_inference() else counted._version
         symbol = self._next() or _remembered(counted, self.env, key)
@@ -48,7 +49,7 @@ class UnbackedSymbols:
         return self._give(symbol)
 
     def number(self, pytype: type, limits: Range = ANY) -> Any:
-        """The value of an element."""
+        """Return the symbol of an element's value."""
         return self._give(self._next() or self.env.unbacked_symbol(pytype, limits))
 
     def _next(self) -> sympy.Symbol | None:
@@ -71,7 +72,7 @@ _CURRENT: ContextVar[UnbackedSymbols | None] = ContextVar("unbacked_symbols", de
 
 
 def current_symbols() -> UnbackedSymbols | None:
-    """Where operators get their symbols now; None where what needs data is refused."""
+    """Return the source of unbacked symbols; None where operators that need data are refused."""
     return _CURRENT.get()
 
 
@@ -99,10 +100,10 @@ def unbacked_in(value: Any) -> set[sympy.Symbol]:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """``tensor.is_contiguous()``; where only data will tell, whether it is so for all sizes.
+    """Return ``tensor.is_contiguous()``; for unbacked sizes, whether it is true for all of them.
 
-    Strides of a size that may be 0 or 1 are then taken seriously: a layout that happens to be
-    contiguous is treated as any other one.
+    The stride of an unbacked dimension counts even though its size may be 0 or 1. So a layout that
+    is contiguous for such sizes only does not count as dense.
     """
     if not unbacked_in((*tensor.shape, *tensor.stride())):
         return tensor.is_contiguous()
@@ -115,5 +116,5 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def is_unbacked(symbol: sympy.Symbol) -> bool:
-    """Whether only data will tell a symbol's value: such symbols are named u0, u1, ..."""
+    """Return whether a symbol is unbacked, known at run time only; its name is u0, u1, ..."""
     return bool(symbol.name.startswith("u"))
