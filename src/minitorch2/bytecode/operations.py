@@ -1,9 +1,9 @@
 """Operators on symbolic values, dispatched on the operands' types as CPython does.
 
-Constants fold, tensors and symbolic numbers put a node into the graph, and everything else goes
-through the special methods: ``left.__add__(right)``, then ``right.__radd__(left)``, the right one
-first if its class is a subclass that overrides; in-place operators try ``__iadd__`` before.
-PyTorch 2 paper, section 3.4 ("the dispatch will vary based on those types").
+Constants fold, and tensors and symbolic numbers put a node into the graph. Everything else goes
+through the special methods: ``left.__add__(right)``, then ``right.__radd__(left)``. The right one
+comes first if its class is a subclass that overrides it. In-place operators try ``__iadd__``
+before. PyTorch 2 paper, section 3.4 ("the dispatch will vary based on those types").
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ COMPARISONS: Final[dict[str, tuple[str, str, Function]]] = {
 
 
 def refuse_varying(*operands: VariableTracker) -> None:
-    """Operations on values of which only the type is known are left to Python."""
+    """Leave operations on values of which only the type is known to Python."""
     for operand in operands:
         if isinstance(operand, OpaqueVariable):
             unsupported("varying-value", f"{operand.source} changes from call to call")
@@ -99,7 +99,7 @@ def binary(
 
 
 def unary(evaluator: Evaluator, symbol: str, operand: VariableTracker) -> VariableTracker:
-    """``-operand`` and the like; ``not`` too."""
+    """``-operand`` and the other operators of one operand, ``not`` among them."""
     if symbol == "not":
         return ConstantVariable(not truth(evaluator, operand))
     name, function = UNARY[symbol]
@@ -140,7 +140,7 @@ def compare(
 
 
 def equal(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether containers take the two for the same element: identical or equal."""
+    """Return whether containers take the two for the same element: identical or equal."""
     return is_same(left, right) or truth(evaluator, compare(evaluator, "==", left, right))
 
 
@@ -153,7 +153,7 @@ def identical(evaluator: Evaluator, left: VariableTracker, right: VariableTracke
 
 
 def is_same(left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether two trackers stand for one object, as far as can be told while capturing."""
+    """Return whether two trackers stand for one object, as far as capture can tell."""
     if left is right:
         return True
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
@@ -169,7 +169,7 @@ def is_same(left: VariableTracker, right: VariableTracker) -> bool:
 
 
 def _are_numbers(left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether two numbers of one type, not both constant, might be one object."""
+    """Return whether two numbers of one type, not both constant, might be one object."""
     symbolic = any(isinstance(side, SymbolicNumberVariable) for side in (left, right))
     return symbolic and left.python_type() is right.python_type()
 
@@ -255,7 +255,7 @@ def next_item(evaluator: Evaluator, iterator: VariableTracker) -> VariableTracke
 
 
 def iterate(evaluator: Evaluator, value: VariableTracker) -> list[VariableTracker]:
-    """All elements that iterating over the value gives."""
+    """Return all elements of an iteration over the value."""
     iterator = get_iterator(evaluator, value)
     elements: list[VariableTracker] = []
     while (element := next_item(evaluator, iterator)) is not None:
@@ -281,7 +281,7 @@ def special(
 
 
 def is_scalar(value: VariableTracker) -> bool:
-    """Whether the value is a constant that is no container."""
+    """Return whether the value is a constant and not a container."""
     return isinstance(value, ConstantVariable)
 
 
@@ -309,7 +309,7 @@ def _either(
 
 
 def _overrides(derived: type, base: type, name: str) -> bool:
-    """Whether a derived class has another method of this name than its base."""
+    """Return whether a derived class has another method of this name than its base."""
     return class_lookup(derived, name)[1] is not class_lookup(base, name)[1]
 
 
@@ -323,7 +323,7 @@ def _required(
 
 
 def _graph_operands(left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether both operands can be arguments of a node, rather than one having its own operator."""
+    """Return whether both operands can be arguments of a node, without an operator of their own."""
     return all(
         side.in_graph
         or isinstance(side, SymbolicNumberVariable)
@@ -345,7 +345,7 @@ def format_value(
     conversion: str | None,
     spec: VariableTracker | None,
 ) -> VariableTracker:
-    """What ``f"{value!r:spec}"`` gives: only for values whose text is known while capturing."""
+    """Return the text ``f"{value!r:spec}"``, only for values that are known while capturing."""
     if conversion is None and not value.is_constant() and not value.in_graph:
         text = special(evaluator, value, "__format__", spec or ConstantVariable(""))
         return text or raise_observed(TypeError, "unsupported format string")

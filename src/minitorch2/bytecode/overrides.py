@@ -1,8 +1,8 @@
-"""Which overrides of PyTorch's functions are in force: classes with ``__torch_function__``, modes.
+"""The overrides of PyTorch's functions in force: classes with ``__torch_function__``, and modes.
 
-While a frame is captured nobody's override really runs: PyTorch's own dispatch is switched off, and
-capture dispatches itself, on trackers (`trackers/torch_values/overriding.py`). This is the state
-that it dispatches by, as PyTorch keeps it for each thread.
+While a frame is captured no override really runs: PyTorch's own dispatch is switched off, and
+capture dispatches itself, on trackers (`trackers/torch_values/overriding.py`). This module holds
+the state that decides about the dispatch, as PyTorch keeps it for each thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 def in_default_device(function: Callable[..., R], device: torch.device | None) -> Callable[..., R]:
-    """A function that a graph calls as a whole, as it runs where a device is the default."""
+    """Wrap a function that a graph calls as a whole, so that it runs with a default device."""
     if device is None:
         return function
 
@@ -56,7 +56,7 @@ class ActiveOverrides:
 
     @staticmethod
     def now() -> ActiveOverrides:
-        """The present state; while it is hidden, the one that is."""
+        """Return the present state; inside of `hidden`, the state that is hidden."""
         known: ActiveOverrides | None = getattr(_HIDDEN, "state", None)
         if known is not None:
             return known
@@ -73,7 +73,7 @@ _HIDDEN = threading.local()
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Inside of the block no override acts."""
+    """Switch all overrides off inside of the block."""
     before = getattr(_HIDDEN, "state", None)
     _HIDDEN.state = now = ActiveOverrides.now()
     none_act = torch._C.DisableTorchFunction if now.modes else torch._C.DisableTorchFunctionSubclass
@@ -85,37 +85,37 @@ def hidden() -> Iterator[None]:
 
 
 def classes_have_overrides() -> bool:
-    """Whether overrides of classes act; guards ask."""
+    """Return whether overrides of classes act; guards ask."""
     return ActiveOverrides.now().of_classes
 
 
 def active_modes() -> tuple[tuple[int, object], ...]:
-    """The modes of this thread that are not this project's own, and where they are."""
+    """Return this thread's modes, without this project's own, and their places on the stack."""
     places = range(torch._C._len_torch_function_stack())
     stack = ((i, torch._C._get_function_stack_at(i)) for i in places)
     return tuple((i, mode) for i, mode in stack if not is_own(mode))
 
 
 class OverridesRegion:
-    """What is left of ``with torch._C.DisableTorchFunctionSubclass()`` where a graph breaks inside.
+    """The rest of a ``with torch._C.DisableTorchFunctionSubclass()`` in which a graph breaks.
 
     Attributes:
         modes_too: whether modes are switched off, as `torch._C.DisableTorchFunction` does.
-        before: whether classes and modes had a say before.
+        before: whether overrides of classes and modes acted before.
     """
 
     def __init__(self, modes_too: bool, before: tuple[bool, bool]) -> None:
         self.modes_too, self.before = modes_too, before
 
     def __enter__(self) -> None:
-        """It has been entered."""
+        """Do nothing: the captured code has entered the region."""
 
     def __exit__(self, *exception: object) -> None:
         set_state(*self.before)
 
 
 def set_state(of_classes: bool, of_modes: bool) -> None:
-    """Let classes, and modes, have a say in PyTorch's functions or not."""
+    """Switch the overrides of classes and of modes on or off."""
     core: Any = torch._C
     states = core._TorchFunctionState
     disabled = states.SUBCLASSES_DISABLED if of_modes else states.ALL_DISABLED
@@ -123,25 +123,25 @@ def set_state(of_classes: bool, of_modes: bool) -> None:
 
 
 def mode_at(place: int) -> object:
-    """The mode at a place of PyTorch's stack; None if the stack ends before."""
+    """Return the mode at a place of PyTorch's stack; None if the stack ends before."""
     if place >= torch._C._len_torch_function_stack():
         return None
     return torch._C._get_function_stack_at(place)
 
 
 def device_of_modes() -> torch.device | None:
-    """The default device that a mode sets; guards ask, so no mode must notice."""
+    """Return the default device that a mode sets; guards ask, so no mode must notice."""
     devices = (mode.device for _, mode in active_modes() if isinstance(mode, DeviceContext))
     return next(devices, None)
 
 
 def is_own(mode: object) -> bool:
-    """Whether a mode belongs to this project: `explain` counts operators with one."""
+    """Return whether a mode belongs to this project: `explain` counts operators with one."""
     return is_in_package(type(mode).__module__, "minitorch2")
 
 
 def without_overrides(call: Callable[..., R]) -> Callable[..., R]:
-    """`call` with all overrides switched off: what they do is in its graph already."""
+    """Wrap `call` to run without overrides: their effects are in its graph already."""
 
     def run(*args: Any) -> R:
         with torch._C.DisableTorchFunction():
@@ -158,7 +158,7 @@ class Overrides:
         of_classes: whether overrides of classes act.
         of_modes: whether modes act.
         modes: the trackers of the modes, innermost last.
-        before: those that were active when the frame began.
+        before: the modes that were active when the frame began.
     """
 
     of_classes: bool
@@ -167,24 +167,24 @@ class Overrides:
     before: tuple[VariableTracker, ...] = ()
 
     def innermost(self) -> VariableTracker | None:
-        """The mode that sees the next call."""
+        """Return the mode that sees the next call; None if there is none."""
         return self.modes[-1] if self.of_modes and self.modes else None
 
     def sees(self, target: object) -> bool:
-        """Whether a mode may have a say in a call of a function, or of the method of a name."""
+        """Return whether a mode may override a call of a function, or of the method of a name."""
         if not self.of_modes or not self.modes:
             return False
         only_devices = all(mode.python_type() is DeviceContext for mode in self.modes)
         return not only_devices or (callable(target) and target in _device_constructors())
 
     def default_device(self) -> torch.device | None:
-        """What the innermost of the default devices is; None if there is none."""
+        """Return the innermost default device; None if there is none."""
         modes = reversed(self.modes) if self.of_modes else ()
         return next((m.device for m in modes if m.python_type() is DeviceContext), None)  # type: ignore[attr-defined]
 
     @contextmanager
     def without_innermost(self) -> Iterator[None]:
-        """A mode's own calls are seen by those around it."""
+        """Inside of the block, take the innermost mode off: it does not see its own calls."""
         mode = self.modes.pop()
         try:
             yield
@@ -192,18 +192,18 @@ class Overrides:
             self.modes.append(mode)
 
     def disable(self, *, modes_too: bool) -> tuple[bool, bool]:
-        """Let classes have no say from here on; what to go back to."""
+        """Switch overrides of classes off from here on; return the state to `restore`."""
         before = self.of_classes, self.of_modes
         self.of_classes, self.of_modes = False, self.of_modes and not modes_too
         return before
 
     def restore(self, before: tuple[bool, bool]) -> None:
-        """Go back to a state."""
+        """Go back to a state that `disable` has returned."""
         self.of_classes, self.of_modes = before
 
     @contextmanager
     def disabled(self, *, modes_too: bool) -> Iterator[None]:
-        """Inside of the block classes have no overrides."""
+        """Switch overrides of classes off inside of the block."""
         before = self.disable(modes_too=modes_too)
         try:
             yield
@@ -211,7 +211,7 @@ class Overrides:
             self.restore(before)
 
     def changes(self) -> tuple[int, list[VariableTracker]]:
-        """How many modes the captured code has left, and those that it has entered instead."""
+        """Return the number of modes that were left, and the modes that were entered instead."""
         pairs = zip(self.before, self.modes, strict=False)
         kept = next((i for i, (old, new) in enumerate(pairs) if old is not new), None)
         if kept is None:
@@ -220,9 +220,9 @@ class Overrides:
 
 
 def overrides_functions(cls: Any) -> bool:
-    """Whether instances of a class have a say in PyTorch's functions.
+    """Return whether instances of a class override PyTorch's functions.
 
-    Those of `torch.Tensor` have none, nor those of `torch.nn.Parameter`.
+    Instances of `torch.Tensor` and `torch.nn.Parameter` do not.
     """
     override = getattr(cls, "__torch_function__", None)
     if override is None or override is torch._C._disabled_torch_function_impl:

@@ -1,7 +1,7 @@
-"""Tensors of a subclass, seen without their class: compiled code and guards look at them so.
+"""Tensors of a subclass as plain tensors: compiled code and guards use them without their class.
 
-A subclass may override what any operator and attribute of its tensors does. None of this runs here:
-guards that ask a tensor for its size are no calls of the user's program.
+A subclass may override any operator and attribute of its tensors. None of this runs here: guards
+that ask a tensor for its size are not calls of the user's program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor:
-    """A plain tensor on the same memory; its gradient flows to the tensor."""
+    """Return a plain tensor on the same memory; its gradient flows to the tensor."""
     if torch.is_grad_enabled():
         return torch.Tensor.as_subclass(tensor, torch.Tensor)
     with torch._C.DisableTorchFunction(), torch.enable_grad():
@@ -18,7 +18,7 @@ def as_plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
-    """A tensor of a subclass on a result's memory; gradients flow to the result."""
+    """Return a tensor of a subclass on a result's memory; gradients flow to the result."""
     if torch.is_grad_enabled():
         return torch.Tensor.as_subclass(tensor, cls)
     with torch._C.DisableTorchFunction(), torch.set_grad_enabled(tensor.grad_fn is not None):
@@ -26,12 +26,12 @@ def of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
 
 
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """What the backward pass has left."""
+    """Return the gradient that the backward pass has left in the tensor; None if there is none."""
     with torch._C.DisableTorchFunction():
         return tensor.grad
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:
-    """Whether no operator of autograd has made it."""
+    """Return whether the tensor is a leaf: no operator of autograd has made it."""
     with torch._C.DisableTorchFunction():
         return tensor.is_leaf

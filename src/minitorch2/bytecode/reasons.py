@@ -26,8 +26,8 @@ class Reason:
 
     Attributes:
         code: stable name; never reused for another meaning.
-        meaning: what capture met, in the user's terms.
-        remedy: what usually helps.
+        meaning: the construct that capture met, in the user's terms.
+        remedy: the change that usually helps.
     """
 
     code: str
@@ -321,11 +321,11 @@ REASONS: dict[str, Reason] = {reason.code: reason for reason in _REASONS}
 
 
 def remedy_of(error: UnsupportedError) -> str:
-    """What the user can change: what whoever raised the error knows, or else the table."""
+    """Return the change that helps the user: the error's own fix, or else the table's."""
     reason = REASONS.get(error.code)
     return error.fix or ("" if reason is None else reason.remedy)
 
 
 def page_of(code: str) -> str:
-    """The command that explains a reason; empty if none does."""
+    """Return the command that explains a reason; empty if there is none."""
     return f"{COMMAND} {code}" if code in REASONS else ""

@@ -1,12 +1,12 @@
-"""What happens if a compiled graph raises: the frame runs again, in Python.
+"""Rerun a frame in Python if its compiled graph raises.
 
-A graph runs before all side effects of its frame. If one of its operators raises - an index out of
-range, a singular matrix, a failed `torch._check` - then nothing was done yet, and CPython itself
-can run the frame from its start: the side effects that come before the operator happen, the user's
-own handlers see the exception, and the traceback leads to the user's line.
+A graph runs before all side effects of its frame. An operator may raise: an index out of range, a
+singular matrix, a failed `torch._check`. Then nothing was done yet, and CPython can run the frame
+from its start. So the side effects that come before the operator happen, the user's own handlers
+see the exception, and the traceback leads to the user's line.
 
-A graph that writes to its inputs when nothing can fail any more has changed nothing, either. One
-that writes in between gets them back as they were, and random generators get back their states.
+A graph that writes to its inputs when nothing can fail any more has changed nothing, either. If a
+graph writes in between, its inputs and the random generators get back their former state.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _LOGGER = get_logger(__name__)
 
 
 def writes_late(compiled: Callable[..., Any], writes_tensors: bool) -> bool:
-    """Whether a graph that has raised has changed nothing.
+    """Return whether a graph that has raised has changed nothing.
 
     Args:
-        compiled: what the backend made; its attribute `writes_last` says that it computes
-            everything before it writes to its inputs.
+        compiled: the function that the backend made; its attribute `writes_last` says that it
+            computes everything before it writes to its inputs.
         writes_tensors: whether the graph writes to any.
     """
     return not writes_tensors or getattr(compiled, "writes_last", False)
@@ -57,7 +57,7 @@ class Undoing:
     """A graph that leaves everything as it was if it raises.
 
     Attributes:
-        compiled: what the backend made.
+        compiled: the function that the backend made.
         written: the inputs that it writes to.
         generators: the random generators that it draws from.
     """
@@ -67,7 +67,7 @@ class Undoing:
     generators: Sequence[torch.Generator]
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
-        """The outputs of the graph."""
+        """Return the outputs of the graph."""
         with record_function(KEEPING):
             before = [(inputs[place], inputs[place].detach().clone()) for place in self.written]
             states = [(generator, generator.get_state()) for generator in self.generators]
@@ -85,12 +85,12 @@ class Undoing:
 def undoing(
     compiled: Callable[..., Any], inputs: Sequence[Node], generators: Sequence[torch.Generator]
 ) -> Callable[..., Any] | None:
-    """A graph that undoes what it has done; None if autograd has recorded a write.
+    """Wrap a graph so that it undoes its writes if it raises; None if autograd recorded one.
 
     Args:
-        compiled: what the backend made.
-        inputs: those that it may have written to when it raises.
-        generators: what it draws from.
+        compiled: the function that the backend made.
+        inputs: the inputs that it may have written to when it raises.
+        generators: the random generators that it draws from.
     """
     tensors = [v for node in inputs if isinstance(v := node.meta["val"], torch.Tensor)]
     if any(v.is_inference() or (v.requires_grad and not v.is_leaf) for v in tensors):
@@ -100,9 +100,10 @@ def undoing(
 
 
 def restoring(compiled: Callable[..., Any], module: GraphModule) -> Callable[..., Any]:
-    """A graph that leaves the modes of PyTorch which it has entered if it raises.
+    """Wrap a graph so that it leaves the modes of PyTorch that it has entered if it raises.
 
-    A backend that traces, whose results `writes_last` marks, enters none when they are called.
+    Compiled code of a backend that traces, marked by `writes_last`, enters no modes when it is
+    called.
     """
     enters = any(node.target in STATE_CHANGES for node in module.graph.nodes)
     if not enters or getattr(compiled, "writes_last", False):
@@ -120,13 +121,13 @@ def restoring(compiled: Callable[..., Any], module: GraphModule) -> Callable[...
 
 
 def is_written(node: Node) -> bool:
-    """Whether the graph writes to an input."""
+    """Return whether the graph writes to an input."""
     value = node.meta["val"]
     return isinstance(value, torch.Tensor) and not value.is_inference() and value._version > 0
 
 
 def generators_of(module: GraphModule) -> list[torch.Generator]:
-    """PyTorch's own generators that the graph draws from."""
+    """Return PyTorch's own generators that the graph draws from."""
     values = [node.meta.get("val") for node in module.graph.nodes if is_random(node)]
     devices = {value.device for value in values if isinstance(value, torch.Tensor)}
     return [_generator_of(device) for device in devices]
@@ -140,10 +141,10 @@ def _generator_of(device: torch.device) -> torch.Generator:
 
 
 def _raised_by_hook(error: Exception) -> bool:
-    """Whether a hook on saved tensors has raised: it must not see them a second time.
+    """Return whether a hook on saved tensors has raised: it must not see them a second time.
 
-    A checkpoint's hook ends the recomputation so. What operators raise comes from C++, called by
-    generated code.
+    A checkpoint's hook ends the recomputation with an exception. Operators raise from C++, called
+    by generated code.
     """
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
         return False
@@ -156,13 +157,13 @@ def _raised_by_hook(error: Exception) -> bool:
 
 @dataclass(eq=False)
 class Rerun:
-    """Runs the frames of a function whose graph has raised.
+    """The Python run of a function's frames whose graph has raised.
 
     Attributes:
-        function: the user's, or the rest of one.
+        function: the user's function, or the rest of one.
         handles_errors: whether it may go on behind the operator that raised.
         blame: is told that the backend is at fault; None if that is an error.
-        give_up: puts the graph as it is in the place of what the backend has compiled.
+        give_up: replaces the backend's compiled code by the graph as it is.
     """
 
     function: FunctionType
@@ -172,16 +173,15 @@ class Rerun:
     _has_cautioned: bool = False
 
     def __call__(self, error: Exception, *values: object) -> object:
-        """The frame's own result.
+        """Run the frame in Python and return its result.
 
         Args:
-            error: what the graph raised.
-            values: those of all parameters, in the order of their slots.
+            error: the exception that the graph raised.
+            values: the values of all parameters, in the order of their slots.
 
         Raises:
             Exception: the program's own; or `error`, if Python has none to raise and failures of
-                backends are not suppressed. What a hook on saved tensors has raised is raised at
-                once.
+                backends are not suppressed. Exceptions of hooks on saved tensors come through.
         """
         if _raised_by_hook(error) or not is_suppressible(error):
             raise error

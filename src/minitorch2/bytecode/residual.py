@@ -114,7 +114,7 @@ class Residual:
     # Values --------------------------------------------------------------------------------------
 
     def name_for(self, tracker: VariableTracker) -> str:
-        """An expression for the value that may be repeated: a name or a small literal.
+        """Return an expression for the value that may be repeated: a name or a small literal.
 
         One tracker always gets one name, so objects keep their identity.
 
@@ -127,7 +127,7 @@ class Residual:
         return self._names[id(tracker)]
 
     def is_named(self, tracker: VariableTracker) -> bool:
-        """Whether residual code refers to the value already."""
+        """Return whether residual code refers to the value already."""
         return id(tracker) in self._names
 
     def set_name(self, tracker: VariableTracker, name: str) -> None:
@@ -146,7 +146,7 @@ class Residual:
         return name
 
     def operand(self, tracker: VariableTracker) -> str:
-        """An expression for a value that is used once, at once: a global may stay a global."""
+        """Return an expression for a value used once, at once: a global may stay a global."""
         source = tracker.source
         if id(tracker) in self._names or not isinstance(source, GlobalSource):
             return self.name_for(tracker)
@@ -155,7 +155,7 @@ class Residual:
     def arguments(
         self, args: Iterable[VariableTracker], kwargs: Mapping[str, VariableTracker]
     ) -> str:
-        """The arguments of a call, each of which is used once, at once."""
+        """Return the text of a call's arguments, each of which is used once, at once."""
         named = {name: self.operand(value) for name, value in kwargs.items()}
         return ", ".join([*map(self.operand, args), *keywords(named)])
 
@@ -173,16 +173,16 @@ class Residual:
         return self.bind(expression, self._hints.get(id(tracker), _base_of(tracker)))
 
     def _is_own_name(self, expression: str) -> bool:
-        """Whether an expression is a variable that only this residual function assigns."""
+        """Return whether an expression is a variable that only this residual function assigns."""
         own = expression in self.parameters or expression in self._used
         return own or expression in self.references.values
 
     def load(self, source: Source) -> str:
-        """An expression that loads the value again from where it came."""
+        """Return an expression that loads the value again from its source."""
         return source.expression(self.reference)
 
     def keywords(self, values: Mapping[str, VariableTracker]) -> list[str]:
-        """Keyword arguments of a call."""
+        """Return the keyword arguments of a call as text."""
         return keywords({name: self.name_for(value) for name, value in values.items()})
 
     def graph_output(self, node: Node, tracker: VariableTracker | None = None) -> str:
@@ -193,12 +193,12 @@ class Residual:
         return self.outputs[node]
 
     def reference(self, value: object, base: str = "") -> str:
-        """The private name of an object; what another one stands in for gets its own name."""
+        """Return the private name of an object; one that it stands in for gives its own name."""
         made = self.references.stands_for(value)
         return self.references.name(value, base) if made is None else self.name_for(made)
 
     def global_place(self, namespace: dict[str, object], name: str) -> str:
-        """The target of an assignment to a global variable of any module."""
+        """Return the target of an assignment to a global variable of any module."""
         if namespace is self.namespace and self._may_declare_global(name):
             self._globals_written.add(name)
             return name
@@ -210,7 +210,7 @@ class Residual:
         return is_name(name) and name not in local and not hasattr(builtins, name)
 
     def new_name(self, base: str, *, is_hint: bool = False) -> str:
-        """A fresh variable name; a hint may be a variable of the user that is no parameter."""
+        """Return a fresh variable name; a hint may name a user's variable but not a parameter."""
         base = identifier(base).strip("_") or "value"
         is_own = is_hint and self._is_unused_variable(base)
         name = base if is_own else self.references.scope.fresh(base)
@@ -218,7 +218,7 @@ class Residual:
         return name
 
     def _is_unused_variable(self, name: str) -> bool:
-        """Whether a name is that of a variable of the frame, and means nothing else here."""
+        """Return whether a name is a variable of the frame, and means nothing else here."""
         code = self.code
         others = (self.parameters, code.co_cellvars, code.co_freevars, self._used, self.namespace)
         return name in code.co_varnames and not any(name in names for names in others)
@@ -237,7 +237,7 @@ class Residual:
 
     @contextmanager
     def writing(self, section: list[Statement]) -> Iterator[None]:
-        """Statements that are emitted inside the block go to this section."""
+        """Put statements that are emitted inside the block into this section."""
         saved = self._section, self._indent
         self._section, self._indent = section, 1
         try:
@@ -246,7 +246,7 @@ class Residual:
             self._section, self._indent = saved
 
     def indent(self, levels: int = 1) -> None:
-        """What follows belongs to the block opened by the last statement (negative: leave it)."""
+        """Indent the statements that follow by some levels (negative: less)."""
         self._indent += levels
 
     def call_graph(
@@ -260,7 +260,7 @@ class Residual:
         """Put the call of the compiled graph in front of all statements.
 
         Args:
-            apart: results that get an operator of autograd's of their own.
+            apart: results that each get an autograd operator of their own.
         """
         targets = ", ".join(self.outputs[node] for node in nodes)
         paths, arguments = share_paths(inputs, self.new_name, self.reference)
@@ -273,7 +273,7 @@ class Residual:
         self.loads[:0] = [Statement(INDENT + text, line) for text in [*paths, call, *views]]
 
     def rerun_if_graph_raises(self) -> None:
-        """Where the call of the graph raises, leave the frame to Python: nothing was done yet."""
+        """Let Python run the frame if the call of the graph raises: nothing was done yet."""
         call = self.loads[self._graph_call]
         error, rerun = self.new_name("error"), self.reference(RERUN, "rerun_in_python")
         text = [
@@ -296,7 +296,7 @@ class Residual:
         self._generators.setdefault(generator)
 
     def _undo_draws(self) -> Iterator[str]:
-        """Statements that give generators back the states that they had when the frame began."""
+        """Yield statements that give generators back their states at the frame's begin."""
         for generator in self._generators:
             state = self.new_name("state")
             path = generator.expression(self.reference)
@@ -304,7 +304,7 @@ class Residual:
             yield f"{path}.setstate({state})"
 
     def source(self) -> str:
-        """The residual function as Python text."""
+        """Return the residual function as Python text."""
         return "\n".join(text for text, _ in self._lines()) + "\n"
 
     def _lines(self) -> list[tuple[str, int]]:
@@ -317,18 +317,22 @@ class Residual:
         return lines + [(s.text, s.line or first) for s in statements]
 
     def _bind_shadowed_builtins(self) -> None:
-        """Builtins that this text mentions mean the real ones, whatever the user's module defines:
-        text that reads the user's global asks the module for it."""
+        """Bind the real builtins that this text mentions, where the user's module shadows them.
+
+        Text that reads the user's global asks the module for it.
+        """
         mentioned = set(_IDENTIFIER.findall(self.source())) & self.namespace.keys()
         for name in mentioned & vars(builtins).keys() - self.references.values.keys():
             if not name.startswith("__"):
                 self.references.replace(name, getattr(builtins, name))
 
     def compile(self) -> CodeType:
-        """The code object of the residual function, with the user's file, lines and name.
+        """Return the code object of the residual function, with the user's file, lines and name.
 
-        Its free variables are those of the frame and private names of `References`. Raises
-        SyntaxError if a statement is no Python: a bug of this module.
+        Its free variables are those of the frame and private names of `References`.
+
+        Raises:
+            SyntaxError: a statement is not Python: a bug of this module.
         """
         self._bind_shadowed_builtins()
         free = [*self.code.co_freevars, *self.references.values]
@@ -342,10 +346,10 @@ class Residual:
         return code
 
     def _check_names(self, code: CodeType) -> None:
-        """Names that residual code makes up are bound; the others are the user's own.
+        """Check that the names that residual code makes up are bound; others are the user's own.
 
         Raises:
-            VerificationError: one is not.
+            VerificationError: one is not bound.
         """
         known = {*self.namespace, *vars(builtins), *self.code.co_names, *self._globals_written}
         if unbound := loaded_globals(code) - known:
@@ -353,7 +357,7 @@ class Residual:
             raise VerificationError(cause, code="residual-names")
 
     def _compile_as_its_own_file(self, free: Sequence[str]) -> CodeType:
-        """The same with its own text's lines, which debuggers find in `linecache`."""
+        """Compile it with its own text's lines, which debuggers find in `linecache`."""
         file = new_file("residual", self.code.co_qualname)
         stands_for = self.code.replace(co_filename=file, co_firstlineno=1)
         lines = [(text, number) for number, (text, _) in enumerate(self._lines(), 1)]

@@ -46,11 +46,11 @@ class Effect:
     """One place that the captured code changes; subclasses say which."""
 
     def owner(self) -> VariableTracker | None:
-        """The object that the place belongs to; None if it is always visible."""
+        """Return the object that the place belongs to; None if it is always visible."""
         return None
 
     def value(self) -> VariableTracker | None:
-        """What the place will hold, if it is one value."""
+        """Return the value that the place will hold; None if it is not one value."""
         return None
 
     def emit(self, residual: Residual) -> None:
@@ -168,8 +168,8 @@ class SideEffects:
     """The pending effects of one capture, in the order of first writes.
 
     Attributes:
-        writes: how many writes there were, to places written before as well. What is recorded
-            apart may write to the objects that it makes.
+        writes: the number of writes, repeated ones too. Code that is recorded apart may write to
+            the objects that it makes.
     """
 
     writes: int = 0
@@ -186,14 +186,14 @@ class SideEffects:
     # Objects -------------------------------------------------------------------------------------
 
     def new_object(self, tracker: VariableTracker) -> None:
-        """The captured code makes this object: unseen unless something live refers to it."""
+        """Note an object that the captured code makes: unseen unless a live value refers to it."""
         self._new[id(tracker)] = tracker
         if self._made_apart is not None:
             self._made_apart.add(id(tracker))
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Inside of the block the program is recorded apart."""
+        """Record the program apart inside of the block."""
         outer, self._made_apart = self._made_apart, set()
         try:
             yield
@@ -207,7 +207,7 @@ class SideEffects:
             self.writes += 1
 
     def add(self, effect: Effect) -> None:
-        """Record an effect that nothing asks about."""
+        """Record an effect on a place that no later read asks about."""
         self.writes += 1
         self._effects["call", id(effect)] = effect
 
@@ -221,11 +221,11 @@ class SideEffects:
         self._effects.setdefault(place, effect)
 
     def is_new(self, tracker: VariableTracker) -> bool:
-        """Whether the captured code made the object."""
+        """Return whether the captured code made the object."""
         return id(tracker) in self._new
 
     def complete(self, tracker: VariableTracker, residual: Residual) -> None:
-        """A new object gets its attributes as soon as it is made: it will be asked for its hash."""
+        """Give a new object its attributes as soon as it is made: it will be asked for its hash."""
         if self._new.pop(id(tracker), None) is None:
             return
         residual.name_for(tracker)
@@ -259,12 +259,12 @@ class SideEffects:
             self._effects.pop(("attribute", id(owner), name), None)
 
     def load_attribute(self, owner: VariableTracker, name: str) -> Pending | None:
-        """The pending value, DELETED, or None when nothing is pending."""
+        """Return the pending value, DELETED, or None when nothing is pending."""
         effect = self._effects.get(("attribute", id(owner), name))
         return effect.pending if isinstance(effect, AttributeEffect) else None
 
     def pending_attributes(self, owner: VariableTracker) -> dict[str, Pending]:
-        """All pending attributes of one object, in the order of first writes."""
+        """Return all pending attributes of one object, in the order of first writes."""
         return {
             effect.name: effect.pending
             for effect in self._effects.values()
@@ -276,7 +276,7 @@ class SideEffects:
         self._classes.setdefault(name, {})[cls] = tracker
 
     def written_classes(self, name: str) -> Mapping[type, VariableTracker]:
-        """The classes whose attribute of a name has changed, with their trackers."""
+        """Return the classes whose attribute of a name has changed, with their trackers."""
         return self._classes.get(name, {})
 
     def _attribute(self, owner: VariableTracker, name: str, value: Pending, raw: bool) -> None:
@@ -296,7 +296,7 @@ class SideEffects:
             self._effects.setdefault(("container", id(container)), ContainerEffect(container))
 
     def changes(self, container: VariableTracker) -> bool:
-        """Whether a change of a container is pending."""
+        """Return whether a change of a container is pending."""
         return ("container", id(container)) in self._effects
 
     # Globals -------------------------------------------------------------------------------------
@@ -315,14 +315,14 @@ class SideEffects:
             self._effects[key] = GlobalEffect(namespace, name, value)
 
     def load_global(self, namespace: dict[str, object], name: str) -> Pending | None:
-        """The pending value, DELETED, or None when nothing is pending."""
+        """Return the pending value, DELETED, or None when nothing is pending."""
         effect = self._effects.get(("global", id(namespace), name))
         return effect.pending if isinstance(effect, GlobalEffect) else None
 
     # Cells ---------------------------------------------------------------------------------------
 
     def new_cell(self, cell: CellVariable) -> None:
-        """A cell that the captured code makes; its contents are written when it is really made."""
+        """Note a cell that the captured code makes; its contents are written when it is made."""
         self.new_object(cell)
         self._effects["cell", id(cell)] = CellEffect(cell)
 
@@ -333,14 +333,14 @@ class SideEffects:
         self._effects.setdefault(("cell", id(cell)), CellEffect(cell))
 
     def changed_objects(self) -> Iterator[VariableTracker]:
-        """Objects from outside that pending effects change."""
+        """Yield objects from outside that pending effects change."""
         for effect in self._effects.values():
             owner = effect.owner()
             if owner is not None and owner.source is not None:
                 yield owner
 
     def changed_names(self) -> frozenset[str]:
-        """Names of the global and closure variables that pending effects change."""
+        """Return the names of global and closure variables that pending effects change."""
         effects = self._effects.values()
         names = {effect.name for effect in effects if isinstance(effect, GlobalEffect)}
         names |= {effect.cell.name for effect in effects if isinstance(effect, CellEffect)}
@@ -349,7 +349,7 @@ class SideEffects:
     # Generators ----------------------------------------------------------------------------------
 
     def generator_started(self, generator: GeneratorVariable, step: int, by_frame: bool) -> None:
-        """A generator runs now, since a step of the captured frame: it cannot be made again.
+        """Note that a generator runs since a step of the captured frame: it cannot be made again.
 
         Args:
             by_frame: whether the captured frame takes its values, not a function that it calls.
@@ -359,15 +359,15 @@ class SideEffects:
             self._own_generators.append(generator)
 
     def starting_steps(self) -> list[int]:
-        """Steps of the frame at which generators were started that are not finished, last first."""
+        """Return the steps of the frame at which unfinished generators started, last first."""
         return sorted({s for g, s in self._generators if not g.finished}, reverse=True)
 
     def left_generator(self) -> GeneratorVariable | None:
-        """One that the frame itself may drop half way, inside a ``try`` or ``with``."""
+        """Return a generator that the frame may drop half way, inside a ``try`` or ``with``."""
         return next((each for each in self._own_generators if each.may_clean_up()), None)
 
     def _check_cleanup(self, residual: Residual) -> None:
-        """No generator is dropped that does something when it is."""
+        """Check that no generator is dropped that runs code when it is dropped."""
         for generator, _ in self._generators:
             if not residual.is_named(generator) and generator.needs_cleanup():
                 name = generator.frame.code.co_name
@@ -379,10 +379,10 @@ class SideEffects:
         """Apply all visible effects in the order of first writes.
 
         First every value that some visible effect needs gets a name, which may make further new
-        objects visible; only then is anything changed, so that values are read before the writes.
+        objects visible. Only then is anything changed, so that values are read before the writes.
 
         Raises:
-            UnsupportedError: something lives on that cannot be rebuilt.
+            UnsupportedError: a live value cannot be rebuilt.
         """
         visible: set[int] = set()
         while batch := [e for e in self._visible(residual) if id(e) not in visible]:

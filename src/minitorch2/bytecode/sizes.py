@@ -1,4 +1,4 @@
-"""Which sizes and numbers of a captured frame's inputs are symbols.
+"""The choice of the sizes and numbers of a captured frame's inputs that are symbols.
 
     dynamic=False   none
     dynamic=True    all dimensions of inputs; those of weights stay numbers
@@ -51,7 +51,7 @@ class SizeHistory:
     fixed: set[Source] = field(default_factory=set)
 
     def note_shape(self, source: Source, shape: Sequence[int]) -> tuple[int | None, ...]:
-        """Compare with earlier shapes; dimensions that have changed are None. Rank starts anew."""
+        """Compare with earlier shapes; dimensions that changed are None. A new rank starts anew."""
         before = self.shapes.get(source)
         if before is None or len(before) != len(shape):
             before = tuple(shape)
@@ -60,7 +60,7 @@ class SizeHistory:
         return merged
 
     def note_number(self, source: Source, value: float) -> bool:
-        """Whether the number has changed since the code was compiled for the first time."""
+        """Return whether the number has changed since the code was compiled for the first time."""
         before = self.numbers.setdefault(source, value)
         if repr(before) != repr(value):  # which tells zeros, and takes a NaN for equal to itself
             self.numbers[source] = None
@@ -75,7 +75,7 @@ class SizeHistory:
 
 @dataclass(frozen=True)
 class SymbolicLayout:
-    """Sizes and strides of an input, some of them symbols, and what must hold for the strides."""
+    """Sizes and strides of an input, some of them symbols, and the conditions on the strides."""
 
     sizes: tuple[Any, ...]
     strides: tuple[Any, ...]
@@ -88,7 +88,7 @@ class Sizes:
     Attributes:
         env: symbols and the guards on them.
         history: the sizes of earlier compilations of the same code.
-        guards: what must hold besides the guards of `env`: equal sizes, and strides.
+        guards: the guards besides those of `env`: on equal sizes, and on strides.
     """
 
     def __init__(self, history: SizeHistory) -> None:
@@ -102,7 +102,7 @@ class Sizes:
     def of_tensor(
         self, tensor: torch.Tensor, source: Source, *, is_weight: bool
     ) -> SymbolicLayout | None:
-        """Sizes and strides of an input tensor; None if all of them are numbers."""
+        """Return sizes and strides of an input tensor; None if all of them are numbers."""
         marks = self._marks(tensor, source, is_weight)
         shape = AttributeSource(source, "shape")
         places = [ItemSource(shape, d) for d in range(tensor.dim())]
@@ -121,7 +121,7 @@ class Sizes:
     def of_number(
         self, value: float, source: Source, *, varies: bool
     ) -> torch.SymInt | torch.SymFloat | None:
-        """An int or float argument as a symbol, if it changes from call to call; else None.
+        """Return an int or float argument as a symbol if it changes from call to call; else None.
 
         With `varies`, a float is not to be specialised again.
         """
@@ -180,7 +180,7 @@ class Sizes:
     def _strides(
         self, tensor: torch.Tensor, source: Source, sizes: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Each stride in terms of sizes, guarded."""
+        """Return each stride in terms of sizes, guarded."""
         if tensor.is_contiguous():
             self.guards.append(Contiguous(source, tensor.dim()))
             return _contiguous(sizes)
@@ -204,7 +204,7 @@ class Sizes:
     # Guards --------------------------------------------------------------------------------------
 
     def all_guards(self) -> list[Guard]:
-        """Every guard on sizes, those of single sizes first.
+        """Return every guard on sizes, those of single sizes first.
 
         Raises:
             DynamicSizeError: a dimension that the user marked as dynamic was specialised.
@@ -225,7 +225,7 @@ class Sizes:
         return guards
 
     def _limits(self) -> Iterator[Guard]:
-        """The range of each symbol, and the equality of the sizes that share it."""
+        """Yield the range of each symbol, and the equality of the sizes that share it."""
         guarded = {symbol: record.limits for symbol, record in self.env.symbols.items()}
         for record in self.env.symbols.values():
             if not record.sources:
@@ -243,13 +243,13 @@ class Sizes:
                 yield ShapeCondition(compare("<=", symbol, int(limits.high)), (place,))
 
     def _is_implied(self, condition: Condition) -> bool:
-        """Whether the equalities among the guards make another guard true."""
+        """Return whether the equalities among the guards make another guard true."""
         if not isinstance(condition, Comparison) or condition.relation == "==":
             return False
         return map_condition(condition, self.env.simplify) is True
 
     def of_inputs(self, symbols: Iterable[sympy.Symbol]) -> set[sympy.Symbol]:
-        """The symbols of inputs that determine these ones, some of which divisibility made."""
+        """Return the inputs' symbols that determine these ones, some of which divisibility made."""
         return free_symbols([self.env.knowledge.in_inputs(symbol) for symbol in symbols])
 
     def _places(self, value: Any) -> Iterator[tuple[sympy.Symbol, Source]]:
@@ -259,7 +259,7 @@ class Sizes:
                 yield symbol, record.sources[0]
 
     def _note_fixed(self) -> None:
-        """A number that was specialised all the same is a constant from now on."""
+        """Note numbers that were specialised all the same: they are constants from now on."""
         for symbol, record in self.env.symbols.items():
             if symbol in self.env.fixed or isinstance(self.env.simplify(symbol), int):
                 numbers = self.history.numbers
@@ -297,7 +297,7 @@ class Sizes:
         )
 
     def _shown(self, value: Any) -> str:
-        """An expression as the user knows its symbols: by their names, or their sources."""
+        """Return an expression with symbols as the user knows them: by name, or by source."""
         names = {s: str(r.sources[0]) for s, r in self.env.symbols.items() if r.sources}
         names |= {symbol: record.name for symbol, record in self.env.symbols.items() if record.name}
         return print_expr(self.env.knowledge.in_inputs(value), names)
@@ -305,7 +305,7 @@ class Sizes:
     # Values --------------------------------------------------------------------------------------
 
     def names(self) -> dict[sympy.Symbol, Source]:
-        """Where residual code finds the value of each symbol of an input."""
+        """Return the source from which residual code loads the value of each input symbol."""
         return {s: record.sources[0] for s, record in self.env.symbols.items() if record.sources}
 
 

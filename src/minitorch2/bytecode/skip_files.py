@@ -1,10 +1,10 @@
-"""Which code is captured, by file: user code and model libraries, not the tools they are made of.
+"""The choice of code to capture, by file: user code and model libraries, not their tools.
 
 Frames of the standard library, numpy, PyTorch, Triton and this package are never analysed when the
-frame hook meets them (PyTorch 2 paper, section 3.2), nor is code that this package has written.
-While compiled graphs run or are made, not even what they call is looked at. Inlining is a little
-more generous: forward methods of `torch.nn` modules, the Python of NumPy and of Triton, and small,
-pure parts of the standard library are evaluated as user code is.
+frame hook meets them (PyTorch 2 paper, section 3.2). Code that this package has written is not
+analysed, either. While compiled graphs run or are made, not even the functions that they call are
+looked at. Inlining is a little more generous. It evaluates forward methods of `torch.nn` modules,
+the Python of NumPy and of Triton, and small, pure parts of the standard library like user code.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ INLINED_STANDARD = (
 
 @lru_cache(maxsize=10_000)
 def is_skipped_file(file: str) -> bool:
-    """Whether frames of this file run as they are, without analysis."""
+    """Return whether frames of this file run as they are, without analysis."""
     if is_generated(file):
         return True
     if file.startswith((PACKAGE, TORCH, NUMPY, *TRITON, "<frozen")):
@@ -94,21 +94,21 @@ def is_skipped_file(file: str) -> bool:
 
 
 def runs_apart(file: str) -> bool:
-    """Whether code of this file is a part of compiled code, which calls nothing to be captured."""
+    """Return whether code of this file is part of compiled code, whose calls are not captured."""
     return is_generated(file) or file.startswith(COMPILER)
 
 
 def is_override(code: CodeType) -> bool:
-    """Whether PyTorch calls the code for each of its operators.
+    """Return whether PyTorch calls the code for each of its operators.
 
-    Where a graph breaks at one operator, a graph of one operator is worth nothing; the functions
-    that the override calls are captured.
+    If a graph breaks at one operator, a graph of one operator is worth nothing. The functions that
+    the override calls are captured.
     """
     return code.co_name in ("__torch_function__", "__torch_dispatch__")
 
 
 def is_stand_in(file: str) -> bool:
-    """Whether code of this file is evaluated in place of a call that users make to a library."""
+    """Return whether code of this file is evaluated in place of a user's call to a library."""
     return file.startswith((POLYFILLS, NUMPY))
 
 
@@ -128,6 +128,6 @@ def _refused_file(file: str) -> str | None:
 
 
 def refuses_inlining(code: CodeType) -> str | None:
-    """Why a function must not be inlined; None if it may be."""
+    """Return the reason why a function must not be inlined; None if it may be."""
     reason = _refused_file(code.co_filename)
     return None if reason is None else f"{code.co_qualname}: {reason}"

@@ -1,4 +1,4 @@
-"""Where a value came from, as a Python expression that loads it again.
+"""Sources: the origins of values, as Python expressions that load them again.
 
 Grammar::
 
@@ -14,9 +14,9 @@ Grammar::
              | Contents(source, kind)                           past overridden methods
              | Reduced(source) | Peek(source, index)            parts and elements of an iterator
 
-One notion serves both users of a source: a guard evaluates the expression before the compiled code
-runs, and residual code evaluates it afterwards to load, rebuild or mutate the value.
-PyTorch 2 paper, section 3.5 ("each instance also tracks where it came from").
+A source has two users. A guard evaluates the expression before the compiled code runs. Residual
+code evaluates it afterwards to load, rebuild or mutate the value. PyTorch 2 paper, section 3.5
+("each instance also tracks where it came from").
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Naming: TypeAlias = Callable[[type | Callable[..., object]], str]
 
 
 def plainly(function: type | Callable[..., object]) -> str:
-    """The function's own name, for people."""
+    """Return the function's own name, for people."""
     return function.__name__
 
 
@@ -67,32 +67,32 @@ class Source:
         return isinstance(other, Source) and self._hash == other._hash and self._key == other._key
 
     def expression(self, named: Naming = plainly) -> str:
-        """The Python expression that loads the value, given the frame's locals and globals."""
+        """Return the expression that loads the value, given the frame's locals and globals."""
         raise NotImplementedError
 
     @property
     def base(self) -> Source | None:
-        """The source this one steps from; None for a root."""
+        """The source that this one is a step away from; None for a root."""
         return None
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the expression always loads the same object, so that it needs no guard."""
+        """True if the expression always loads the same object, so that it needs no guard."""
         return False
 
     def root(self) -> Source:
-        """The first source of the path."""
+        """Return the first source of the path."""
         return self if self.base is None else self.base.root()
 
     def path(self) -> Iterator[Source]:
-        """This source and those it steps from, this one first."""
+        """Yield this source and those it steps from, this one first."""
         source: Source | None = self
         while source is not None:
             yield source
             source = source.base
 
     def roots(self) -> Iterator[Source]:
-        """The names that the expression mentions."""
+        """Yield the names that the expression mentions."""
         yield from [self] if self.base is None else self.base.roots()
 
     def __str__(self) -> str:
@@ -146,8 +146,7 @@ class ReferenceSource(RootSource):
 
 @dataclass(frozen=True, eq=False)
 class DrawnSource(RootSource):
-    """A random number that residual code has drawn before: guards, which run earlier, cannot ask
-    for it."""
+    """A random number that residual code has drawn: guards run earlier and cannot ask for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +160,7 @@ class StepSource(Source):
         return self.of
 
     def step(self, base: str, named: Naming = plainly) -> str:
-        """The expression, given one for the base: guards keep the base in a temporary."""
+        """Return the expression, given one for the base: guards keep the base in a temporary."""
         raise NotImplementedError
 
     def expression(self, named: Naming = plainly) -> str:
@@ -184,7 +183,7 @@ class AttributeSource(StepSource):
 
 @dataclass(frozen=True, eq=False)
 class FixedAttributeSource(AttributeSource):
-    """An attribute of a module whose attributes nobody changes, such as ``torch.abs``."""
+    """An attribute of a module whose attributes never change, such as ``torch.abs``."""
 
     @property
     def is_fixed(self) -> bool:
@@ -213,7 +212,7 @@ class StrideSource(StepSource):
 
 @dataclass(frozen=True, eq=False)
 class CallSource(StepSource):
-    """``base()``: what calling a weak reference gives."""
+    """``base()``: the result of calling a weak reference."""
 
     def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}()"
@@ -221,7 +220,7 @@ class CallSource(StepSource):
 
 @dataclass(frozen=True, eq=False)
 class AppliedSource(StepSource):
-    """``function(base)``, for a function that asks without running code of the user's."""
+    """``function(base)``, for a function that runs no code of the user's."""
 
     function: ReferenceSource
 
@@ -235,7 +234,7 @@ class AppliedSource(StepSource):
 
 @dataclass(frozen=True, eq=False)
 class ReducedSource(StepSource):
-    """``base.__reduce__()``: for a built-in iterator, what it was made of."""
+    """``base.__reduce__()``: the arguments from which a built-in iterator was made."""
 
     def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}.__reduce__()"
@@ -243,7 +242,7 @@ class ReducedSource(StepSource):
 
 @dataclass(frozen=True, eq=False)
 class PeekSource(StepSource):
-    """What the iterator `base` would give after `index` other elements."""
+    """The element that the iterator `base` would give after `index` other elements."""
 
     index: int
 
@@ -285,7 +284,7 @@ class ClosureSource(StepSource):
 
 @dataclass(frozen=True, eq=False)
 class ContentsSource(StepSource):
-    """What a list, tuple or dict of a derived class holds, past the methods that it overrides."""
+    """The contents of a list, tuple or dict of a derived class, past its overridden methods."""
 
     kind: str
 

@@ -1,7 +1,7 @@
-"""What compiled generators and coroutines do between their segments.
+"""Steps of compiled generators and coroutines between their segments.
 
-A segment is the code from one suspension to the next; it is captured as a function. One that ends
-by a suspension returns a step, which says what the caller gets and how to go on::
+A segment is the code from one suspension to the next; it is captured as a function. A segment that
+ends by a suspension returns a step: the value for the caller, and the way to go on::
 
     step ::= Yielded(value, resume, throw)         a `yield`: the caller gets the value
           |  Delegated(iterator, resume, throw)    a `yield from` or `await`: the iterator's steps
@@ -34,8 +34,8 @@ class Yielded:
     """A `yield`.
 
     Attributes:
-        value: what the caller gets.
-        resume: takes the sent value; gives the next step, or what the function returns.
+        value: the value that the caller gets.
+        resume: takes the sent value; gives the next step, or the function's result.
         throw: takes an exception; None if no handler is there.
     """
 
@@ -97,7 +97,7 @@ class After(Steps):
     """An iterator one step of which was made already.
 
     Args:
-        first: what that step gave.
+        first: the value that this step gave.
     """
 
     def __init__(self, first: Any, inner: Any, capturing: Capturing) -> None:
@@ -115,7 +115,7 @@ def drive(
     """Make the steps of a generator or coroutine, from a step to its end.
 
     Args:
-        step: the first step; anything else is what the function returns.
+        step: the first step; anything else is the function's result.
         capturing: makes the context of steps that are not captured themselves.
         kinds: the steps that are made; one of another kind is the result.
     """
@@ -145,7 +145,7 @@ def until_yield(step: Any, capturing: Capturing) -> Any:
 
 
 def step_of(made: Any) -> Any:
-    """The step that goes on with a generator or coroutine that Python runs."""
+    """Return the step that goes on with a generator or coroutine that Python runs."""
     if isinstance(made, AsyncGeneratorType):
         return _next_of(made.__anext__(), made)
     return Delegated(made, _itself)
@@ -156,7 +156,7 @@ def _itself(value: Any) -> Any:
 
 
 def _next_of(awaitable: Any, made: AsyncGeneratorType[Any, Any]) -> Delegated:
-    """The step to the next `yield` of an asynchronous generator that Python runs."""
+    """Return the step to the next `yield` of an asynchronous generator that Python runs."""
 
     def resume(value: Any) -> Yielded:
         return Yielded(
@@ -169,13 +169,13 @@ def _next_of(awaitable: Any, made: AsyncGeneratorType[Any, Any]) -> Delegated:
 
 
 def _end_of_iteration(error: BaseException) -> None:
-    """The end of an asynchronous generator is no error."""
+    """Raise the error unless it is the regular end of an asynchronous generator."""
     if not isinstance(error, StopAsyncIteration):
         raise error
 
 
 def calling_all_positionally(function: FunctionType) -> Callable[..., Any]:
-    """Call a function as a segment: with the values of all its parameters in the order of slots.
+    """Call a function as a segment: with the values of all its parameters in slot order.
 
     A generator or coroutine is not called but begun: its first step is the result.
     """
@@ -186,12 +186,12 @@ def calling_all_positionally(function: FunctionType) -> Callable[..., Any]:
 
 
 def is_suspendable(code: CodeType) -> bool:
-    """Whether frames of this code can be suspended."""
+    """Return whether frames of this code can be suspended."""
     return bool(code.co_flags & SUSPENDABLE)
 
 
 def half_way(step: Any, capturing: Capturing, name: str, qualname: str) -> Generator[Any, Any, Any]:
-    """A generator that has given a value already and waits."""
+    """Return a generator that has given a value already and waits."""
     made: Any = drive(step, capturing)
     made.__name__, made.__qualname__ = name, qualname
     next(made)

@@ -1,9 +1,9 @@
 """Parts of a program recorded apart, to become one node of the captured graph.
 
 A function with a gradient of its own, or one that is recomputed, is evaluated symbolically like any
-other code, but into a graph of its own; the tensors that it takes from around it become the inputs
-of that graph. So guards and side effects are found as usual, and the node's target is a callable
-that every backend can run or trace.
+other code, but into its own graph. The tensors that it takes from around it become the inputs of
+that graph. So guards and side effects are found as usual, and the node's target is a callable that
+every backend can run or trace.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Subgraph:
-    """What a call recorded.
+    """The operations that a call recorded, as a graph of their own.
 
     Attributes:
         graph: its operations; they still read nodes of the graphs around.
-        result: the tracker of what the call returned.
+        result: the tracker of the call's result.
     """
 
     graph: Graph
@@ -42,10 +42,10 @@ class Subgraph:
     def close(
         self, outputs: Sequence[Node], last: Sequence[Node] = ()
     ) -> tuple[GraphModule, list[Node]]:
-        """Make the nodes from around placeholders.
+        """Make placeholders of the nodes from the graphs around.
 
         Args:
-            outputs: what the graph gives.
+            outputs: the nodes whose values the graph gives.
             last: nodes from around that come last, whether they are read or not.
 
         Returns:
@@ -68,12 +68,12 @@ class Subgraph:
         return GraphModule(graph), inputs
 
     def read(self, outputs: Sequence[Node] = ()) -> list[Node]:
-        """The nodes from around that are read, or among the outputs."""
+        """Return the nodes from around that are read, or among the outputs."""
         read = [found for node in self.graph.nodes for found in node.all_input_nodes]
         return list(dict.fromkeys(n for n in (*read, *outputs) if n.graph is not self.graph))
 
     def symbols(self) -> set[sympy.Symbol]:
-        """The sizes that are arguments of its operations."""
+        """Return the sizes that are arguments of its operations."""
         arguments = [(node.args, dict(node.kwargs)) for node in self.graph.nodes]
         return free_symbols(arguments)
 
@@ -84,7 +84,7 @@ class Subgraph:
 
 
 def new_input(evaluator: Evaluator, name: str, fake: FakeTensor) -> TensorVariable:
-    """A node that stands for what a part will be given when it runs."""
+    """Return a node that stands for a value given to a part when it runs."""
     graph = evaluator.capture.graph
     node = graph.placeholder(name)
     graph.erase(node)
@@ -96,8 +96,8 @@ def record(evaluator: Evaluator, call: Callable[[], VariableTracker]) -> Subgrap
     """Evaluate a call into a graph of its own.
 
     Raises:
-        UnsupportedError: the call changes something that outlives it: as it may run again, or
-            later, or not at all, that would show.
+        UnsupportedError: the call changes an object that outlives it. The part may run again, or
+            later, or not at all, so that the change would show.
     """
     capture = evaluator.capture
     outer, capture.graph = capture.graph, Graph()

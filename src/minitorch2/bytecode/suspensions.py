@@ -5,9 +5,9 @@
 
     handler ::= lambda error: __resume_at_60_4(error, x)      the `except` or `finally` around it
 
-A suspension is no graph break: the program waits there, whoever runs it. Generators that the frame
-has begun and that live on are written in the same way, wherever the frame ends.
-PEP 342, 380, 492, 525; PyTorch 2 paper, section 3.8, for the continuations.
+A suspension is not a graph break: the program waits there in any case. Generators that the frame
+has begun and that live on are written in the same way, wherever the frame ends. PEP 342, 380, 492,
+525; PyTorch 2 paper, section 3.8, for the continuations.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def suspend(end: FrameEnd) -> None:
 
 
 def step(end: FrameEnd, value: VariableTracker | None) -> str:
-    """The step with which a frame is suspended, as an expression.
+    """Return the step with which a frame is suspended, as an expression.
 
     Args:
-        value: what is yielded; None if it is not known, or if it was delivered already.
+        value: the yielded value; None if it is not known, or if it was delivered already.
     """
     if waits_for_iterator(end.evaluator):
         parts = [_iterator(end, value), *_after_iterator(end)]
@@ -50,7 +50,7 @@ def step(end: FrameEnd, value: VariableTracker | None) -> str:
 
 
 def suspended(end: FrameEnd, evaluator: Evaluator) -> str:
-    """The step with which another frame than the captured one is suspended."""
+    """Return the step with which another frame than the captured one is suspended."""
     value = evaluator.yielded if evaluator.is_pending else None
     return step(replace(end, evaluator=evaluator), value)
 
@@ -59,7 +59,7 @@ def suspended(end: FrameEnd, evaluator: Evaluator) -> str:
 
 
 def _iterator(end: FrameEnd, value: VariableTracker | None) -> str:
-    """What makes the steps of a `yield from` or `await`, beginning with the one that was made."""
+    """Return the iterator of a `yield from` or `await`, whose first step was made already."""
     iterator = end.evaluator.stack[-1]
     if isinstance(iterator, GeneratorVariable):
         iterator.frame.is_pending = True
@@ -87,7 +87,7 @@ def _after_iterator(end: FrameEnd) -> list[str]:
 
 
 def sending(evaluator: Evaluator) -> Instruction:
-    """The SEND of the `yield from` or `await` in which a frame waits."""
+    """Return the SEND of the `yield from` or `await` in which a frame waits."""
     before = evaluator.program.instructions[: evaluator.position]
     return next(each for each in reversed(before) if each.opname == "SEND")
 
@@ -98,7 +98,7 @@ def sending(evaluator: Evaluator) -> Instruction:
 def _going_on(
     end: FrameEnd, base: str, stack: list[VariableTracker], position: int, *, lasti: bool = False
 ) -> str:
-    """A function of the value that the frame waits for, which is put on the stack."""
+    """Return a function of the value that the frame waits for, which is put on the stack."""
     evaluator, name = end.evaluator, end.residual.new_name(base)
     saved = evaluator.stack
     below: list[VariableTracker] = [ConstantVariable(0)] if lasti else []
@@ -110,7 +110,7 @@ def _going_on(
 
 
 def _handled(end: FrameEnd, handler: ExceptionHandler | None) -> list[str]:
-    """What an exception does that is thrown in; nothing if it only leaves the frame."""
+    """Return the handler of an exception that is thrown in; none if it only leaves the frame."""
     if handler is None or handler.target.opname == "CALL_INTRINSIC_1":
         return []  # a StopIteration becomes a RuntimeError, which generators see to themselves
     stack = end.evaluator.stack[: handler.depth]
@@ -119,7 +119,7 @@ def _handled(end: FrameEnd, handler: ExceptionHandler | None) -> list[str]:
 
 
 def _outer_handler(waiting: Instruction) -> ExceptionHandler | None:
-    """The handler behind the one that ends a delegation, as `yield from` itself does (3.12)."""
+    """Return the handler behind the one that ends a delegation, as `yield from` does (3.12)."""
     handler = waiting.handler
     if handler is not None and handler.target.opname == "CLEANUP_THROW":
         return handler.target.handler

@@ -1,6 +1,6 @@
 """TorchScript: functions and modules that PyTorch's older compiler has made.
 
-What they run is no Python, so there is no bytecode to capture: they are called as they are.
+None of them runs Python code, so capture finds no bytecode: they are called as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 
 
 def is_scripted_module(module: torch.nn.Module) -> bool:
-    """Whether a module was scripted or traced, or its class has methods that were."""
+    """Return whether a module was scripted or traced, or its class has methods that were."""
     return any(isinstance(vars(module).get(name), _SCRIPTED) for name in _PLACES)
 
 

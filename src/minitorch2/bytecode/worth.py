@@ -1,4 +1,4 @@
-"""Whether a frame may contain tensor operations at all: most Python functions do not."""
+"""The test whether a frame may contain tensor operations: most Python functions do not."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WIDTH = 32
 
 
 def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool:
-    """Whether a tensor, an array, a module or an optimizer is in sight: an argument, a global or in
-    a cell.
+    """Return whether an argument, a global or a cell holds a tensor, array, module or optimizer.
 
-    A wrong no costs speed only: the frame runs in Python, and what it calls is asked again.
+    A wrong no costs speed only: the frame runs in Python, and the functions that it calls are
+    tested again.
     """
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
@@ -37,16 +37,16 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
 
 
 def _is_watched() -> bool:
-    """Whether each operator of this thread is seen by a tracer or by a dispatch mode.
+    """Return whether a tracer or a dispatch mode sees each operator of this thread.
 
-    Modes of the compiler are on only while it works. What runs then besides is a finalizer or a
-    handler of signals.
+    Modes of the compiler are on only while it works. Code that runs then besides is a finalizer or
+    a handler of signals.
     """
     return torch._C._is_tracing() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def has_tensor(value: object, depth: int) -> bool:
-    """Whether something that has tensors is the value or, to a depth, one of its parts."""
+    """Return whether the value or, to a depth, one of its parts is or holds a tensor."""
     if isinstance(value, _HOLDERS):
         return True
     if depth == 0 or is_in_package(type(value).__module__, "triton"):

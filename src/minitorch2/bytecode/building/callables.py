@@ -72,7 +72,7 @@ TENSOR_FILE: Final = TORCH + "_tensor.py"
 
 
 def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -> VariableTracker:
-    """A function of Python: inlined, unless something else is known of it."""
+    """Return the tracker of a Python function: inlined, unless a rule or stand-in is known."""
     if value in POLYFILLS:
         identity_guards(capture, value, source)
         return _polyfill(capture, value)
@@ -116,7 +116,7 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
 
 
 def _is_tensor_method(value: types.FunctionType) -> bool:
-    """Whether a rule says what it does; the override that classes inherit is evaluated."""
+    """Return whether a function is a tensor method with a rule (not ``__torch_function__``)."""
     is_here = value.__code__.co_filename == TENSOR_FILE and hasattr(torch.Tensor, value.__name__)
     return is_here and value.__name__ != "__torch_function__"
 
@@ -131,7 +131,7 @@ def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTrac
 
 
 def _runs_at_breaks(module: str) -> bool:
-    """Whether stand-ins of a module take the place of PyTorch's or NumPy's at a break as well."""
+    """Return whether a module's stand-ins replace PyTorch's or NumPy's functions at breaks, too."""
     return module.rpartition(".")[2] not in _OF_PYTHON and module.startswith("minitorch2.")
 
 
@@ -157,9 +157,9 @@ def wrap_torch_function(capture: Capture, value: Any, source: Source) -> Variabl
 
 
 def wrap_custom_operator(capture: Capture, value: CustomOpDef, source: Source) -> VariableTracker:
-    """An operator of the user's (`torch.library.custom_op`): calling it calls its overload.
+    """Return the tracker of a `torch.library.custom_op`: calling it calls its overload.
 
-    What `torch.library.triton_op` made is evaluated as the Python that it is.
+    An operator that `torch.library.triton_op` made is evaluated as Python.
     """
     identity_guards(capture, value, source)
     if is_triton_operator(value):
@@ -261,7 +261,7 @@ def wrap_partial(
 
 
 def wrap_getter(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """An `operator.itemgetter` and its like: how it was made tells what it does."""
+    """Return the tracker of an `operator.itemgetter` and its like, made as ``__reduce__`` says."""
     guards = identity_guards(capture, value, source)
     make, args = value.__reduce__()
     kwargs: dict[str, Any] = {}
@@ -289,7 +289,7 @@ def wrap_class(capture: Capture, value: type, source: Source) -> VariableTracker
 
 
 def wrap_cell(capture: Capture, value: types.CellType, source: Source) -> VariableTracker:
-    """A cell: what continuations are passed for variables that closures share."""
+    """Return the tracker of a cell: continuations take cells for variables that closures share."""
     guarded(capture, *type_guards(capture, value, source))
     contents = AttributeSource(source, "cell_contents")
     return capture.outer_cell(str(source), value, source, contents)

@@ -99,7 +99,7 @@ def wrap_named_tuple(capture: Capture, value: Any, source: Source) -> VariableTr
 def entries_of(
     capture: Capture, value: dict[Any, Any], source: Source
 ) -> list[tuple[VariableTracker, VariableTracker]]:
-    """Keys are wrapped at once; values stay lazy."""
+    """Return the entries of a dict: keys are wrapped at once, values stay lazy."""
     entries: list[tuple[VariableTracker, VariableTracker]] = []
     for index, (key, element) in enumerate(value.items()):
         if is_constant_value(key) or _is_constant_tuple(key):
@@ -126,7 +126,7 @@ def _has_literal(key: object) -> bool:
 
 
 def key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list[Guard]:
-    """The guards that a dict keeps its keys."""
+    """Return the guards that a dict keeps its keys."""
     keys = tuple(value)
     if all(is_constant_value(key) or _is_constant_tuple(key) for key in keys):
         return [DictKeysMatch(source, keys, user_line=capture.line)]
@@ -134,7 +134,7 @@ def key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list[
 
 
 def _lazy_key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> KeyGuards | None:
-    """Guards on keys as they are read; None for a dict whose entries are found by position."""
+    """Return guards on keys as they are read; None for a dict whose entries have positions only."""
     keys = tuple(value)
     return KeyGuards(capture, source, keys) if all(map(_has_literal, keys)) else None
 
@@ -161,7 +161,7 @@ def wrap_default_dict(capture: Capture, value: Any, source: Source) -> VariableT
 
 
 def wrap_mapping_proxy(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """What a class's ``__dict__`` gives."""
+    """Return the tracker of a mapping proxy, such as a class's ``__dict__``."""
     keys = key_guards(capture, value, source)
     guards = guarded(capture, *type_guards(capture, value, source), *keys)
     owner = DictVariable(entries_of(capture, value, source))

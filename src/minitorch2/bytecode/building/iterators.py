@@ -1,4 +1,4 @@
-"""From real iterators to trackers. What an iterator is made of is what ``__reduce__`` says."""
+"""From real iterators to trackers. The parts of an iterator are read from its ``__reduce__``."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def wrap_enumerate(capture: Capture, value: Iterator[Any], source: Source) -> Va
 def _wrap_parts(
     capture: Capture, value: Iterator[Any], source: Source, first: int
 ) -> tuple[frozenset[Guard], list[IteratorVariable]]:
-    """Guards on how an iterator was made, and the iterators that it was made of."""
+    """Return guards on how an iterator was made, and the iterators that it was made of."""
     reduced, parts = _reduced(value), _parts(value)
     shape = (
         LengthMatch(ReducedSource(source), len(reduced), user_line=capture.line),

@@ -67,7 +67,7 @@ def wrap_module(capture: Capture, value: torch.nn.Module, source: Source) -> Var
 
 
 def wrap_object(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """An instance of a class; what it inherits from a container is a container's tracker."""
+    """Return the tracker of an instance; the container that it inherits from has its own."""
     cls = type(value)
     guards = guarded(capture, *type_guards(capture, value, source))
     container: VariableTracker | None = None
@@ -93,13 +93,13 @@ def wrap_autocast(capture: Capture, value: torch.autocast, source: Source) -> Va
 def wrap_overrides_region(
     capture: Capture, value: OverridesRegion, source: Source
 ) -> VariableTracker:
-    """A region without overrides that a graph breaks in."""
+    """Return the tracker of a region without overrides in which a graph breaks."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return override_rules.region_of(capture, value, source, guards)
 
 
 def wrap_context_variable(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A context variable; what it holds is read when the program reads it."""
+    """Return the tracker of a context variable; its value is read when the program reads it."""
     guards = identity_guards(capture, value, source)
     found = default_of(value)
     default = None if found is UNSET else capture.wrap(found, None)
@@ -107,7 +107,7 @@ def wrap_context_variable(capture: Capture, value: Any, source: Source) -> Varia
 
 
 def wrap_token(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """What setting a context variable has returned, before the captured code began."""
+    """Return the tracker of a token: a context variable was set before the captured code began."""
     guards = guarded(capture, *type_guards(capture, value, source))
     variable = capture.wrap(value.var, AttributeSource(source, "var"))
     assert isinstance(variable, ContextVarVariable)
@@ -151,7 +151,7 @@ def wrap_ufunc(capture: Capture, value: Any, source: Source) -> VariableTracker:
 
 
 def wrap_numpy_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A function of NumPy that other libraries may override: what it is for NumPy's own arrays."""
+    """Return the tracker of a NumPy function that others may override, as NumPy's arrays see it."""
     guards = identity_guards(capture, value, source)
     if is_torch_function(value):
         return TorchVariable(value, source=source, guards=guards)
@@ -177,9 +177,9 @@ def wrap_error_on_graph_break(capture: Capture, value: Any, source: Source) -> V
 
 
 def _contents(value: Any, base: Any, source: Source) -> tuple[Any, Source]:
-    """What the container part of an instance holds and where to load it from.
+    """Return the contents of an instance's container part, and the source to load them from.
 
-    A class that overrides how its instances are read is asked past its own methods.
+    If the class overrides how its instances are read, the contents are read past its methods.
     """
     names = ("__getitem__", "__iter__", "__len__", "items", "values", "keys")
     if not any(isinstance(class_lookup(type(value), n)[1], types.FunctionType) for n in names):

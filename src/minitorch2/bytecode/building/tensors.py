@@ -1,4 +1,4 @@
-"""From real tensors, and from what operators of the graph give, to trackers."""
+"""Make trackers of real tensors, and of the values that operators of the graph return."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> Variab
 
 
 def is_subclass(value: torch.Tensor) -> bool:
-    """Whether a tensor of a derived class has its data as all tensors have."""
+    """Return whether a tensor of a derived class has its data as all tensors have."""
     cls = type(value)
     is_derived = cls not in TENSOR_TYPES and not has_own_dispatch(cls)
     return is_derived and why_unmodeled(value, [cls]) is None
@@ -115,7 +115,7 @@ def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> Varia
 def fake_wrapper(
     capture: Capture, value: Any, source: Source, is_weight: bool
 ) -> tuple[Any, list[Guard]]:
-    """The fake of a tensor that may be made of others, and what is assumed of all of them."""
+    """Return the fake of a tensor that may be made of others, and the guards on all of them."""
     with torch._C.DisableTorchFunctionSubclass():
         layout = capture.sizes.of_tensor(value, source, is_weight=is_weight)
         metadata = TensorMetadata.of(value, frozenset() if layout is None else layout.dynamic)
@@ -134,7 +134,7 @@ def fake_wrapper(
 
 
 def wrap_varying_number(capture: Capture, value: object, source: Source) -> VariableTracker | None:
-    """An int or float that changes from call to call, as a symbol; None if it is a constant."""
+    """Return an int or float that changes from call to call as a symbol; None for a constant."""
     if type(value) not in (int, float) or source.is_fixed or capture.is_in_module(source):
         return None
     varies = source in capture.frame.varying
@@ -146,7 +146,7 @@ def wrap_varying_number(capture: Capture, value: object, source: Source) -> Vari
 
 
 def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
-    """The tracker of what a node computes: tensors, containers of tensors, or known metadata."""
+    """Return the tracker of a node's value: tensors, containers of tensors, or known metadata."""
     capture.bind_symbols(node)
     if is_wrapper(value):
         made: Any = value

@@ -1,10 +1,9 @@
 """Compiling in a thread beside the program, which runs in Python until an entry is ready.
 
-One thread compiles one call after the other, under the options and the settings of PyTorch that
-the call had. What it reads of the program may change meanwhile: each fact that it has read is a
-guard, so an entry that was made of facts of different moments is never used, and what such a moment
-makes impossible (a dict that changes its size) is tried once more at a call, by the thread of the
-program.
+One thread compiles one call after the other, under the options and the settings of PyTorch that the
+call had. The program may change the objects that this thread reads. Each fact that it has read is a
+guard, so an entry that was made of facts of different moments is never used. If such a change makes
+a compilation fail (a dict changes its size), the program's own thread tries once more, at a call.
 
     call ::= an entry serves it      run the entry
           |  none does               run in Python, and let it be compiled, unless something of the
@@ -30,14 +29,14 @@ _running: set[Future[Any]] = set()
 
 
 def can_compile_elsewhere() -> bool:
-    """Whether another thread can have the state that this one has: no modes are active."""
+    """Return whether another thread can have this thread's state: no modes are active."""
     state = ThreadState.now()
     has_modes = state.dispatch_modes or state.function_modes
     return not (has_modes or torch.is_inference_mode_enabled() or torch._C._is_tracing())
 
 
 def submit(work: Callable[[], None]) -> Future[None]:
-    """Let the thread do some work, in the state that this one has now."""
+    """Let the compiling thread do some work, in the state that this thread has now."""
     global _executor
     context, state = copy_context(), ThreadState.now()
 
@@ -68,14 +67,14 @@ def finish_compiling(timeout: float | None = None) -> bool:
 
 
 def prepare(run: object) -> None:
-    """Compile the backward graph of a compiled graph, which would be compiled when it first runs"""
+    """Compile a graph's backward graph now, which would be compiled when it first runs."""
     backward = getattr(getattr(run, "compiled", None), "backward", None)
     if backward is not None:
         backward.compile()
 
 
 def _forget_threads() -> None:
-    """A forked process has none of its parent's."""
+    """Forget the compiling thread: a forked process has none of its parent's threads."""
     global _executor, _LOCK
     _executor, _LOCK = None, threading.Lock()
     _running.clear()

@@ -1,4 +1,4 @@
-"""What a region knows about one code object: its entries, or why it runs in Python."""
+"""A region's record of one code object: its entries, or the reason why it runs in Python."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _FRAME_NUMBERS = itertools.count()
 
 
 class CodeCache:
-    """What a region knows about one code object.
+    """A region's record of one code object.
 
     Attributes:
         code: the code object.
         turn: held by the thread that compiles it.
         compiled: its entries, in the order in which they are tried.
-        died: how many entries were dropped because something that they knew by its id has died.
-        as_is: why its frames run in Python as they are; None while they are captured.
+        died: the number of entries that were dropped because an object known by its id has died.
+        as_is: the reason why its frames run in Python; None while they are captured.
         varying: its parameters that change too often to be constants.
-        misses: why its entries did not serve calls.
+        misses: the reasons why its entries did not serve calls.
         is_given: whether it is the code of a function that the user compiles.
         was_called: whether a call has needed to be compiled before, for some stances.
         sizes: the sizes and numbers with which it was compiled.
-        pending: what another thread compiles of it; None if none was asked to.
+        pending: the compilation of it in another thread; None if none was asked for.
     """
 
     def __init__(self, code: CodeType) -> None:
@@ -61,7 +61,7 @@ class CodeCache:
 
     @property
     def times_compiled(self) -> int:
-        """How many entries there are, and were before what they knew has died."""
+        """The number of entries, those included that were dropped when an object died."""
         return len(self.compiled) + self.died
 
     def new_compile_id(self) -> str:
@@ -85,7 +85,7 @@ class CodeCache:
             dispatcher.drop(compiled)
 
     def _watch(self, compiled: CompiledFrame) -> Iterator[weakref.ref[object]]:
-        """References that drop the entry when what they refer to dies."""
+        """Yield weak references that drop the entry when their object dies."""
         this, entry = weakref.ref(self), weakref.ref(compiled)
 
         def forget(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -99,6 +99,6 @@ class CodeCache:
 
 
 def first_line(code: CodeType) -> SourceLine:
-    """The line on which a function is defined."""
+    """Return the line on which a function is defined."""
     text = linecache.getline(code.co_filename, code.co_firstlineno).strip()
     return SourceLine(code.co_filename, code.co_firstlineno, text, code.co_name)

@@ -1,7 +1,7 @@
-"""What calls of a compiled function are bound by: the code and the defaults of the user's function.
+"""The definition that binds calls of a compiled function: the user's code and its defaults.
 
-They may be replaced later; a notebook that reloads what was edited does so. New code with the same
-parameters serves the next call. Where the parameters differ, or their defaults, it is too late: the
+They may be replaced later; a notebook that reloads edited code does so. New code with the same
+parameters serves the next call. If the parameters or their defaults differ, it is too late: the
 arguments of the call are bound already.
 """
 
@@ -26,11 +26,11 @@ class Definition:
 
     @classmethod
     def of(cls, function: FunctionType) -> Definition:
-        """What they are now."""
+        """Return the present definition of a function."""
         return cls(function.__code__, function.__defaults__, function.__kwdefaults__)
 
     def binds_like(self, other: Definition) -> bool:
-        """Whether all calls give the same values to the same parameters."""
+        """Return whether all calls give the same values to the same parameters."""
         named, others = self.kwdefaults or {}, other.kwdefaults or {}
         return (
             signature_of(self.code).header == signature_of(other.code).header
@@ -40,11 +40,11 @@ class Definition:
         )
 
     def names(self) -> dict[str, object]:
-        """What `changed` reads, without `PRIVATE`."""
+        """Return the names that the text of `changed` reads, without `PRIVATE`."""
         return dict(vars(self))
 
     def changed(self, function: str) -> str:
-        """A Python condition: whether the function of this name is defined otherwise."""
+        """Return a Python condition: the function of this name is defined otherwise."""
         parts = [name for name, value in vars(self).items() if value is not None]
         return " or ".join(f"{function}.__{p}__ is not {PRIVATE}{p}" for p in parts)
 
@@ -55,7 +55,7 @@ def _alike(left: Iterable[object], right: Iterable[object]) -> bool:
 
 
 def _is_alike(left: object, right: object) -> bool:
-    """Whether nobody can tell two defaults apart."""
+    """Return whether no program can tell two defaults apart."""
     return left is right or (
         type(left) is type(right) and type(left) in _PLAIN and repr(left) == repr(right)
     )

@@ -58,8 +58,8 @@ class Dispatcher:
     """Runs calls of one function object.
 
     Args:
-        holder: the class of modules whose `forward` the function is, if it is one; whatever the
-            class has as its `forward` later is what runs.
+        holder: the class of modules whose `forward` the function is, if it is one. If the class
+            gets another `forward` later, that one runs.
 
     Attributes:
         entries: guard and residual function of each entry, bound to the function object; the list
@@ -109,7 +109,7 @@ class Dispatcher:
         scope.update({private + name: value for name, value in names})
 
     def _definition_names(self) -> dict[str, object]:
-        """What the test reads that tells whether the function was replaced."""
+        """Return the names that the test of the function's replacement reads."""
         names = {"function": self.function, **self.definition.names()}
         if self.holder is not None:
             names |= {"class": self.holder, "held": self.holder.forward}
@@ -139,7 +139,7 @@ class Dispatcher:
                 return
 
     def find(self, values: tuple[object, ...]) -> Run | None:
-        """The residual function of the first entry whose guards hold."""
+        """Return the residual function of the first entry whose guards hold; None if none holds."""
         _LOGGER.debug("step 2 of 8: %d entries of %s", len(self.entries), self.name)
         for check, run in self.entries:
             if check(*values):
@@ -159,7 +159,7 @@ class Dispatcher:
         return result
 
     def tail(self, *values: object) -> TailCall:
-        """The call as a value: whoever called the residual code that returns it will make it."""
+        """Return the call as a value; the caller of the residual code that returns it makes it."""
         return TailCall(self, values)
 
     def _call(self, values: tuple[object, ...]) -> object:
@@ -169,7 +169,7 @@ class Dispatcher:
         return self.resolve(values)(*values)
 
     def resolve(self, values: tuple[object, ...]) -> Run:
-        """What makes a call that no entry serves: compiled now, or the function as it is."""
+        """Return a function for a call that no entry serves: compiled now, or the user's own."""
         try:
             run = self.find_or_compile(values)
         except UserProgramError as error:
@@ -189,7 +189,7 @@ class Dispatcher:
         return call
 
     def find_or_compile(self, values: tuple[object, ...]) -> Run | None:
-        """An entry for these arguments, compiled if need be; None if the frame runs as it is."""
+        """Return an entry for these values, compiled if need be; None to run the frame as it is."""
         if self.cache.as_is is not None or not is_worth_capturing(self.function, values):
             return None
         if isinstance(mark_of(self.function), Disabled):
@@ -207,7 +207,7 @@ class Dispatcher:
         The call that starts the other thread runs in Python, however fast that thread is.
 
         Raises:
-            MinitorchError: what the other thread could not do for an earlier call.
+            MinitorchError: the other thread's compilation for an earlier call failed with it.
         """
         pending = self.cache.pending
         if pending is not None and not pending.done():
@@ -276,7 +276,7 @@ class Dispatcher:
         return entry.run
 
     def _measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> None:
-        """Note what the guards of a new entry cost, and whether they hold for its first call."""
+        """Note the cost of a new entry's guards, and whether they hold for its first call."""
         guards = entry.compiled.guards
         holds, cost = self.region.measure_guards(entry, values), guards.microseconds
         _LOGGER.info("%d guards of %s: %.1f us a call", len(guards.guards), self.name, cost)
@@ -300,7 +300,7 @@ class Dispatcher:
         )
 
     def _first_run(self, values: tuple[object, ...], backend: Backend | None) -> Run | None:
-        """An entry for this call only, by another backend; without one it runs in Python."""
+        """Return an entry for this call only, by another backend; without one it runs in Python."""
         if backend is None:
             return self.call_uncaptured
         with stance.compiling_with(backend):
@@ -325,7 +325,7 @@ class Dispatcher:
                 self.cache.varying.add(guard.source)
 
     def _reach_limit(self, values: tuple[object, ...], limit: str) -> None:
-        """Stop compiling the function; say so once, with what that costs."""
+        """Stop compiling the function; warn once, with the cost of that."""
         failures = self._missed(values)
         reason = str(failures[-1]) if failures else "what it asked for has died"
         times = self.cache.times_compiled
@@ -338,7 +338,7 @@ class Dispatcher:
         caution(_LOGGER, f"{cause}. {self._cost_of_limit()} Fix: {fix}")
 
     def _cost_of_limit(self) -> str:
-        """What it costs that no more entries are compiled."""
+        """Describe the cost of compiling no more entries."""
         counts = [entry.operators for entry in self.cache.compiled]
         most = max(counts, default=0)
         return (
@@ -353,7 +353,7 @@ class Dispatcher:
         return failures
 
     def failures(self, values: tuple[object, ...]) -> list[GuardFailure]:
-        """For each entry, the first guard that fails for these arguments."""
+        """Return, for each entry, the first guard that fails for these arguments."""
         function, found = canonical(self.function), []
         for entry in self.cache.compiled:
             failure = entry.guards.bind(function).explain(*values)
@@ -379,9 +379,7 @@ class Dispatcher:
             return self.call_original(*values)
 
     def as_function(self) -> FunctionType:
-        """A function of the kind and with the parameters and defaults of the user's that dispatches
-        its calls.
-        """
+        """Return a function that dispatches its calls, like the user's in kind and parameters."""
         code = self.cache.code
         self.cache.is_given = True
         made = self._generated(suspended.dispatching_text(code) or _DISPATCH)
@@ -393,7 +391,7 @@ class Dispatcher:
         return made
 
     def _generated(self, text: str) -> FunctionType:
-        """A function with the parameters of the user's."""
+        """Return a function with the user's parameters."""
         changed = self.definition.changed(f"{PRIVATE}function")
         if self.holder is not None:
             changed += f" or {PRIVATE}class.forward is not {PRIVATE}held"
@@ -419,20 +417,20 @@ _CHANGING = (LocalSource, PeekSource)
 
 
 def original_of(function: FunctionType) -> FunctionType:
-    """The user's function that a compiled function stands for; other functions are their own."""
+    """Return the user's function that a compiled function stands for; others are their own."""
     dispatcher = dispatcher_of(function)
     return function if dispatcher is None else dispatcher.function
 
 
 def _forward_of(cls: type[Any]) -> FunctionType:
-    """The function that modules of a class run."""
+    """Return the function that modules of a class run."""
     function = getattr(cls.forward, "__func__", cls.forward)
     assert isinstance(function, FunctionType), f"{cls.__name__}.forward is a Python function"
     return original_of(function)
 
 
 def dispatcher_of(function: FunctionType) -> Dispatcher | None:
-    """What dispatches the calls of a compiled function; None if it was not compiled."""
+    """Return the dispatcher of a compiled function's calls; None if it was not compiled."""
     dispatcher = function.__globals__.get(DISPATCHER)
     return dispatcher if isinstance(dispatcher, Dispatcher) else None
 

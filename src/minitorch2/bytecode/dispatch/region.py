@@ -55,7 +55,7 @@ class ClosingContinuation:
     """A continuation of a closure: it needs the closure's cells at each call.
 
     Attributes:
-        code: the continuation's.
+        code: the continuation's code.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClosingContinuation:
         self._namespace = namespace
 
     def closing_over(self, *cells: CellType) -> Dispatcher:
-        """The continuation with these cells."""
+        """Return the continuation with these cells."""
         name = self.code.co_name
         function = FunctionType(self.code, self._namespace, name, None, cells)
         return Dispatcher(self._region, function)
@@ -133,15 +133,15 @@ class Region:
         return f"{self.name}: {function.__qualname__}" if self.name else function.__qualname__
 
     def settings(self) -> config.Config:
-        """The options in force here for what this region compiles."""
+        """Return the options that are in force for compilations of this region."""
         with config.patch(**self.options) as options:
             return options
 
     def exceeded_limit(self, cache: CodeCache) -> str | None:
         """The option that forbids one more entry for a code object.
 
-        Entries that died count: when garbage is collected makes no difference, and a class that is
-        made at each call does not make a compilation of each call.
+        Entries that died count. So the moment of garbage collection makes no difference, and a
+        class that is made at each call does not cause a compilation at each call.
         """
         options = self.settings()
         if cache.times_compiled >= options.recompile_limit:
@@ -158,7 +158,7 @@ class Region:
                 dispatcher.show_entries()
 
     def recompiles(self) -> Recompiles:
-        """Why code was compiled again, here and in all that was captured with it."""
+        """Return the reasons of recompilations, here and in all code that was captured with it."""
         caches = list(self.caches.values())
         return Recompiles(recompile for cache in caches for recompile in cache.misses.all())
 
@@ -169,7 +169,7 @@ class Region:
         return next(self._numbers)
 
     def measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> bool:
-        """Note what the guards of a new entry cost; whether they hold for these values."""
+        """Note the cost of a new entry's guards; return whether they hold for these values."""
         return entry.compiled.guards.measure(entry.check, values)
 
     def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Run:
@@ -189,7 +189,7 @@ class Region:
         return spare
 
     def suppresses_errors(self) -> bool:
-        """Whether what fails here is run in Python instead."""
+        """Return whether a graph of this region runs in Python if its backend fails."""
         return not self.fullgraph and self.settings().suppress_errors
 
     def note_failure(self, failure: str) -> None:
@@ -206,7 +206,7 @@ class Region:
     ) -> object:
         """Make a continuation callable from residual code, behind a break or a suspension.
 
-        One that runs as it is starts with an instruction that residual code cannot do.
+        A continuation that runs as it is starts with an instruction that residual code cannot do.
         """
         code = continuation.code
         if continuation.as_is:
@@ -237,7 +237,7 @@ class Region:
         return cache
 
     def on_frame(self, function: FunctionType, values: tuple[object, ...]) -> Answer | None:
-        """What the frame hook asks about each frame: None to run it as it is."""
+        """Answer the frame hook, which asks about each frame; None runs the frame as it is."""
         code = function.__code__
         if is_held():
             return None  # a backward graph that is compiled where the program calls backward()
@@ -321,7 +321,7 @@ class Region:
         return None
 
     def run_as_is(self, code: CodeType, reason: UnsupportedError) -> None:
-        """From now on frames of the code run in Python; functions that they call are captured."""
+        """Let frames of the code run in Python from now on; their callees are captured."""
         line = reason.user_line
         where = line if isinstance(line, SourceLine) else first_line(code)
         _LOGGER.info("%s runs in Python: %s", code.co_qualname, reason)
@@ -330,7 +330,7 @@ class Region:
 
 
 def _stages_folder(parent: str) -> str:
-    """Where the present compilation writes its stages: process, frame and entry name it."""
+    """Return the folder for the stages of the present compilation; empty if `parent` is."""
     return parent and os.path.join(parent, f"{os.getpid()}_{compile_id().replace('/', '_')}")
 
 
@@ -350,7 +350,7 @@ def reset_regions() -> None:
 
 
 def take_stance(stance: Stance) -> Stance:
-    """Let all compiled functions of the process take a stance; the one before."""
+    """Let all compiled functions of the process take a stance; return the one before."""
     with COMPILING:
         previous = replace_current(stance)
         for region in list(_REGIONS):

@@ -1,4 +1,4 @@
-"""What compiled functions do when they are called, changed for the whole process at once.
+"""Stances: the behaviour of compiled functions in calls, changed for the whole process at once.
 
     stance ::= default
             |  force_eager             every call runs the user's function
@@ -7,8 +7,8 @@
             |  eager_then_compile      the first call of a function runs in Python
             |  aot_eager_then_compile  the first call runs operators one by one, as backward does
 
-A dispatcher walks a list of entries. A stance is what that list shows and what happens behind its
-end: the default one costs a call nothing.
+A dispatcher walks a list of entries. A stance chooses the entries in that list, and the action
+behind its end. The default stance costs a call nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def current() -> Stance:
 
 
 def replace_current(stance: Stance) -> Stance:
-    """Take another stance; the previous one. Dispatchers must show their entries anew."""
+    """Take another stance and return the previous one; dispatchers must show their entries anew."""
     global _current
     previous, _current = _current, stance
     return previous
@@ -85,7 +85,7 @@ def compiling_with(backend: Backend | None) -> Iterator[None]:
 
 
 def forced_backend() -> Backend | None:
-    """The backend that compiles here in place of a region's own; None for that one."""
+    """Return the backend that replaces a region's own here; None if none does."""
     return _BACKEND.get() or _current.backend
 
 
@@ -98,12 +98,12 @@ Entry = tuple[Callable[..., bool], Run]
 def shown_entries(
     bound: Collection[BoundEntry], function: FunctionType, call_original: Callable[[], Run]
 ) -> list[Entry]:
-    """The entries that calls of a function try now.
+    """Return the entries that calls of a function try now.
 
     Args:
-        bound: all that there are.
+        bound: all entries of the function.
         function: the user's function.
-        call_original: gives what calls it with all its parameters positionally.
+        call_original: gives the function that calls it with all parameters positionally.
     """
     if _current.name == "force_eager":
         return [(_always, call_original())]
@@ -118,7 +118,7 @@ def _always(*values: object) -> bool:
 
 
 def _differing(entries: list[BoundEntry], function: FunctionType) -> list[Entry]:
-    """Entries that check nothing but the guards which not all of them have."""
+    """Return entries that check nothing but the guards which not all of them have."""
     sets = [set(entry.compiled.guards.guards) for entry in entries]
     common = set.intersection(*sets) if sets else set()
     shown: list[Entry] = []

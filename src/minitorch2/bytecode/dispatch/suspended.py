@@ -1,6 +1,6 @@
 """Compiled generators, coroutines and asynchronous generators.
 
-Their compiled form is a function of the same kind. It makes one step after another: what lies
+Their compiled form is a function of the same kind. It makes one step after another: the code
 between two steps is captured as a function (`minitorch2.bytecode.steps`).
 """
 
@@ -69,12 +69,12 @@ _TEXTS = {
 
 
 def dispatching_text(code: CodeType) -> str | None:
-    """The definition of the compiled form; None if frames of this code cannot be suspended."""
+    """Return the definition of the compiled form; None if frames of the code cannot suspend."""
     return next((text for flag, text in _TEXTS.items() if code.co_flags & flag), None)
 
 
 def names(capturing: Capturing) -> dict[str, object]:
-    """What the definitions read, without `PRIVATE`.
+    """Return the names that the definitions read, without `PRIVATE`.
 
     Args:
         capturing: makes the context of steps that are not captured themselves.
@@ -84,7 +84,7 @@ def names(capturing: Capturing) -> dict[str, object]:
 
 
 def of_the_same_kind(made: FunctionType, code: CodeType) -> FunctionType:
-    """A generator that may be awaited (`types.coroutine`) stays one."""
+    """Return the made function; a generator that may be awaited (`types.coroutine`) stays one."""
     if code.co_flags & CO_ITERABLE_COROUTINE:
         made = types.coroutine(made)  # type: ignore[assignment]
     return made

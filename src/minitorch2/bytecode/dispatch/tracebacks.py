@@ -1,10 +1,10 @@
 """Tracebacks of the user's exceptions, without the frames of the compiler.
 
 CPython adds an entry to a traceback for each frame that an exception leaves. Residual code stands
-in the user's file at the user's line, so its entries are right as they are; what lies between them
-is ours. Where an exception leaves compiled code, `hide_frames` takes our entries out, the frame
-that calls it included: re-raising with a bare ``raise`` adds no entry. A call that raises nothing
-pays nothing.
+in the user's file at the user's line, so its entries are right as they are; the entries between
+them are ours. When an exception leaves compiled code, `hide_frames` takes our entries out, also the
+entry of the frame that calls it: re-raising with a bare ``raise`` adds no entry. A call that raises
+nothing pays nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTINUING: set[CodeType] = set()
 
 
 def compiles(code: CodeType) -> None:
-    """Say that this code compiles: what fails below it is no exception of the user's program."""
+    """Say that this code compiles: errors below it are not exceptions of the user's program."""
     _COMPILING.add(code)
 
 
@@ -34,9 +34,9 @@ def continues(code: CodeType) -> None:
 def hide_frames(error: BaseException) -> None:
     """Take the compiler's frames out of an exception's traceback.
 
-    A function that broke into parts is one entry, that of the part which raised. Errors that come
-    up while compiling keep all their frames, unless they are this package's own, which name the
-    user's line themselves. With `config.verbose_tracebacks` nothing is hidden.
+    A function that broke into parts is one entry: the entry of the part which raised. Errors that
+    come up while compiling keep all their frames, unless they are this package's own, which name
+    the user's line themselves. With `config.verbose_tracebacks` nothing is hidden.
     """
     entries = list(_entries(error.__traceback__))
     if config.current().verbose_tracebacks or _is_internal(error, entries):
@@ -64,7 +64,7 @@ def _is_internal(error: BaseException, entries: list[TracebackType]) -> bool:
 
 
 def _linked(entries: list[TracebackType]) -> TracebackType | None:
-    """The same entries, each followed by the next; those that are right already are kept."""
+    """Return the same entries, each followed by the next; those that are right already are kept."""
     following: TracebackType | None = None
     for entry in reversed(entries):
         if entry.tb_next is not following:

@@ -1,12 +1,12 @@
 """Hooks on the nodes in which autograd accumulates the gradients of leaves.
 
-`DistributedDataParallel` sets such hooks. No attribute tells of them, and to ask for the node makes
-one. So they are found where PyTorch keeps them, as `tensor_layout` finds the metadata of tensors::
+`DistributedDataParallel` sets such hooks. No attribute tells of them, and asking for the node makes
+one. So they are looked up in PyTorch's memory, as `tensor_layout` finds the metadata of tensors::
 
     autograd data of a leaf --(node)--> node --(hooks)--> vectors of hooks: empty if begin == end
                             --(owner, count)--> strong references: the node is dead if 0
 
-Where a node or its hooks look unfamiliar, every leaf counts as one with hooks.
+If a node or its hooks look unfamiliar, every leaf counts as one with hooks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NodeLayout:
     Attributes:
         autograd: of the pointer to the autograd data, in the C++ tensor.
         node: of the weak pointer to the node, in the autograd data.
-        owner: of the pointer to what counts references, beside it: the node itself, or an owner.
+        owner: of the pointer beside it to the counter of references: the node itself, or an owner.
         count: of the number of strong references, in the owner.
         hooks: of vectors of hooks, in the node.
     """
@@ -55,7 +55,7 @@ class NodeLayout:
     hooks: tuple[int, ...]
 
     def is_hooked(self, tensor: torch.Tensor) -> bool:
-        """Whether the node of a leaf is alive and has hooks."""
+        """Return whether the node of a leaf is alive and has hooks."""
         data = _word(tensor._cdata + self.autograd)
         owner = _word(data + self.owner) if data else 0
         if not owner or not _number(owner + self.count):
@@ -66,7 +66,7 @@ class NodeLayout:
 
 @cache
 def node_layout() -> NodeLayout | None:
-    """Where PyTorch keeps such hooks; None if that cannot be told."""
+    """Return the layout of PyTorch's accumulators; None if it cannot be found."""
     known = tensor_layout()
     try:
         with _disable_current_modes(), torch.enable_grad():
@@ -76,14 +76,14 @@ def node_layout() -> NodeLayout | None:
 
 
 def is_hooked(tensor: torch.Tensor) -> bool:
-    """Whether something may see the gradient of a leaf when it is accumulated."""
+    """Return whether a hook may see the gradient of a leaf when it is accumulated."""
     layout = node_layout()
     return layout is None or layout.is_hooked(tensor)
 
 
 @dataclass(frozen=True)
 class NoAccumulatorHooks(SourceGuard):
-    """A leaf whose gradient nobody sees being accumulated."""
+    """A leaf whose gradient no hook sees when it is accumulated."""
 
     KIND = "GRADIENT_HOOKS"
 
@@ -101,7 +101,7 @@ def _number(address: int) -> int:
 
 
 def accumulator(leaf: torch.Tensor) -> Any:
-    """The node that accumulates the gradient of a leaf; is made if there is none."""
+    """Return the node that accumulates the gradient of a leaf; it is made if there is none."""
     function: Any = leaf.view_as(leaf).grad_fn
     return function.next_functions[0][0]
 
@@ -127,13 +127,13 @@ def _probe(autograd: int) -> NodeLayout:
 
 
 def _new(before: Sequence[int], after: Sequence[int]) -> list[int]:
-    """The words that are no longer 0."""
+    """Return the indices of the words that were 0 before and are not 0 now."""
     pairs = enumerate(zip(before, after, strict=True))
     return [i for i, (old, new) in pairs if not old and new]
 
 
 def _counter(owner: int, leaf: torch.Tensor) -> int:
-    """The number that is one more while a graph leads to the node."""
+    """Return the offset of the counter that is one more while a graph leads to the node."""
     places = range(0, OWNER_BYTES, 4)
     before = [_number(owner + place) for place in places]
     view = leaf.view_as(leaf)
@@ -147,7 +147,7 @@ def _counter(owner: int, leaf: torch.Tensor) -> int:
 
 
 def _vector(node: int, setter: Callable[[Any], Any]) -> int:
-    """The vector to which a hook is added: three words."""
+    """Return the offset of the vector to which a hook is added: three words."""
     before = read_words(node, NODE_WORDS)
     setter(lambda *_: None)
     new = _new(before, read_words(node, NODE_WORDS))

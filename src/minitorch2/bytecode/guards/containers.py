@@ -1,4 +1,4 @@
-"""Guards on what a container or cell holds and on which attributes an object has."""
+"""Guards on the contents of a container or cell, and on the attributes that an object has."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ class Remaining(SourceGuard):
 
 @dataclass(frozen=True)
 class DictKeysMatch(SourceGuard):
-    """A dict with the same keys in the same order; equal ones of other types (1, True, 1.0) are
-    others."""
+    """A dict with the same keys in the same order; equal keys of other types (1, True) fail."""
 
     KIND = "DICT_KEYS"
     keys: tuple[Hashable, ...]
 
     @property
     def only_names(self) -> bool:
-        """Whether equal keys are the same ones."""
+        """True if all keys are strings, so that equal keys are the same keys."""
         return all(type(key) is str for key in self.keys)
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
@@ -65,8 +64,10 @@ class DictKeysMatch(SourceGuard):
 
 @dataclass(frozen=True)
 class SetMatch(SourceGuard):
-    """A set with the same elements, in the order in which iteration meets them: equal sets that
-    were filled in another order may have another, and equal elements another type."""
+    """A set with the same elements of the same types, in the same order of iteration.
+
+    Equal sets that were filled in another order may be iterated over in another order.
+    """
 
     KIND = "SET_CONTAINS"
     elements: tuple[Hashable, ...]
@@ -98,7 +99,7 @@ EMPTY = CellType()
 
 @dataclass(frozen=True)
 class EmptyCell(SourceGuard):
-    """The cell of a variable that is not bound: cells are equal if what they hold is."""
+    """The cell of a variable that is not bound: cells are equal if their contents are."""
 
     KIND = "EMPTY_CELL"
 
@@ -124,7 +125,7 @@ class KeyPresent(SourceGuard):
 
 @dataclass(frozen=True)
 class AttributeGuard(SourceGuard):
-    """Whether an object has an attribute."""
+    """The presence, or the absence, of an attribute of an object."""
 
     KIND = "HASATTR"
     attribute: str

@@ -1,9 +1,9 @@
-"""Guards that a user gives up: fewer checks before each call, for what he knows will not change.
+"""Filters of guards: a user gives up checks before each call, for facts that will not change.
 
 A filter is asked once for each compiled entry, with a record of each guard, and says which to keep.
-A guard that is dropped is a promise of the user's: where he breaks it, the compiled code answers
-for the values that it was made with. Guards that keep kernels inside the memory of their inputs
-(`KEPT`) are not his to drop.
+To drop a guard is a promise of the user's: if it is broken, the compiled code answers for the
+values that it was made with. Guards that keep kernels inside the memory of their inputs (`KEPT`)
+cannot be dropped.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ KEPT = frozenset({"TENSOR_MATCH", "SHAPE_ENV", "DISTINCT_STORAGES", "DUPLICATE_I
 
 @dataclass(frozen=True)
 class GuardRecord:
-    """What a filter sees of a guard.
+    """The view of a guard that a filter gets.
 
     Attributes:
         guard_type: its kind, such as ``"TYPE_MATCH"``.
-        name: the expression that it looks at, such as ``"self.layers"``; empty for PyTorch's state.
-        is_global: whether that starts at a global of the function's module.
+        name: the expression that it checks, such as ``"self.layers"``; empty for PyTorch's state.
+        is_global: whether the expression starts at a global of the function's module.
         is_module: whether it looks at an `nn.Module` or at something inside one.
-        layer: which part of the compiler asked for it.
+        layer: the part of the compiler that asked for it.
         user_line: the line that made it necessary.
     """
 
@@ -48,7 +48,7 @@ GuardFilter = Callable[[Sequence[GuardRecord]], Sequence[bool]]
 
 
 def select_guards(guards: Sequence[Guard], keeps: GuardFilter) -> list[Guard]:
-    """The guards that a filter keeps, and those that cannot be dropped.
+    """Return the guards that a filter keeps, and those that cannot be dropped.
 
     Raises:
         ConfigError: the filter does not answer once for each guard.
@@ -62,7 +62,7 @@ def select_guards(guards: Sequence[Guard], keeps: GuardFilter) -> list[Guard]:
 
 
 def record_of(guard: Guard, modules: Iterable[Source] = ()) -> GuardRecord:
-    """What a filter sees of a guard; `modules` are the sources of all `nn.Module` instances."""
+    """Return the record of a guard; `modules` are the sources of all `nn.Module` instances."""
     sources, known = guard.sources(), set(modules)
     paths = [list(source.path()) for source in sources]
     return GuardRecord(
@@ -76,7 +76,7 @@ def record_of(guard: Guard, modules: Iterable[Source] = ()) -> GuardRecord:
 
 
 def _modules(guard: Guard) -> tuple[Source, ...]:
-    """The sources of a guard that says that its value is an `nn.Module`."""
+    """Return the sources of a guard that says that its value is an `nn.Module`."""
     cls = guard.guarded_class()
     is_module = cls is not None and issubclass(cls, torch.nn.Module)
     return guard.sources() if is_module or guard.kind == "MODULE_HOOKS" else ()
@@ -91,15 +91,15 @@ def keep_all(records: Sequence[GuardRecord]) -> list[bool]:
 
 
 def skip_guards_on_modules(records: Sequence[GuardRecord]) -> list[bool]:
-    """Modules keep their class, hooks, submodules and plain attributes."""
+    """Drop guards on modules, which keep their class, hooks, submodules and plain attributes."""
     return [not record.is_module for record in records]
 
 
 def skip_guards_on_globals(records: Sequence[GuardRecord]) -> list[bool]:
-    """Globals keep their values: functions, modules, settings."""
+    """Drop guards on globals, which keep their values: functions, modules, settings."""
     return [not record.is_global for record in records]
 
 
 def skip_all_guards(records: Sequence[GuardRecord]) -> list[bool]:
-    """Nothing changes but the metadata of tensors."""
+    """Drop all guards but those on the metadata of tensors."""
     return [False for _ in records]

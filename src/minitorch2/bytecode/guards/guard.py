@@ -1,4 +1,4 @@
-"""What a guard is: a frozen value with sources, and the checks it stands for."""
+"""Guards as data: a guard is a frozen value with sources, and yields the checks it stands for."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Test:
 
     Attributes:
         op: a check.
-        operand: what it compares with, or an `Address`; numbers as they are.
-        second: for CONTAINS and STATE.
-        at: which of the guard's sources it looks at.
+        operand: the object to compare with, or an `Address`; numbers as they are.
+        second: another operand, for CONTAINS and STATE.
+        at: the index of the guard's source that it looks at.
     """
 
     __test__ = False  # not a test of this project's own, whatever pytest thinks
@@ -67,7 +67,7 @@ class Guard:
     Attributes:
         user_line: the line of the user's program that made the guard necessary.
         user_stack: the calls that led to that line, outermost first; its last element is the line.
-        layer: which part of the compiler asked for it.
+        layer: the part of the compiler that asked for it.
     """
 
     KIND: ClassVar[str] = "GUARD"
@@ -82,23 +82,23 @@ class Guard:
         return self.KIND
 
     def sources(self) -> tuple[Source, ...]:
-        """The values it reads."""
+        """Return the sources of the values it reads."""
         return ()
 
     def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        """Its conditions, given an expression for each of its sources."""
+        """Yield its conditions, given an expression for each of its sources."""
         raise NotImplementedError
 
     def tests(self) -> Sequence[Test] | None:
-        """The same conditions as instructions; None if only Python can check them."""
+        """Return the same conditions as instructions; None if only Python can check them."""
         return None
 
     def guarded_class(self) -> type | None:
-        """The class that its value has, if the guard says just that."""
+        """Return the class that its value has, if the guard says just that."""
         return None
 
     def watched(self) -> object | None:
-        """An object known only by its `id`: when it dies, the compiled entry must be dropped."""
+        """Return an object known only by its `id`: when it dies, the entry must be dropped."""
         return None
 
     def __str__(self) -> str:
@@ -118,5 +118,5 @@ class SourceGuard(Guard):
         return self.checks_of(paths[0], name)
 
     def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        """Its conditions on the value that `path` loads."""
+        """Yield its conditions on the value that `path` loads."""
         raise NotImplementedError

@@ -5,13 +5,12 @@
                                                      ...
                                                      return True
 
-The function is straight-line. It takes the parameters of the guarded function, reads that
-function's globals and cells, and loads each access path once: ``a.b.c`` and ``a.b.d`` share
-a temporary for ``a.b``, so guards along a chain of n objects cost O(n). A second function, made
-from the same checks, is slow and says which guard fails first and why. Both are for reading and
-explaining: what is asked before each call is the same program in another language, which
-`guard_program` writes.
-PyTorch 2 paper, section 3.3.
+The function is straight-line. It takes the parameters of the guarded function, and reads that
+function's globals and cells. It loads each access path once: ``a.b.c`` and ``a.b.d`` share a
+temporary for ``a.b``, so guards along a chain of n objects cost O(n). A second function, made from
+the same checks, is slow and says which guard fails first and why. Both are for reading and
+explaining. Each call runs the same checks as a program of the guard machine, which `guard_program`
+writes. PyTorch 2 paper, section 3.3.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class GuardFailure:
         what: the property that changed, such as ``"sizes"``.
         expected: the property while capturing.
         actual: the property now, or the error that reading it gave.
-        compile_id: which entry's guard it is, such as ``"0/1"``.
+        compile_id: the entry that has the guard, such as ``"0/1"``.
     """
 
     guard: Guard
@@ -73,7 +72,7 @@ class CompiledGuards:
         guards: the set, in the order in which they are checked.
         source: the text of `check`.
         references: the objects behind the names of `ReferenceSource`.
-        microseconds: what asking them costs, once `measure` has found out.
+        microseconds: the time to check them, once `measure` has found out.
     """
 
     guards: tuple[Guard, ...]
@@ -92,19 +91,21 @@ class CompiledGuards:
 
     @cached_property
     def program(self) -> GuardProgram:
-        """The same for the guard machine."""
+        """The same checks for the guard machine."""
         return write_program(self.guards, self._function.__code__, self.references)
 
     @cached_property
     def fast_check(self) -> GuardFunction:
-        """Run by the guard machine: what is asked before each call, with the values of all
-        parameters. It never holds once an object has died that it would load from its address."""
+        """The check before each call, run by the guard machine with the values of all parameters.
+
+        It never holds once an object has died that it would load from its address.
+        """
         if any(held.is_weak and held.get() is None for held in self.references.values()):
             return _never_holds
         return self.program.bind(self._function) or self.check
 
     def measure(self, check: GuardFunction, values: Sequence[object]) -> bool:
-        """Ask for these values, with `check` or one like it, and note what that costs.
+        """Check these values, with `check` or a function like it, and note the time.
 
         Returns whether the guards hold.
         """
@@ -117,7 +118,7 @@ class CompiledGuards:
         return holds
 
     def explain(self, *args: object, **kwargs: object) -> GuardFailure | None:
-        """The first guard that fails for these arguments; None if all hold."""
+        """Return the first guard that fails for these arguments; None if all hold."""
         failed = self._make(self._explanation)(*args, **kwargs)
         if failed is None:
             return None
@@ -125,19 +126,19 @@ class CompiledGuards:
         return GuardFailure(guard, check.what, check.expected, str(failed[1]))
 
     def with_settings_of_now(self) -> CompiledGuards:
-        """The same guards, but for PyTorch's settings, which are taken as they are now."""
+        """Return the same guards with PyTorch's settings as they are now."""
         kept = [guard for guard in self.guards if not isinstance(guard, SETTINGS)]
         references = {name: held.get() for name, held in self.references.items()}
         return compile_guards([*kept, *global_state_guards()], self._function, references)
 
     def watched(self) -> list[object]:
-        """The objects known only by their `id`: when one dies, the entry must be dropped."""
+        """Return the objects known only by their `id`: when one dies, the entry must be dropped."""
         objects = [guard.watched() for guard in self.guards]
         objects += [held.get() for held in self.references.values() if held.is_weak]
         return list({id(value): value for value in objects if value is not None}.values())
 
     def bind(self, function: FunctionType) -> CompiledGuards:
-        """The same guards reading the globals, cells and defaults of another function object."""
+        """Return the guards with the globals, cells and defaults of another function object."""
 
         def make(source: str) -> FunctionType:
             return _rebind(self._make(source), function)
@@ -178,7 +179,7 @@ def compile_guards(
 
 
 class _Body:
-    """Collects the lines of the function: paths first loaded where they are first needed."""
+    """Collects the lines of the function; a path is loaded where it is first needed."""
 
     def __init__(self, scope: Scope) -> None:
         self.constants: dict[str, object] = {}
@@ -196,7 +197,7 @@ class _Body:
             self.checks.append((guard, check))
 
     def path(self, source: Source) -> str:
-        """The expression of a source, one temporary a step."""
+        """Return the expression of a source, one temporary a step."""
         if source in self._temporaries:
             return self._temporaries[source]
         if isinstance(source, LocalSource):
@@ -211,7 +212,7 @@ class _Body:
         return temporary
 
     def name(self, value: object) -> str:
-        """How the function names an object: a literal if it has one, else a private constant."""
+        """Return the function's name for an object: a literal if possible, else a constant's."""
         if type(value) in (int, str, bytes, bool, type(None)) or value is Ellipsis:
             return repr(value)
         if id(value) not in self._names:
@@ -247,14 +248,16 @@ class _Body:
 
 
 def _root_names(guards: Iterable[Guard]) -> set[str]:
-    """The variables of the user's that guards read."""
+    """Return the user's variables that guards read."""
     roots = {root for guard in guards for source in guard.sources() for root in source.roots()}
     return {root.name for root in roots if isinstance(root, RootSource)}
 
 
 def _held_references(guards: Iterable[Guard], references: Mapping[str, object]) -> dict[str, Held]:
-    """The referenced objects that guards read. Classes may die, with the entry; of other objects
-    nothing but the reference may be left."""
+    """Return the referenced objects that guards read.
+
+    Classes may die, with the entry. Other objects may be kept alive by the reference alone.
+    """
     names = _root_names(guards) & references.keys()
     values = {name: references[name] for name in names}
     return {
@@ -264,7 +267,7 @@ def _held_references(guards: Iterable[Guard], references: Mapping[str, object]) 
 
 
 def _parameters(function: FunctionType) -> str:
-    """The parameter list of a function, without defaults: those are bound later."""
+    """Return the parameter list of a function, without defaults: those are bound later."""
     code = function.__code__
     names = code.co_varnames
     end = code.co_argcount + code.co_kwonlyargcount
@@ -282,7 +285,7 @@ def _parameters(function: FunctionType) -> str:
 def _factory(
     function: FunctionType, named: Mapping[str, object], references: Mapping[str, Held]
 ) -> Callable[[str], FunctionType]:
-    """Compiles a function's text so that constants are closure cells and globals are the user's."""
+    """Return a compiler of texts whose constants are closure cells and globals are the user's."""
 
     @functools.cache
     def compiled(source: str) -> CodeType:
@@ -316,7 +319,7 @@ def _cells(function: FunctionType) -> dict[str, CellType]:
 
 
 def _rebind(made: FunctionType, function: FunctionType) -> FunctionType:
-    """The same code with the cells, globals and defaults of `function`; constants stay."""
+    """Return the code with the cells, globals and defaults of `function`; constants stay."""
     own = _cells(function)
     cells = tuple(own.get(name, cell) for name, cell in _cells(made).items())
     bound = FunctionType(

@@ -47,7 +47,7 @@ class GuardProgram:
 
     Attributes:
         program: its words.
-        kept: what it holds by address.
+        kept: the objects that it holds by address.
         cells: the free variables it reads, or their cells, in order.
     """
 
@@ -56,7 +56,7 @@ class GuardProgram:
     cells: tuple[CellSource | CellObjectSource, ...]
 
     def bind(self, function: FunctionType) -> Callable[..., bool] | None:
-        """The check with a function object's globals and cells; None if they are unusual."""
+        """Return the check with a function's globals and cells; None if they are unusual."""
         namespace, builtins = function.__globals__, cast(Any, function).__builtins__
         if type(namespace) is not dict or type(builtins) is not dict:
             return None
@@ -74,7 +74,7 @@ class GuardProgram:
 def write_program(
     guards: Sequence[Guard], code: CodeType, references: Mapping[str, Held]
 ) -> GuardProgram:
-    """The program of guards.
+    """Write the program of guards.
 
     Args:
         guards: all different, a value's own before those of its parts.
@@ -89,7 +89,7 @@ def write_program(
 
 
 def parameters_of(code: CodeType) -> tuple[str, ...]:
-    """The names of all parameters in the order of slots: ``*args`` and ``**kwargs`` come last."""
+    """Return the names of all parameters in slot order: ``*args`` and ``**kwargs`` come last."""
     flags = CO_VARARGS, CO_VARKEYWORDS
     rest = sum(bool(code.co_flags & flag) for flag in flags)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + rest]
@@ -156,7 +156,7 @@ class _Writer:
     # Values --------------------------------------------------------------------------------------
 
     def value(self, source: Source) -> int:
-        """The number of the value that a source loads."""
+        """Return the number of the value that a source loads."""
         if isinstance(source, LocalSource):
             return self._parameters[source.name]
         if source not in self._values:
@@ -187,7 +187,7 @@ class _Writer:
 
 
 def _keeps_own_dict(cls: object) -> bool:
-    """Whether ``__dict__`` of instances of a class is what it is of most objects."""
+    """Return whether ``__dict__`` of a class's instances is the ordinary one."""
     assert isinstance(cls, type)
     own = next((vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)), None)
     return (
@@ -198,7 +198,7 @@ def _keeps_own_dict(cls: object) -> bool:
 
 
 def _steps(source: StepSource) -> Iterator[tuple[Op, object]]:
-    """The loads that lead from the base of a source to it."""
+    """Yield the loads that lead from the base of a source to it."""
     match source:
         case AttributeSource(_, name):
             yield Op.ATTRIBUTE, name
@@ -233,7 +233,7 @@ class _Constants:
 
 
 def _condition(guard: Guard) -> Callable[..., object]:
-    """A Python function of the values of a guard's sources: whether it holds."""
+    """Return a Python function of the values of a guard's sources: whether it holds."""
     constants = _Constants()
     parameters = [f"value_{i}" for i, _ in enumerate(guard.sources())]
     conditions = [f"({check.condition})" for check in guard.checks(parameters, constants.name)]

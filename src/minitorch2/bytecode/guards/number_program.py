@@ -34,7 +34,7 @@ class NumberWriter:
     Args:
         program: where to write.
         value: the place of the value that a source loads.
-        is_tensor: whether a source is known to load a tensor whose fields lie where they should.
+        is_tensor: whether a source is known to load a tensor with the known layout of fields.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class NumberWriter:
         self._known: dict[Any, int] = {}
 
     def write(self, guard: ShapeCondition) -> bool:
-        """Write a guard's condition as checks; whether the machine can compute it."""
+        """Write a guard's condition as checks; return whether the machine can compute it."""
         if not can_compute(guard.condition):
             return False
         self._check(guard.condition, dict(guard.symbols))
@@ -68,7 +68,7 @@ class NumberWriter:
     def _truth(
         self, condition: Condition, sources: Mapping[sympy.Symbol, Source]
     ) -> tuple[int, int]:
-        """A number, and its value where the condition holds."""
+        """Return the place of a number, and its value if the condition holds."""
         if isinstance(condition, Negation):
             number, wanted = self._truth(condition.part, sources)
             return number, 1 - wanted
@@ -83,7 +83,7 @@ class NumberWriter:
         return compare(condition.relation, left, right)
 
     def _bit(self, condition: Condition, sources: Mapping[sympy.Symbol, Source]) -> int:
-        """A number that is 1 where the condition holds, and else 0."""
+        """Return the place of a number that is 1 if the condition holds, and else 0."""
         if isinstance(condition, bool):
             return self._constant(int(condition))
         number, wanted = self._truth(condition, sources)
@@ -153,7 +153,7 @@ class NumberWriter:
 
 
 def _place_in_tensor(source: Source) -> tuple[Source, int] | None:
-    """The tensor whose size or stride a source loads, and where that lies in it."""
+    """Return the tensor whose size or stride a source loads, and its offset in the tensor."""
     layout = tensor_layout()
     if layout is None:
         return None
@@ -168,7 +168,7 @@ def _place_in_tensor(source: Source) -> tuple[Source, int] | None:
 
 
 def can_compute(condition: Condition) -> bool:
-    """Whether the machine has instructions for a condition."""
+    """Return whether the machine has instructions for a condition."""
     if isinstance(condition, Negation):
         return can_compute(condition.part)
     if isinstance(condition, AllOf):

@@ -1,10 +1,11 @@
-"""Where a tensor keeps its metadata, found by looking, so that a guard can compare it in place.
+"""The layout of a tensor's metadata in memory, found by probing, so that guards compare in place.
 
 Asking a tensor for its dtype, sizes, strides, dispatch keys and `requires_grad` makes an object per
 answer and takes half a microsecond; a model has hundreds of parameters. The machine of
-`machine.guard_machine` compares the words themselves, which takes some nanoseconds. Where they lie
-depends on the version of PyTorch: here tensors with marked metadata give it away, and every finding
-is tried on tensors of all sorts. If anything looks unfamiliar there is no layout, and guards ask.
+`machine.guard_machine` compares the words themselves, which takes some nanoseconds. Their offsets
+depend on the version of PyTorch. Tensors with marked metadata give them away, and every finding is
+tried on tensors of all sorts. If anything looks unfamiliar, no layout is used, and guards ask the
+tensor.
 
     Python object --(object)--> C++ tensor: ndim, sizes[5], strides[5], dtype, keys
                                             --(flags)--> autograd: requires_grad byte, grad_fn word
@@ -56,7 +57,7 @@ _WORD = 8
 
 
 def requires_grad(tensor: torch.Tensor) -> bool:
-    """What a view is asked; a mode that sees PyTorch's functions must not see it."""
+    """Return whether a view requires gradients, unseen by modes that see PyTorch's functions."""
     if not torch._C._len_torch_function_stack():
         return tensor.requires_grad
     with torch._C.DisableTorchFunction():
@@ -97,7 +98,7 @@ class TensorLayout:
     dtypes: dict[torch.dtype, int]
 
     def table(self, metadata: TensorMetadata) -> list[int] | None:
-        """The operands of a WORDS instruction; None for metadata that it cannot check."""
+        """Return the operands of a WORDS instruction; None for metadata that it cannot check."""
         words = self._words(metadata)
         if words is None:
             return None
@@ -106,7 +107,7 @@ class TensorLayout:
         return [self.tensor, len(words), *(part for word in words for part in word), *flags]
 
     def _words(self, m: TensorMetadata) -> list[tuple[int, int, int]] | None:
-        """(offset, mask, word) for each word that is compared."""
+        """Return (offset, mask, word) for each word that is compared."""
         if m.dtype not in self.dtypes or len(m.sizes) > MOST_DIMENSIONS:
             return None
         mask, kind = 0xFFFF, self.dtypes[m.dtype]
@@ -124,7 +125,7 @@ class TensorLayout:
         return words
 
     def agrees(self, tensor: torch.Tensor) -> bool:
-        """Whether this tensor's metadata is found where it should be."""
+        """Return whether this tensor's metadata is found at the offsets of this layout."""
         words = read_words(id(tensor), OBJECT_WORDS)
         impl = words[self.tensor // _WORD]
         found = read_words(impl, TENSOR_WORDS)
@@ -154,7 +155,7 @@ class TensorLayout:
 
 @cache
 def tensor_layout() -> TensorLayout | None:
-    """The layout in this process; None, and a warning in the log, if it could not be found.
+    """Return the layout in this process; None, and a log warning, if it could not be found.
 
     It is looked for in a thread of its own, where no mode of the caller's is on.
     """
@@ -187,7 +188,7 @@ def _find() -> TensorLayout | None:
 
 @cache
 def _device_number(layout: TensorLayout, device: torch.device) -> int:
-    """The 16 bits of a device, read off a tensor that is there."""
+    """Return the 16 bits of a device, read off a tensor that is there."""
     sample = _outside_modes(lambda: torch.empty(0, device=device))
     word = read_words(sample._cdata, TENSOR_WORDS)[layout.dtype // _WORD]
     return word >> (layout.dtype_shift + 16) & 0xFFFF
@@ -203,7 +204,7 @@ def _bytes(address: int) -> bytes:
 
 
 def _only(found: Iterable[int], what: str) -> int:
-    """The one place where something was found."""
+    """Return the one place where something was found."""
     places = list(found)
     if len(places) != 1:
         raise UnfamiliarLayoutError(f"{what}: {len(places)} places could be it")
@@ -211,7 +212,7 @@ def _only(found: Iterable[int], what: str) -> int:
 
 
 def _place(words: Sequence[int], values: Sequence[int], what: str) -> int:
-    """The offset at which values lie side by side."""
+    """Return the offset at which values lie side by side."""
     n = len(values)
     found = (_WORD * i for i in range(len(words)) if list(words[i : i + n]) == list(values))
     return _only(found, what)
@@ -238,7 +239,7 @@ def _probe() -> TensorLayout:
 
 
 def _probe_dtypes() -> tuple[int, int, dict[torch.dtype, int]]:
-    """The 16 bits that are the same for all tensors of a dtype, and different for each dtype."""
+    """Return the offset and shift of the 16 bits that tell the dtype, and each dtype's number."""
     samples = {dtype: list(_samples_of(dtype)) for dtype in DTYPES}
     read = {d: [read_words(t._cdata, TENSOR_WORDS) for t in ts] for d, ts in samples.items()}
 
@@ -264,7 +265,7 @@ def _samples_of(dtype: torch.dtype) -> Iterator[torch.Tensor]:
 
 
 def _probe_autograd() -> dict[str, int]:
-    """Where `requires_grad` and `grad_fn` lie: switch them on and off and see what changes."""
+    """Find `requires_grad` and `grad_fn`: switch them on and off and see which words change."""
     leaf = torch.empty(2)
     before = read_words(leaf._cdata, TENSOR_WORDS)
     leaf.requires_grad_(True)
@@ -279,7 +280,7 @@ def _probe_autograd() -> dict[str, int]:
 
 
 def _probe_grad_fn(autograd: int) -> int:
-    """The pointer that `detach_` clears: one word, or the first of two of a shared pointer."""
+    """Find the pointer that `detach_` clears: one word, or the first of a shared pointer's two."""
     with torch.enable_grad():
         result = torch.empty(2, requires_grad=True) * 2
     meta = read_words(result._cdata, TENSOR_WORDS)[autograd // _WORD]
@@ -291,7 +292,7 @@ def _probe_grad_fn(autograd: int) -> int:
 
 
 def _samples() -> Iterator[torch.Tensor]:
-    """Tensors of all sorts, on which a layout is tried."""
+    """Yield tensors of all sorts, on which a layout is tried."""
     plain = torch.zeros(2, 3)
     changes: list[Callable[[], torch.Tensor]] = [
         lambda: plain,

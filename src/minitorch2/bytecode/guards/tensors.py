@@ -16,7 +16,7 @@ from minitorch2.graph.wrapper_tensors import taken_apart
 
 @dataclass(frozen=True)
 class TensorMetadata:
-    """What a captured graph assumes of a tensor. A size or stride of None may vary."""
+    """The metadata that a captured graph assumes of a tensor. A size or stride of None may vary."""
 
     cls: type
     dtype: torch.dtype
@@ -28,7 +28,7 @@ class TensorMetadata:
 
     @staticmethod
     def of(tensor: torch.Tensor, dynamic_dims: frozenset[int] = frozenset()) -> TensorMetadata:
-        """The metadata of a tensor; with dynamic dimensions the strides are left free."""
+        """Return the metadata of a tensor; with dynamic dimensions the strides are left free."""
         strided = tensor.layout is torch.strided
         return TensorMetadata(
             type(tensor),
@@ -78,9 +78,9 @@ class WrapperMatch(SourceGuard):
     """A tensor of a class with ``__tensor_flatten__`` that is made as the one seen.
 
     Attributes:
-        names: of the inner tensors, which have guards of their own.
-        context: what the class wants to know besides.
-        metadata: of the tensor itself. A size of None may vary.
+        names: the names of the inner tensors, which have guards of their own.
+        context: the other half of the result of ``__tensor_flatten__``.
+        metadata: the metadata of the tensor itself. A size of None may vary.
     """
 
     KIND = "TENSOR_SUBCLASS"
@@ -97,7 +97,7 @@ class WrapperMatch(SourceGuard):
 
 
 def made_of(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What `WrapperMatch` compares, asked past the class's overrides."""
+    """Return the values that `WrapperMatch` compares, read past the class's overrides."""
     parts, context = taken_apart(tensor)
     with torch._C.DisableTorchFunction():
         metadata = tensor.dtype, tensor.requires_grad, tuple(tensor.shape), tuple(tensor.stride())
@@ -105,7 +105,7 @@ def made_of(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def is_made_like(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    """Whether two answers of `made_of` agree; what is None is expected to vary."""
+    """Return whether two results of `made_of` agree; a size or stride of None may vary."""
     *kind, sizes, strides = found
     *wanted, known_sizes, known_strides = expected
     return (

@@ -15,7 +15,7 @@ from minitorch2.bytecode.overrides import classes_have_overrides, device_of_mode
 
 @dataclass(frozen=True)
 class GradMode(Guard):
-    """Whether gradients are recorded."""
+    """The setting of PyTorch that says whether gradients are recorded."""
 
     KIND = "GRAD_MODE"
     enabled: bool
@@ -30,7 +30,7 @@ class GradMode(Guard):
 
 
 def forward_level() -> int:
-    """The innermost level of `torch.autograd.forward_ad`; -1 if there is none."""
+    """Return the innermost level of `torch.autograd.forward_ad`; -1 if there is none."""
     return forward_ad._current_level
 
 
@@ -57,7 +57,7 @@ class GlobalState(Guard):
     state: tuple[object, ...]
 
     def _asked(self) -> Iterator[tuple[str, Callable[[], object], object]]:
-        """The settings that matter: without deterministic algorithms, new memory is not filled."""
+        """Yield the settings that matter: only deterministic algorithms fill new memory."""
         is_deterministic = True
         for (what, reader), value in zip(STATE_READERS, self.state, strict=True):
             if reader is torch._C._get_deterministic_algorithms:
@@ -91,7 +91,7 @@ class DefaultDevice(Guard):
 
 @dataclass(frozen=True)
 class OverridesOfClasses(Guard):
-    """Whether classes with a ``__torch_function__`` have a say in PyTorch's functions."""
+    """The setting that says whether ``__torch_function__`` of classes overrides functions."""
 
     KIND = "TORCH_FUNCTION"
     enabled: bool
@@ -106,7 +106,7 @@ class OverridesOfClasses(Guard):
 
 
 def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
-    """The types of device for which autocast is on, and the dtype it casts to on each."""
+    """Return the types of device for which autocast is on, and the dtype it casts to on each."""
     return tuple(
         (device_type, torch.get_autocast_dtype(device_type))
         for device_type in torch._C._autocast_supported_devices()
@@ -153,7 +153,7 @@ SETTINGS = (GradMode, GlobalState, DefaultDevice, Autocasts)
 
 
 def global_state_guards() -> tuple[Guard, ...]:
-    """Guards on the state of PyTorch as it is now."""
+    """Return guards on the state of PyTorch as it is now."""
     state = tuple(reader() for _, reader in STATE_READERS)
     guards = (GradMode(torch.is_grad_enabled()), GlobalState(state), Autocasts(autocast_dtypes()))
     if torch._C._len_torch_function_stack():

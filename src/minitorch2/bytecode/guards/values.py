@@ -1,4 +1,4 @@
-"""Guards on one value: its identity, its type, or what it equals."""
+"""Guards on one value: its identity, its type, or its equality with a constant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_permanent(value: object) -> bool:
-    """Whether an object may be held strongly by a guard, as it lives as long as the process."""
+    """Return whether a guard may hold an object strongly, as it lives as long as the process."""
     return isinstance(value, ModuleType | BuiltinFunctionType | torch.dtype) or (
         isinstance(value, type) and not value.__flags__ & _HEAP_TYPE
     )
@@ -34,8 +34,8 @@ class Held:
     """An object that a guard recognizes; it is kept alive only if it cannot be held weakly.
 
     Attributes:
-        identity: its `id`, which nobody else gets as long as the compiled entry exists: the entry
-            is dropped when the object dies.
+        identity: its `id`, unique as long as the compiled entry exists: the entry is dropped when
+            the object dies.
         get: the object, or None if it has died.
     """
 
@@ -44,16 +44,16 @@ class Held:
 
     @property
     def is_weak(self) -> bool:
-        """Whether the object may die."""
+        """True if the object may die."""
         return isinstance(self.get, weakref.ref)
 
     @property
     def operand(self) -> object:
-        """What the guard machine compares with."""
+        """The object, or its `Address`, that the guard machine compares with."""
         return Address(self.identity) if self.is_weak else self.get()
 
     def condition(self, path: str, name: Name) -> str:
-        """Python text: whether `path` loads this object."""
+        """Return Python text: whether `path` loads this object."""
         if self.is_weak:
             return f"{name(id)}({path}) == {self.identity}"
         return f"{path} is {name(self.get())}"
@@ -76,8 +76,8 @@ class IdMatch(SourceGuard):
     """The very same object (slides: FUNCTION_MATCH for functions and modules).
 
     Attributes:
-        code: that of a Python function, which may be given another one (a notebook that reloads
-            what was edited does so).
+        code: the code of a Python function, which may be given other code (as by a notebook that
+            reloads an edited file).
     """
 
     held: Held
@@ -111,7 +111,7 @@ class IdMatch(SourceGuard):
 
 
 def id_match(source: Source, value: object, user_line: SourceLine | None = None) -> IdMatch:
-    """The guard that `source` still loads this very object."""
+    """Return the guard that `source` still loads this very object."""
     return IdMatch(source, hold(value), user_line=user_line)
 
 
@@ -166,7 +166,7 @@ class ConstantMatch(SourceGuard):
 
 
 def constant_match(source: Source, value: object, user_line: SourceLine | None = None) -> Guard:
-    """The guard that `source` still loads a value equal to this constant."""
+    """Return the guard that `source` still loads a value equal to this constant."""
     if value is None:
         return NoneMatch(source, user_line=user_line)
     return ConstantMatch(source, type(value), repr(value), value, user_line=user_line)
@@ -182,13 +182,15 @@ def _constant_condition(path: str, value: object, name: Name) -> str:
 
 
 def _is_single(value: object) -> bool:
-    """Whether there is one object of this value."""
+    """Return whether there is one object of this value."""
     return isinstance(value, bool | torch.dtype | torch.layout) or value is Ellipsis
 
 
 def _is_plain(value: object) -> bool:
-    """Whether ``==`` tells the value from all others of its type: not so for zeros, NaN, complex
-    parts, and ranges of the same numbers."""
+    """Return whether ``==`` tells the value from all others of its type.
+
+    It does not for zeros, NaN, complex parts, and ranges of the same numbers.
+    """
     if isinstance(value, float):
         return value != 0 and not math.isnan(value)
     return not isinstance(value, complex | range)

@@ -1,4 +1,4 @@
-"""What each canonical instruction does on trackers: one file for each family of instructions.
+"""The handlers of canonical instructions on trackers: one file for each family of instructions.
 
 Importing this package fills `minitorch2.bytecode.evaluator.HANDLERS`.
 """

@@ -31,7 +31,7 @@ def call_function_ex(evaluator: Evaluator, instruction: Instruction) -> None:
 def take_call(
     stack: list[VariableTracker], instruction: Instruction
 ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
-    """Take what CALL finds on the stack: the callable, positional and keyword arguments."""
+    """Take the operands of CALL from the stack: the callable, positional and keyword arguments."""
     count, names = instruction.argval
     start = len(stack) - count
     args = stack[start:]
@@ -47,7 +47,7 @@ def take_call(
 
 
 def keyword_arguments(evaluator: Evaluator, mapping: VariableTracker) -> dict[str, VariableTracker]:
-    """What ``**mapping`` passes; the keys must be strings."""
+    """Return the arguments that ``**mapping`` passes; the keys must be strings."""
     result = {}
     for key in operations.iterate(evaluator, mapping.call_method(evaluator, "keys", [], {})):
         name = key.as_constant()

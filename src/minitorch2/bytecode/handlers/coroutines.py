@@ -69,5 +69,5 @@ def before_async_with(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("ASYNC_GEN_WRAP")
 def async_gen_wrap(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``item -> marked item``: this is no ``await`` that lets something through."""
+    """``item -> marked item``: a value for the caller, unlike those that ``await`` passes on."""
     evaluator.push(AsyncItem(evaluator.pop()))

@@ -1,4 +1,4 @@
-"""Instructions of generators and of all that is delegated to iterators."""
+"""Instructions of generators, and of ``yield from`` and ``await``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def send(evaluator: Evaluator, instruction: Instruction) -> None:
     """``iterator value -> iterator item``, or ``iterator result`` and jump at its end.
 
     The captured frame is suspended if the iterator comes from outside: its steps are made in
-    Python, behind this segment. So is each frame that waits for one that waits for such a thing.
+    Python, behind this segment. So is each frame that waits for a frame that waits for such an
+    iterator.
     """
     value = evaluator.pop()
     iterator = evaluator.stack[-1]
@@ -82,7 +83,7 @@ def end_send(evaluator: Evaluator, instruction: Instruction) -> None:
 def cleanup_throw(evaluator: Evaluator, instruction: Instruction) -> None:
     """``iterator sent exception -> None result``; other than StopIteration it is raised again.
 
-    Where a generator that waits in ``yield from`` is left (3.12 and later).
+    It runs when an exception leaves a generator that waits in ``yield from`` (3.12 and later).
     """
     exception = evaluator.pop()
     if not issubclass(exception.python_type(), StopIteration):

@@ -48,7 +48,7 @@ def import_from(evaluator: Evaluator, instruction: Instruction) -> None:
 
 
 def imported_name(module: object, name: str) -> object:
-    """What ``from module import name`` gives.
+    """Return the object that ``from module import name`` gives.
 
     Raises:
         ImportError: CPython's.

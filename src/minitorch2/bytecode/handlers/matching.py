@@ -46,7 +46,7 @@ def match_keys(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("MATCH_CLASS")
 def match_class(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``subject class names -> attributes``, or None if the subject is no instance."""
+    """``subject class names -> attributes``, or None if the subject is not an instance."""
     subject, cls, names = evaluator.popn(3)
     kind = class_of(cls)
     if not issubclass(subject.python_type(), kind):
@@ -59,7 +59,7 @@ def match_class(evaluator: Evaluator, instruction: Instruction) -> None:
 def _attributes(
     evaluator: Evaluator, subject: VariableTracker, kind: type, count: int, names: list[str]
 ) -> VariableTracker:
-    """The attributes that the patterns of a class look at; None if one is missing."""
+    """Return the attributes that the patterns of a class look at; None if one is missing."""
     found: list[VariableTracker] = []
     positional: tuple[str, ...] = getattr(kind, "__match_args__", ())
     if kind in MATCH_SELF and count == 1:

@@ -4,7 +4,7 @@ Takes a code object or a starting frame. Gives canonical instructions that mean 
 CPython version, code objects made from them, and a callback before each frame runs.
 
 Reading order: `instruction` (the grammar), `slots`, `decoder` and `encoder` (the two directions),
-`versions/` (one table per CPython version), `disassemble` and `program`, `assemble` (with `tables`,
-the compressed line and exception tables), `comprehensions`, `liveness`, `continuation`; then
-`interpreter_api`, `frame_layout` and last `frame_hook`.
+and `versions/` (one table per CPython version). Then come `disassemble` and `program`, `assemble`
+(with `tables`, the compressed line and exception tables), `comprehensions`, `liveness` and
+`continuation`. Last are `interpreter_api`, `frame_layout` and `frame_hook`.
 """

@@ -49,7 +49,7 @@ def assemble(
     cellvars: Sequence[str] | None = None,
     freevars: Sequence[str] | None = None,
 ) -> CodeType:
-    """A code object of these instructions that is otherwise like `like`.
+    """Make a code object of these instructions that is otherwise like `like`.
 
     Args:
         instructions: a whole body, prologue (MAKE_CELL, COPY_FREE_VARS, RESUME) included.
@@ -153,12 +153,12 @@ def lay_out(units: list[Unit], labels: dict[JumpTarget, int]) -> tuple[list[int]
 
 
 def _width(arg: int) -> int:
-    """Code units of an opcode with this argument, EXTENDED_ARGs included."""
+    """Return the code units of an opcode with this argument, EXTENDED_ARGs included."""
     return max(1, (arg.bit_length() + 7) // 8)
 
 
 def _place(unit: Unit, index: int, starts: list[int], labels: dict[JumpTarget, int]) -> Unit:
-    """The unit with the distance of its jump, which counts from the unit's end."""
+    """Return the unit with the distance of its jump, which counts from the unit's end."""
     if unit.target is None:
         return unit
     if unit.target not in labels:
@@ -198,12 +198,12 @@ def _handler_entries(
 
 
 def stack_size(units: list[Unit], labels: dict[JumpTarget, int]) -> int:
-    """The deepest the value stack can get."""
+    """Return the greatest depth of the value stack."""
     return max(1, *stack_depths(units, labels).values())
 
 
 def stack_depths(units: list[Unit], labels: dict[JumpTarget, int]) -> dict[int, int]:
-    """The depth of the value stack before each unit that can be reached, along any path."""
+    """Return the depth of the value stack before each unit that can be reached, on any path."""
     depths: dict[int, int] = {}
     waiting = [(0, 0)]
     while waiting:
@@ -218,7 +218,7 @@ def stack_depths(units: list[Unit], labels: dict[JumpTarget, int]) -> dict[int, 
 def _successors(
     unit: Unit, index: int, depth: int, labels: dict[JumpTarget, int]
 ) -> Iterator[tuple[int, int]]:
-    """Where control goes from a unit, with the stack depth there."""
+    """Yield the units to which control goes from a unit, with the stack depth there."""
     if unit.target is not None:
         yield labels[unit.target], depth + _stack_effect(unit, jump=True)
     if unit.opname not in ENDS_FLOW | DIRECTED_JUMPS:

@@ -18,11 +18,11 @@ PUTS_ASIDE = frozenset({"LOAD_FAST_AND_CLEAR", "MAKE_CELL", "SWAP", "STORE_FAST"
 def shadowed_cells(
     instructions: Sequence[Instruction], index: int, cells: Iterable[str]
 ) -> frozenset[str]:
-    """Those of the function's own cells whose slots a comprehension uses at this instruction.
+    """Return the function's own cells whose slots a comprehension uses at this instruction.
 
-    It keeps the cells on the stack meanwhile, and its clean-up in case of an exception puts them
-    back: that tells it. (A plain store to a variable with a cell occurs nowhere else.) Around it
-    stand a few instructions that cannot raise; they belong to it.
+    The comprehension keeps the cells on the stack meanwhile. Its clean-up for exceptions puts them
+    back, which gives it away: a plain store to a variable with a cell occurs nowhere else. A few
+    instructions around it that cannot raise belong to it.
     """
     first = last = index
     while instructions[first].opname in PUTS_ASIDE and first > 0:
@@ -34,7 +34,7 @@ def shadowed_cells(
 
 
 def _restored_by_cleanup(instructions: Sequence[Instruction], index: int) -> Iterator[str]:
-    """The variables that the exception handlers of comprehensions around an instruction store."""
+    """Yield the variables that exception handlers of comprehensions around an instruction store."""
     handler = instructions[index].handler
     while handler is not None:
         cleanup = takewhile(

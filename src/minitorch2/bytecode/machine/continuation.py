@@ -1,8 +1,7 @@
 """Continuation functions: the rest of a function, from one of its instructions on.
 
-A continuation of `f` at an instruction takes what the rest of `f` needs of its state, rebuilds the
-value stack and jumps to the instruction; behind that prefix stands what is left of the original
-body::
+A continuation of `f` at an instruction takes the state that the rest of `f` needs, rebuilds the
+value stack and jumps to the instruction. Behind that prefix stands the rest of the original body::
 
     __resume_at_30_1(stack items..., live variables..., cells...):
         put the cells into their slots
@@ -32,8 +31,10 @@ from minitorch2.bytecode.machine.suspendable import SUSPENDABLE
 
 @once_per_code
 def variable_names(code: CodeType) -> tuple[str, ...]:
-    """The variables of a function in the order of their slots; of a continuation, in the order that
-    they have in the whole function."""
+    """Return the variables of a function in the order of their slots.
+
+    For a continuation, the order is that of the whole function.
+    """
     return tuple(dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)))
 
 
@@ -54,11 +55,11 @@ def make_continuation(
 ) -> CodeType:
     """The code of a function that goes on at an instruction of `code`; its program is known, too.
 
-    Its parameters are positional: the stack items from the bottom up, without those that the prefix
-    makes itself, then the live plain locals in the order of `live`. (One exception: if the rest may
-    call `super()` without arguments, the function's own first parameter comes first; `co_varnames`
-    has the order in any case, stack item i being named `.stack<i>`.) Live variables that are left
-    out are unbound.
+    Its parameters are positional. First come the stack items from the bottom up, without those that
+    the prefix makes itself, then the live plain locals in the order of `live`. If the rest may call
+    `super()` without arguments, the function's own first parameter comes before them. The order is
+    always that of `co_varnames`, where stack item i is named `.stack<i>`. Live variables that are
+    left out are unbound.
 
     The live ones of the function's own cells come last, `.cell_<name>` each: the cells themselves,
     so that other functions that captured them keep seeing each assignment. Own cells that are not
@@ -69,14 +70,14 @@ def make_continuation(
 
     Args:
         code: the original function's code.
-        index: where to go on in `program_of(code)`; behind the prologue (RESUME).
+        index: the instruction of `program_of(code)` to go on at; behind the prologue (RESUME).
         live: bound variables that the rest needs, usually of `live_names`.
         stack: number of items on the value stack.
-        null_slots: which of them are NULL.
-        exception_slots: which of them are an exception being handled (PUSH_EXC_INFO). The item
+        null_slots: the slots of items that are NULL.
+        exception_slots: the slots of exceptions being handled (PUSH_EXC_INFO). The item
             below each is the exception that was handled before, which the prefix finds itself. The
             number that some handlers keep below that (`lasti`) is an ordinary item; 0 will do.
-        previous_slots: which of them are what was handled before an exception that is being handled
+        previous_slots: the slots of the exception handled before one that is being handled
             and is not on the stack (any more). The argument is that exception, `.handled<slot>`.
         number: makes the name `__resume_at_<offset>_<number>` unique.
 
@@ -110,7 +111,7 @@ def make_continuation(
 
 
 def _check(code: CodeType, instructions: Sequence[Instruction], index: int) -> None:
-    """Refuses what has no continuation."""
+    """Raise an error if no continuation can start at the instruction."""
     if not code.co_flags & CO_OPTIMIZED:
         raise ContinuationError("only functions keep their variables in slots")
     if all(instruction.opname != "RESUME" for instruction in instructions[:index]):
@@ -125,18 +126,18 @@ def _is_plain(code: CodeType, name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Items:
-    """Which stack items are special: see `make_continuation`."""
+    """The special stack items of a continuation: see `make_continuation`."""
 
     null_slots: Collection[int]
     exception_slots: Collection[int]
     previous_slots: Collection[int]
 
     def name(self, slot: int) -> str:
-        """The parameter of a stack item; like CPython's `.0`, no name that a program can have."""
+        """Return the parameter of a stack item; like CPython's `.0`, no program can use it."""
         return f".handled{slot}" if slot in self.previous_slots else f".stack{slot}"
 
     def after(self, slot: int) -> Sequence[str]:
-        """What makes the argument that was pushed the stack item."""
+        """Return the instructions that turn the pushed argument into the stack item."""
         if slot in self.previous_slots:
             return ("PUSH_EXC_INFO", "POP_TOP")
         return ("PUSH_EXC_INFO",) if slot in self.exception_slots else ()
@@ -161,7 +162,7 @@ def _prefix(
     pushed: Sequence[int],
     items: _Items,
 ) -> Iterator[Instruction]:
-    """Everything in front of the original body, on the line of the instruction that is resumed."""
+    """Yield everything in front of the original body, on the line of the resumed instruction."""
 
     def make(opname: str, argval: object = None) -> Instruction:
         return Instruction(opname, argval, positions=target.positions)

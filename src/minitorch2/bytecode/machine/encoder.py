@@ -1,4 +1,4 @@
-"""The state of one assembly: what the rules of a version table read from and write to."""
+"""The state of one assembly, which the rules of a version table read and write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unit:
     Attributes:
         opname: CPython's opcode.
         arg: its argument; for a jump, filled in by the layout.
-        target: where a jump goes.
+        target: the target of a jump.
         origin: the canonical instruction it belongs to (its positions and handler).
     """
 
@@ -43,7 +43,7 @@ class Encoder:
     """Collects the real instructions of one code object.
 
     Attributes:
-        units: what has been encoded so far.
+        units: the real instructions that were encoded so far.
         labels: for each jump target, the index of its first unit.
         constants, names: the pools; those of the model code object come first, so indices stay
             small and the docstring stays in place.
@@ -75,20 +75,20 @@ class Encoder:
         self.units.append(Unit(opname, 0, target, self._origin))
 
     def jumps_back(self, instruction: Instruction) -> bool:
-        """Whether a jump goes towards the start of the list."""
+        """Return whether a jump goes towards the start of the list."""
         if instruction.target not in self._order:
             raise BytecodeError(f"target of {instruction!r} is not in the list")
         return self._order[instruction.target] <= self._order[instruction]
 
     def constant(self, value: object) -> int:
-        """Index of a constant, compared by identity (0, False and 0.0 are different constants)."""
+        """Return the index of a constant, found by identity (0, False and 0.0 are different)."""
         if id(value) not in self._constant_index:
             self._constant_index[id(value)] = len(self.constants)
             self.constants.append(value)
         return self._constant_index[id(value)]
 
     def name(self, name: str) -> int:
-        """Index of a name of a global or an attribute."""
+        """Return the index of the name of a global or an attribute."""
         if name not in self._name_index:
             self._name_index[name] = len(self.names)
             self.names.append(name)

@@ -1,4 +1,4 @@
-"""What the bytecode machine refuses to do, as errors that say why."""
+"""The errors of the bytecode machine, which say why it refuses something."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ class UnsupportedPythonError(MinitorchError):
 
 
 class BytecodeError(UnsupportedError):
-    """A code object or an instruction list breaks a rule of the canonical grammar, or has no form
-    in it; a frame of such code runs in Python.
+    """A code object or an instruction list has no form in the canonical grammar.
+
+    A frame of such code runs in Python.
     """
 
     default_code = "bytecode"

@@ -11,9 +11,9 @@ without parameters, whose result becomes the frame's result. The hook is
   while a trace or monitoring callback runs;
 - off while code runs that is marked with `run_apart`, so silent about all that it calls, too.
 
-How a frame is answered: CPython has already built it, so it must also take it down. The hook puts
-the result on the frame's empty stack, swaps the frame's code for a stub that has the same local
-slots and returns the top of the stack (or raises it), and lets CPython's own evaluator run that.
+CPython has already built a frame that is answered, so it must also take it down. The hook puts the
+result on the frame's empty stack. It swaps the frame's code for a stub with the same local slots,
+which returns the top of the stack (or raises it). CPython's own evaluator then runs the stub.
 
 Source: PyTorch 2 paper, section 3.2 (PyTorch calls its C version `eval_frame`).
 """
@@ -170,7 +170,7 @@ is enabled (0: none) and its callback. Only the row's own thread writes it, and 
 
 @cache
 def machinery() -> _Machinery:
-    """The process's one native hook, made on first use; UnsupportedPythonError if it cannot be."""
+    """Return the process's one native hook; UnsupportedPythonError if it cannot be made."""
     check_interpreter()
     made = _Machinery(probe_frame_layout())
     for function in _OWN_CODE:
@@ -276,8 +276,9 @@ class _Switch(AbstractContextManager[None]):
         self._entered = 0
 
     def __del__(self) -> None:
-        """An interrupt where the block is left has kept `__exit__` from its work; one before the
-        block may have kept `__init__` from its own.
+        """Do the work of `__exit__` if an interrupt has kept it from running.
+
+        An interrupt before the block may have kept `__init__` from its own work.
         """
         if getattr(self, "_entered", 0) == _thread.address:
             self._leave()
@@ -316,7 +317,7 @@ class _Switch(AbstractContextManager[None]):
 
 @cache
 def why_unavailable() -> UnsupportedPythonError | None:
-    """Why frames cannot be hooked in this interpreter; None if they can."""
+    """Return the reason why frames cannot be hooked in this interpreter; None if they can."""
     try:
         machinery()
     except UnsupportedPythonError as error:
@@ -325,17 +326,17 @@ def why_unavailable() -> UnsupportedPythonError | None:
 
 
 def disabled() -> AbstractContextManager[None]:
-    """A context in which this thread's frames run without any hook."""
+    """Return a context in which this thread's frames run without any hook."""
     return _Switch(None) if why_unavailable() is None else nullcontext()
 
 
 def skip(code: CodeType) -> None:
-    """Frames of this code run as they are from now on, whatever hook is enabled."""
+    """Run frames of this code as they are from now on, whatever hook is enabled."""
     machinery().mark(code, SKIP)
 
 
 def run_apart(code: CodeType) -> None:
-    """While frames of this code run, the hook of their thread is off from now on."""
+    """Switch the hook off in a thread, from now on, while it runs frames of this code."""
     machinery().mark(code, APART)
 
 
@@ -350,8 +351,8 @@ class FrameHook:
     Args:
         callback: called with the frame's function and the values of its parameters, in the order of
             `co_varnames` (positional, keyword-only, `*args` tuple, `**kwargs` dict). Parameters
-            that are cells come as plain values; free variables are in `function.__closure__`. What
-            it raises is raised by the call that made the frame, and so is what its answer raises.
+            that are cells come as plain values; free variables are in `function.__closure__`. The
+            call that made the frame raises exceptions of the callback, and of its answer.
 
     Raises:
         UnsupportedPythonError: this interpreter cannot be hooked.
@@ -361,7 +362,7 @@ class FrameHook:
         self._entry = _make_entry(callback)
 
     def enabled(self) -> _Switch:
-        """A context in which this thread's frames are asked about."""
+        """Return a context in which this thread's frames are asked about."""
         return _Switch(self._entry)
 
 
@@ -370,13 +371,13 @@ class FrameHook:
 
 @dataclass(frozen=True, slots=True)
 class _FramePlan:
-    """How frames of one code object are read and answered.
+    """The way in which frames of one code object are read and answered.
 
     Attributes:
         parameters: a C array type of the parameters' slots; None if these frames are never asked
             about.
         slots: number of local slots; the stack starts behind them.
-        returning, raising: stubs that return or raise what lies at the bottom of the stack.
+        returning, raising: stubs that return or raise the value at the bottom of the stack.
         life: drops this plan when the code object dies, since plans are found by its address.
     """
 
@@ -391,7 +392,7 @@ _plans: dict[int, _FramePlan] = {}
 
 
 def _plan(code: CodeType) -> _FramePlan:
-    """The plan of a code object, made on first sight."""
+    """Return the plan of a code object, made on first sight."""
     key = id(code)
     flags = code.co_flags
     variadic = bool(flags & CO_VARARGS) + bool(flags & CO_VARKEYWORDS)
@@ -408,7 +409,7 @@ def _plan(code: CodeType) -> _FramePlan:
 
 
 def _stub(code: CodeType, ending: str) -> CodeType:
-    """Code with as many local slots as `code` that takes the bottom of the stack, then ends.
+    """Return code with as many local slots as `code` that takes the bottom of the stack, and ends.
 
     All its slots are plain locals: no cell is made, and debuggers look into slots that claim to
     hold cells. RERAISE as ending leaves no trace of the frame in the exception's traceback.
@@ -432,7 +433,7 @@ def _stub(code: CodeType, ending: str) -> CodeType:
 
 
 def _make_entry(callback: Callback) -> Entry:
-    """The function that the native hook calls, made as a closure because every call counts."""
+    """Return the function that the native hook calls: a closure, because every call counts."""
     table = machinery().table
 
     def enter(

@@ -1,8 +1,9 @@
-"""Where the fields of the interpreter's frame lie, found by looking instead of by a table.
+"""The layout of the interpreter's frame, found by probing instead of in a table.
 
 A probe is installed as frame evaluation function (PEP 523) for one call of a function that we know.
 It copies the first words of the frame; `id(code)`, `id(function)` and marked arguments then give
-away the fields. Every finding is checked on a second function; whatever does not fit is refused.
+away the fields. Every finding is checked on a second function; a layout that does not fit is
+refused.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class FrameLayout:
         function: the function object.
         locals: the first local slot; the stack follows the last.
         pointer: the instruction pointer.
-        first_instruction: what the pointer of an unstarted frame holds, less the code's address, in
+        first_instruction: the pointer of an unstarted frame, less the code's address, in
             bytes.
         tracing: 32-bit counter in the thread state, non-zero while a trace or monitoring callback
             runs, in bytes.
@@ -72,7 +73,7 @@ define ptr @probe(ptr %thread, ptr %frame, i32 %throw) {{
 
 
 def probe_frame_layout() -> FrameLayout:
-    """The layout of this interpreter's frames; UnsupportedPythonError if it looks unfamiliar."""
+    """Return the layout of this interpreter's frames; UnsupportedPythonError if unfamiliar."""
     words = (ctypes.c_uint64 * WORDS)()
     probe = compile_ir(
         PROBE_IR.format(
@@ -87,7 +88,7 @@ def probe_frame_layout() -> FrameLayout:
 
 
 def _layout_of(count: int, words: ctypes.Array[ctypes.c_uint64], probe: int) -> FrameLayout:
-    """The layout as the frame of a function with `count` parameters shows it."""
+    """Return the layout as the frame of a function with `count` parameters shows it."""
     victim: FunctionType = eval(f"lambda {', '.join(f'a{i}' for i in range(count))}: None")
     marks = [object() for _ in range(count)]
     code = id(victim.__code__)
@@ -117,7 +118,7 @@ def _copy_frame(
     words: ctypes.Array[ctypes.c_uint64],
     probe: int,
 ) -> list[int]:
-    """The first words of the victim's frame; a tracer's frames would come after it."""
+    """Return the first words of the victim's frame; a tracer's frames would come after it."""
     interpreter, thread = get_interpreter(), get_thread_state()
     previous = get_frame_evaluator(interpreter)
     enter_tracing(thread)
@@ -131,14 +132,14 @@ def _copy_frame(
 
 
 def _only(words: list[int], value: int) -> int:
-    """Where a word is; it must be there exactly once."""
+    """Return the index of a word, which must be there exactly once."""
     if words.count(value) != 1:
         raise UnsupportedPythonError("a field of a frame cannot be told from others")
     return words.index(value)
 
 
 def _tracing_offset() -> int:
-    """The one 32-bit field of the thread state that entering a trace function counts up."""
+    """Return the offset of the field of the thread state that a trace function counts up."""
     thread = get_thread_state()
 
     def snapshot() -> list[int]:

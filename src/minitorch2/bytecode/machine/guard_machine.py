@@ -1,7 +1,7 @@
 """Guards as machine code: a small machine that runs programs of loads and checks.
 
 A guard is asked before every call, so it must cost next to nothing. Compiling each one to machine
-code would take longer than many programs run; so one function is compiled once per process, and
+code would take longer than many programs run. So one function is compiled once per process, and
 each guard is a *program* for it, an array of words.
 
 Grammar::
@@ -20,14 +20,14 @@ A load appends a value to a list that starts with the arguments; a check looks a
 `a`. Operands are object addresses, numbers, or places in the program. The first check that fails
 ends the run with False, and so does a load that raises one of `PATH_ERRORS`; HOLDS ends it with
 True. Numbers are 64-bit integers, or floats as their bits, with a list of their own: each is put in
-place `c`, and AGREE looks at it. What does not fit into 64 bits, or divides by what is not
+place `c`, and AGREE looks at it. A number that does not fit into 64 bits, or a divisor that is not
 positive, ends the run with False.
 
-Only CPython's C functions and two fields of every object are relied on: its class, and, for WORDS
-and its like, whatever its caller has found out about a class by probing.
+The machine relies only on CPython's C functions and on the class field of every object. WORDS and
+its like also rely on the layout of a class that the caller has found by probing.
 
-What the program holds by address is kept alive by the function object that `make_guard` gives, but
-for what the caller only wants to recognize.
+The function object that `make_guard` returns keeps the objects alive that the program holds by
+address, but for those that the caller only wants to recognize.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ _DOC = b"guard(*arguments) -> bool\n\nWhether a compiled entry may be used for t
 
 @cache
 def _method() -> _MethodDef:
-    """What all guards share; UnsupportedPythonError if this interpreter is not known."""
+    """Return the method of all guards; UnsupportedPythonError if the interpreter is unknown."""
     check_interpreter()
     method = _MethodDef(b"guard", compile_ir(_machine_text(), "guard"), _METH_FASTCALL, _DOC)
     keep_forever(method)
@@ -193,15 +193,15 @@ def make_guard(
     builtins: dict[str, object],
     cells: Sequence[CellType] = (),
 ) -> Callable[..., bool]:
-    """A built-in function of positional arguments that runs a program.
+    """Return a built-in function of positional arguments that runs a program.
 
     Args:
         program: its words, see the module's docstring. An ill-formed one crashes the interpreter.
         kept: objects that the program holds by address and that must stay alive.
-        namespace, builtins: what GLOBAL reads.
-        cells: what CELL reads.
+        namespace, builtins: the dicts that GLOBAL reads.
+        cells: the cells that CELL reads.
 
-    The function raises what a load or check raises that is not among `PATH_ERRORS`.
+    The function raises an exception of a load or check that is not among `PATH_ERRORS`.
     """
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
@@ -229,7 +229,7 @@ class ProgramWriter:
         self._references: list[tuple[list[int], int, int]] = []
 
     def load(self, op: Op, a: int = 0, b: int = 0) -> int:
-        """Write a load; the number of the value that it appends."""
+        """Write a load; return the number of the value that it appends."""
         self._instructions.append([op, a, b, 0])
         self._values += 1
         return self._values - 1
@@ -239,7 +239,7 @@ class ProgramWriter:
         self._instructions.append([op, a, b, c])
 
     def number(self, op: Op, a: int = 0, b: int = 0) -> int:
-        """Write what computes a number; its place."""
+        """Write an instruction that computes a number; return the number's place."""
         self._instructions.append([op, a, b, self._numbers])
         self._numbers += 1
         return self._numbers - 1
@@ -266,7 +266,7 @@ class ProgramWriter:
         self._refer(3, (len(values), *values))
 
     def keep(self, value: object) -> int:
-        """The address of an object, which will live as long as the guard."""
+        """Return the address of an object, which will live as long as the guard."""
         self.kept.append(value)
         return id(value)
 
@@ -275,7 +275,7 @@ class ProgramWriter:
         self._tables += table
 
     def finish(self) -> bytes:
-        """The words of the program."""
+        """Return the words of the program."""
         self.check(Op.HOLDS)
         tables = HEADER + 4 * len(self._instructions)
         for instruction, operand, place in self._references:

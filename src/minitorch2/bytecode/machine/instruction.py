@@ -60,12 +60,13 @@ after the opcode::
              |  IMPORT_STAR  |  CALL_INTRINSIC_1 name  |  CALL_INTRINSIC_2 name  |  LOAD_BUILD_CLASS
              |  any other opcode under CPython's own name, `argval` being its raw argument
 
-What never appears: CACHE, EXTENDED_ARG, PRECALL, KW_NAMES, superinstructions, RETURN_CONST,
-TO_BOOL, END_FOR, CALL_KW, SET_FUNCTION_ATTRIBUTE, LOAD_FAST_CHECK and directions of jumps.
+Canonical code never contains CACHE, EXTENDED_ARG, PRECALL, KW_NAMES, superinstructions,
+RETURN_CONST, TO_BOOL, END_FOR, CALL_KW, SET_FUNCTION_ATTRIBUTE, LOAD_FAST_CHECK and directions of
+jumps.
 
 Exceptions: an instruction's `handler` says where control goes if it raises. The handler cuts the
-stack to `depth` items, pushes the position of the raise if `lasti`, then the exception, and
-jumps to `target` (CPython's exception table, Objects/exception_handling_notes.txt).
+stack to `depth` items, pushes the position of the raise if `lasti`, then the exception, and jumps
+to `target` (CPython's exception table, Objects/exception_handling_notes.txt).
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ class Instruction:
     Attributes:
         opname: canonical opcode.
         argval: decoded operand; its type depends on the opcode.
-        target: where a jump goes.
-        handler: where an exception raised here goes; None leaves the function.
+        target: the target of a jump.
+        handler: the handler of an exception raised here; None leaves the function.
         positions: the user's source position (lines from 1, columns in bytes from 0); any part may
             be None.
         offset: byte offset in the code object it was read from; -1 if it was made by us.
@@ -111,7 +112,7 @@ class Instruction:
 
     @property
     def falls_through(self) -> bool:
-        """Whether control can reach the next instruction of the list."""
+        """True if control can reach the next instruction of the list."""
         return self.opname not in ENDS_FLOW
 
     def __repr__(self) -> str:
@@ -122,7 +123,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionHandler:
-    """Where control goes when an instruction raises.
+    """The handler to which control goes when an instruction raises.
 
     Attributes:
         target: first instruction of the handler.
@@ -147,7 +148,7 @@ class ExceptionRegion:
 
 
 def exception_regions(instructions: Sequence[Instruction]) -> Iterator[ExceptionRegion]:
-    """The exception table as rows, in instruction order; rows never overlap."""
+    """Yield the exception table as rows, in instruction order; rows never overlap."""
     start = 0
     for index, instruction in enumerate(instructions):
         following = instructions[index + 1].handler if index + 1 < len(instructions) else None

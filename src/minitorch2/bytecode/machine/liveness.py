@@ -1,4 +1,4 @@
-"""Which local variables the rest of a function may still read."""
+"""Liveness: the local variables that the rest of a function may still read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING: frozenset[str] = frozenset()
 def live_names(
     instructions: Sequence[Instruction], index: int, code: CodeType | None = None
 ) -> tuple[str, ...]:
-    """The variables that must be carried along to go on at `instructions[index]`, sorted.
+    """Return the variables that must be carried along to go on at `instructions[index]`, sorted.
 
     Plain locals whose value may be read, and the function's own cells that may be used; free
     variables are not among them. A live variable need not be bound. Exceptions are followed into
@@ -48,7 +48,7 @@ def live_names(
 def live_sets(
     instructions: Sequence[Instruction], code: CodeType | None = None
 ) -> list[frozenset[str]]:
-    """The live variables before each instruction: the least solution of the backward data flow."""
+    """Return the live variables before each instruction: the least backward fixed point."""
     order = {instruction: index for index, instruction in enumerate(instructions)}
     edges = [[order[to] for to in successors(instructions, i)] for i in range(len(instructions))]
     cells = frozenset(i.argval for i in instructions if i.opname == "MAKE_CELL")
@@ -71,7 +71,7 @@ def live_sets(
 
 
 def successors(instructions: Sequence[Instruction], index: int) -> Iterator[Instruction]:
-    """Where control goes from an instruction that does not raise."""
+    """Yield the instructions that may follow one that does not raise."""
     instruction = instructions[index]
     if instruction.target is not None:
         yield instruction.target
@@ -80,7 +80,7 @@ def successors(instructions: Sequence[Instruction], index: int) -> Iterator[Inst
 
 
 def reachable(instructions: Sequence[Instruction], index: int) -> set[Instruction]:
-    """The instructions that may run when control is at `instructions[index]`, that one included."""
+    """Return the instructions that may run from `instructions[index]` on, that one included."""
     order = {instruction: position for position, instruction in enumerate(instructions)}
     found: set[Instruction] = set()
     waiting = [instructions[index]]
@@ -98,9 +98,10 @@ def reachable(instructions: Sequence[Instruction], index: int) -> set[Instructio
 def _used_names(
     instructions: Sequence[Instruction], cells: frozenset[str], code: CodeType | None
 ) -> Iterator[frozenset[str]]:
-    """The variables that each instruction reads.
+    """Yield the variables that each instruction reads.
 
-    What a comprehension does in the slot of a cell that it has put aside does not concern the cell.
+    A comprehension may use the slot of a cell that it has put aside: that does not concern the
+    cell.
     """
     hidden = _hidden_reads(instructions, cells, code)
     for index, instruction in enumerate(instructions):
@@ -116,7 +117,7 @@ def _used_names(
 def _hidden_reads(
     instructions: Sequence[Instruction], cells: frozenset[str], code: CodeType | None
 ) -> Mapping[str, frozenset[str]]:
-    """For builtins that look at their caller's frame, the variables they read."""
+    """Return the variables that builtins which look at their caller's frame read, by builtin."""
     parameters = () if code is None else code.co_varnames[: code.co_argcount]
     mentioned = (i.argval for i in instructions if i.opname in READS | ENDS_LIFE)
     locals_ = () if code is None else code.co_varnames

@@ -1,4 +1,4 @@
-"""What is computed once for each code object, and forgotten when the code object dies."""
+"""A cache of results for each code object, forgotten when the code object dies."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class once_per_code(Generic[T]):
         functools.update_wrapper(self, compute)
 
     def __call__(self, code: CodeType) -> T:
-        """The result for a code object."""
+        """Return the result for a code object."""
         entry = self._known.get(id(code))
         return self.note(code, self._compute(code)) if entry is None else entry[1]
 
     def note(self, code: CodeType, result: T) -> T:
-        """Say what the result for a code object is, for those who know; returns it."""
+        """Set the result for a code object that the caller knows already; return it."""
         known, key = self._known, id(code)
         known[key] = weakref.ref(code, lambda _: known.pop(key, None)), result
         return result

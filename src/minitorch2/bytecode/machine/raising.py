@@ -1,4 +1,4 @@
-"""Which instructions lead to a ``raise`` whatever happens: the body of ``if wrong: raise ...``."""
+"""The instructions that always lead to a ``raise``: the body of ``if wrong: raise ...``."""
 
 from __future__ import annotations
 

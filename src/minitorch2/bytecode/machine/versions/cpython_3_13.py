@@ -11,10 +11,10 @@ from minitorch2.bytecode.machine.versions.version import BytecodeVersion
 
 
 def decode_load_fast(decoder: Decoder, raw: RawInstruction) -> None:
-    """LOAD_FAST also loads cells for closures, since there is no LOAD_CLOSURE any more.
+    """LOAD_FAST also loads cells for closures, since LOAD_CLOSURE does not exist any more.
 
     A free variable's slot always holds its cell. An own cell's slot may be lent to a plain variable
-    of a comprehension; `decode_function_attribute` knows which of these loads make a closure.
+    of a comprehension; `decode_function_attribute` finds the loads that make a closure.
     """
     if raw.arg >= len(decoder.slots.names) - len(decoder.slots.freevars):
         decoder.emit("LOAD_CLOSURE", decoder.cell_name(raw.arg))

@@ -1,4 +1,4 @@
-"""What a version table holds."""
+"""The form of a version table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitorch2.bytecode.machine.encoder import EncodeRule
 
 @dataclass(frozen=True, slots=True)
 class BytecodeVersion:
-    """How one CPython minor version differs from the canonical grammar.
+    """The differences of one CPython minor version from the canonical grammar.
 
     Attributes:
         decode: rules for real opcodes that `decode_by_family` does not cover.
