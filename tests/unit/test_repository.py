@@ -12,6 +12,7 @@ PAGES = [
     *(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts),
     *(ROOT / "tests").rglob("*.md"),
 ]
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 WHERE = (ROOT / "docs" / "where.md").read_text()
 FLOORS = ("bytecode", "graph", "autograd", "loopir", "codegen", "backends", "testing")
 
@@ -32,6 +33,13 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("floor", FLOORS)
 def test_the_page_of_questions_leads_into_each_floor(floor):
     assert f"src/minitorch2/{floor}/" in WHERE
+
+
+def test_the_glossary_defines_each_term_once():
+    rows = re.findall(r"^\| ([^|]+) \|.*\| (\[.*\)) \|$", GLOSSARY, re.M)
+    terms = [term for term, _ in rows]
+    assert len(set(terms)) == len(terms) >= 55
+    assert all(links(place) for _, place in rows)
 
 
 def test_each_question_has_one_answer():
