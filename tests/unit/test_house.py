@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
+import networkx
 import pytest
 
 import minitorch2
@@ -90,6 +91,30 @@ def test_imports_inside_functions_have_a_written_reason(path):
             r"#(?! noqa: \w+$).*\w", lines[number - 1]
         )
         assert reason, f"{name(path)}:{number}: {lines[number - 1].strip()}"
+
+
+def import_circles() -> list[set[str]]:
+    """Modules that import each other, directly or not; imports for types only count as others."""
+    modules = {
+        ".".join(["minitorch2", *path.relative_to(SOURCE).with_suffix("").parts]): path
+        for path in FILES
+    }
+    modules = {module.removesuffix(".__init__"): path for module, path in modules.items()}
+    graph = networkx.DiGraph()
+    for module, path in modules.items():
+        imported = imported_modules(ast.parse(path.read_text())) & set(modules)
+        packages = {name.rpartition(".")[0] for name in imported}  # `from package import module`
+        graph.add_edges_from((module, name) for name in imported - packages)
+    circles = networkx.strongly_connected_components(graph)
+    return sorted((circle for circle in circles if len(circle) > 1), key=len, reverse=True)
+
+
+def test_no_circle_of_imports_has_more_than_three_modules():
+    """But for the evaluator and the trackers, which know each other by their types."""
+    evaluation, *others = import_circles()
+    assert {"minitorch2.bytecode.evaluator", "minitorch2.bytecode.capture"} <= evaluation
+    assert len(evaluation) <= 104  # it may only shrink
+    assert max(map(len, others)) <= 3
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)

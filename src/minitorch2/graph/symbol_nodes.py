@@ -19,8 +19,13 @@ import torch
 
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node
-from minitorch2.graph.symbols.expression import SYMBOL_NAME, SYMBOLIC, expr_of, free_symbols
-from minitorch2.graph.symbols.unbacked import is_unbacked
+from minitorch2.graph.symbols.expression import (
+    SYMBOL_NAME,
+    SYMBOLIC,
+    expr_of,
+    free_symbols,
+    is_unbacked,
+)
 
 
 def bind_symbols(graph: Graph, node: Node, wanted: Iterable[sympy.Symbol]) -> Iterator[Node]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from minitorch2 import stages
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.guard_function import GuardFailure
-from minitorch2.bytecode.observe.report_html import table_in_notebook
+from minitorch2.bytecode.observe.notebook import table_in_notebook
 from minitorch2.graph.node import SourceLine
 
 REMEDIES = {

@@ -1,10 +1,12 @@
-"""Reports as HTML: an explanation as a page that needs nothing else, others for notebooks."""
+"""An explanation as HTML: a page that needs nothing else, or a part of a notebook."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from minitorch2.bytecode.observe.notebook import in_notebook, table
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.explain import Explanation
@@ -23,17 +25,6 @@ pre, .listing { font: 13px/1.45 ui-monospace, monospace; } .listing td { white-s
 }
 """
 
-_RULES = (
-    "td, th { text-align: left; vertical-align: top; }",
-    "pre, .listing { font: 13px/1.45 ui-monospace, monospace; }",
-    ".listing td { white-space: pre; }",
-    ".captured { background: #2e8b5733; }",
-    ".break { background: #daa52044; }",
-    ".python { background: #cd5c5c33; }",
-    ".not-reached { color: #888; }",
-)
-"""The style of what a notebook shows, light or dark."""
-
 
 def page(explanation: Explanation) -> str:
     """The page: numbers, breaks by cost, the user's source, guards, graphs."""
@@ -49,25 +40,9 @@ def part(explanation: Explanation) -> str:
     return in_notebook("\n".join(_sections(explanation)))
 
 
-def in_notebook(body: str) -> str:
-    """HTML whose style does not reach beyond it."""
-    style = "\n".join(f".minitorch2 {rule}" for rule in _RULES)
-    return f'<div class="minitorch2"><style>{style}</style>\n{body}\n</div>'
-
-
-def text_in_notebook(text: str) -> str:
-    """Text as it is."""
-    return in_notebook(f"<pre>{html.escape(text)}</pre>")
-
-
-def table_in_notebook(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """One table."""
-    return in_notebook(_table(headings, rows))
-
-
 def _sections(e: Explanation) -> Iterator[str]:
     yield "<h1>What was captured</h1>"
-    yield _table(
+    yield table(
         ("graphs", "operators", "outside graphs", "breaks", "in Python", "guards"),
         [
             (
@@ -80,21 +55,11 @@ def _sections(e: Explanation) -> Iterator[str]:
         yield "<h2>Graph breaks, dearest first</h2>"
         headings = ("outside", "before", "after", "where and why")
         rows = [(c.outside, c.before, c.after, str(c.graph_break)) for c in e.costs]
-        yield _table(headings, rows)
+        yield table(headings, rows)
     yield f"<h2>Source</h2>\n{e.source.to_html()}"
     yield "<h2>Guards</h2>"
-    yield _table(("guard", "needed by"), [(guard, guard.user_line or "") for guard in e.guards])
+    yield table(("guard", "needed by"), [(guard, guard.user_line or "") for guard in e.guards])
     yield "<h2>Seconds</h2>"
-    yield _table(("phase", "seconds"), [(name, f"{s:.3f}") for name, s in e.seconds.items()])
+    yield table(("phase", "seconds"), [(name, f"{s:.3f}") for name, s in e.seconds.items()])
     for number, graph in enumerate(e.graphs):
         yield f"<h2>Graph {number}</h2>\n<pre>{html.escape(graph.code)}</pre>"
-
-
-def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
-    return "\n".join([f"<table><tr>{head}</tr>", *map(_row, rows), "</table>"])
-
-
-def _row(cells: Sequence[object]) -> str:
-    columns = (html.escape(str(cell)).replace("\n", "<br>") for cell in cells)
-    return f"<tr>{''.join(f'<td>{column}</td>' for column in columns)}</tr>"

@@ -8,7 +8,7 @@ from textwrap import indent
 
 from minitorch2.bytecode.compiled_frame import CompiledFrame
 from minitorch2.bytecode.guards import ShapeCondition
-from minitorch2.bytecode.observe.report_html import text_in_notebook
+from minitorch2.bytecode.observe.notebook import text_in_notebook
 from minitorch2.graph.symbols.report import SizeReport, size_report
 
 

@@ -53,3 +53,8 @@ def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
 def size_symbol(name: str) -> sympy.Symbol:
     """The symbol of a size: an integer of at least 1."""
     return sympy.Symbol(name, positive=True, integer=True)
+
+
+def is_unbacked(symbol: sympy.Symbol) -> bool:
+    """Return whether only data tell the value of a symbol: its name is ``u0``, ``u1``, ..."""
+    return bool(symbol.name.startswith("u"))

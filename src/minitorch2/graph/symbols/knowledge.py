@@ -28,12 +28,11 @@ from minitorch2.graph.symbols.conditions import (
     opposite,
 )
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing, to_expr
-from minitorch2.graph.symbols.expression import Expr, free_symbols, size_symbol
+from minitorch2.graph.symbols.expression import Expr, free_symbols, is_unbacked, size_symbol
 from minitorch2.graph.symbols.floats import is_float_expression
 from minitorch2.graph.symbols.polynomials import Sum, add, atoms_of, multiply_out, sum_of
 from minitorch2.graph.symbols.ranges import ANY, Known, Range, range_of, sum_range
 from minitorch2.graph.symbols.timing import cached_algebra
-from minitorch2.graph.symbols.unbacked import is_unbacked
 
 MOST_FACTS_TRIED: Final = 32
 """So many of the latest inequalities are tried to decide another one."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 
-from minitorch2.graph.symbols.expression import expr_of, free_symbols
+from minitorch2.graph.symbols.expression import expr_of, free_symbols, is_unbacked
 from minitorch2.graph.symbols.ranges import ANY, Range
 
 if TYPE_CHECKING:
@@ -113,8 +113,3 @@ def is_dense(tensor: torch.Tensor) -> bool:
             return False
         step = step * size
     return True
-
-
-def is_unbacked(symbol: sympy.Symbol) -> bool:
-    """Return whether a symbol is unbacked, known at run time only; its name is u0, u1, ..."""
-    return bool(symbol.name.startswith("u"))

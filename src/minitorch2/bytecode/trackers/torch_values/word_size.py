@@ -12,8 +12,8 @@ from typing import Final
 import sympy
 
 from minitorch2.graph.symbols import ShapeEnv
+from minitorch2.graph.symbols.expression import is_unbacked
 from minitorch2.graph.symbols.ranges import Known, Range, range_of
-from minitorch2.graph.symbols.unbacked import is_unbacked
 
 _WORD: Final = Range(-(2**63), 2**63 - 1)
 _MODERATE: Final = Range(-(2**30), 2**30)
