@@ -1,11 +1,10 @@
 """The base class of all symbolic values.
 
-Every Python value that the evaluator meets is represented by a `VariableTracker`: what is known of
-it, where it came from (`source`), and which guards that knowledge depends on (`guards`). Operations
-on values are methods of trackers; a tracker that cannot model an operation raises
-`UnsupportedError` through `unsupported`, which ends the graph at that instruction and never
-gives a wrong answer.
-PyTorch 2 paper, sections 3.4 and 3.5.
+Every Python value that the evaluator meets is represented by a `VariableTracker`. It holds the
+known facts of the value, the source that it came from (`source`), and the guards that these facts
+depend on (`guards`). Operations on values are methods of trackers. A tracker that cannot model an
+operation raises `UnsupportedError` through `unsupported`, which ends the graph at that instruction
+and never gives a wrong answer. PyTorch 2 paper, sections 3.4 and 3.5.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ def unsupported(code: str, cause: str, fix: str = "") -> NoReturn:
 
     Args:
         code: stable name of the reason, such as ``"data-dependent-branch"``.
-        cause: what happened, in the user's terms.
-        fix: what the user can change, if anything.
+        cause: the event, in the user's terms.
+        fix: the change that the user can make, if there is one.
     """
     raise UnsupportedError(code=code, cause=cause, fix=fix)
 
 
 class VariableTracker:
-    """What is known of one Python value while a frame is evaluated symbolically.
+    """A Python value, as far as it is known while a frame is evaluated symbolically.
 
-    Trackers are mutable where the value is: two names for one list share one tracker, so
-    identity of trackers is identity of values.
+    Trackers are mutable where the value is: two names for one list share one tracker, so identity
+    of trackers is identity of values.
 
     Attributes:
         is_key: whether its identity was looked up among those of other keys.
@@ -57,27 +56,27 @@ class VariableTracker:
     # What it is ---------------------------------------------------------------------------------
 
     def python_type(self) -> type:
-        """The class that ``type(value)`` would return."""
+        """Return the class that ``type(value)`` would return."""
         return unsupported("unknown-type", f"the type of {self} is not known")
 
     def is_constant(self) -> bool:
-        """Whether `as_constant` will succeed."""
+        """Return whether `as_constant` will succeed."""
         return False
 
     def as_constant(self) -> Any:  # the one place where a user's value comes back untyped
-        """The value itself, when it is fully known while capturing."""
+        """Return the value itself, when it is fully known while capturing."""
         return unsupported("not-a-constant", f"{self} is not a constant")
 
     def is_foldable(self) -> bool:
-        """Whether `as_constant` will succeed, be it by a guard that fixes the value."""
+        """Return whether `as_constant` will succeed, be it by a guard that fixes the value."""
         return self.is_constant()
 
     def as_argument(self) -> Argument:
-        """The value as an argument of a graph node: a Node, a constant, or a nest of them."""
+        """Return the value as an argument of a node: a Node, a constant, or a nest of them."""
         return unsupported("not-a-graph-argument", f"{self} cannot be an argument of a graph node")
 
     def hash_key(self) -> Hashable:
-        """Stands for the value as a dict key: equal keys for equal values.
+        """Return an object that stands for the value as a dict key: equal for equal values.
 
         The default is identity, which is right for objects whose class inherits ``__hash__``.
         """
@@ -118,7 +117,7 @@ class VariableTracker:
         unsupported("attribute-delete", f"deletion of attribute {name!r} of {self}")
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        """The elements that iterating over the value gives, when they are known."""
+        """Return the elements of an iteration over the value, when they are known."""
         return unsupported("iteration", f"iteration over {self}")
 
     def truth(self, evaluator: Evaluator) -> bool:
@@ -128,7 +127,7 @@ class VariableTracker:
     # How it comes back --------------------------------------------------------------------------
 
     def reconstruct(self, residual: Residual) -> str:
-        """A Python expression that gives the value in residual code.
+        """Return a Python expression that gives the value in residual code.
 
         The default loads it from its source. Values made while capturing override this; `residual`
         gives names to shared values so that identity is kept.
@@ -138,11 +137,11 @@ class VariableTracker:
         return unsupported("reconstruct", f"{self} cannot be rebuilt after the graph")
 
     def name_as_key(self, residual: Residual) -> str:
-        """Its name in residual code, by which it can be hashed."""
+        """Return its name in residual code, by which it can be hashed."""
         return residual.name_for(self)
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
-        """Statements that give the container called `name` its final contents, in place."""
+        """Return statements that give the container called `name` its final contents, in place."""
         return unsupported("mutation", f"changes to {self} cannot be replayed after the graph")
 
     def __repr__(self) -> str:

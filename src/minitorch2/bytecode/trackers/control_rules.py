@@ -1,8 +1,8 @@
-"""What capture does at functions that a program has marked, and at requests to capture.
+"""Rules for functions that a program has marked, and for its requests to capture.
 
 The marks are those of `minitorch2.controls`. PyTorch's own marks mean the same when a program
-written for `torch.compile` is captured: they are recognised by the attributes that the marked
-functions carry, and its requests by their names.
+written for `torch.compile` is captured. They are recognised by the attributes that the marked
+functions carry, and PyTorch's requests by their names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Keywords = dict[str, VariableTracker]
 
 
 def mark_of(value: object) -> controls.Mark | None:
-    """The mark of a callable: ours, or what one of PyTorch's own marks means."""
+    """Return the mark of a callable: our own, or our mark that means the same as PyTorch's."""
     found = controls.mark_of(value)
     if found is None and isinstance(value, types.FunctionType) and value.__dict__:
         return _mark_by_torch(value)
@@ -49,7 +49,7 @@ def mark_of(value: object) -> controls.Mark | None:
 
 
 def _mark_by_torch(function: types.FunctionType) -> controls.Mark | None:
-    """A mark of `torch.compiler`; `functools.wraps` copies it to wrappers, which have none."""
+    """Return a mark of `torch.compiler`; wrappers have none, though `functools.wraps` copies it."""
     marks = function.__dict__
     copied_from = getattr(marks.get("__wrapped__"), "__dict__", {})
     if _is_disabled_by_torch(function) and not is_captured_as_written(function):
@@ -76,7 +76,7 @@ _PATCHED_MODULES: Final = ("torch.optim.",)
 
 
 def patched_by_torch(function: types.FunctionType) -> int | None:
-    """Which cell of a function holds the one that `torch.compile` has put it in the place of."""
+    """Return the index of the cell that holds the function which `torch.compile` has replaced."""
     cells = function.__code__.co_freevars
     known = _CELLS_OF_PATCHES.get(str(function.__module__), ())
     return next((cells.index(name) for name in known if name in cells), None)
@@ -92,8 +92,10 @@ _CELLS_OF_PATCHES: Final = {
 
 
 def is_captured_as_written(function: types.FunctionType) -> bool:
-    """Whether a function stands for another only as far as `torch.compile` is concerned: it made
-    the function, or it disabled one of PyTorch's own."""
+    """Return whether a function replaces its original for `torch.compile` only.
+
+    Either `torch.compile` made the function, or it disabled one of PyTorch's own.
+    """
     marks, module = function.__dict__, str(function.__module__)
     if marks.get("_torchdynamo_wrapper_id") != id(function):
         return False
@@ -109,7 +111,7 @@ def _is_disabled_by_torch(function: types.FunctionType) -> bool:
 
 
 class MarkedVariable(FunctionVariable):
-    """A marked function: as a value what it is without the mark, `plain`; a call obeys the mark."""
+    """A marked function: as a value it is `plain`, without the mark; a call obeys the mark."""
 
     def __init__(self, value: Any, mark: controls.Mark, plain: VariableTracker) -> None:
         super().__init__(source=plain.source, guards=plain.guards)
@@ -188,7 +190,7 @@ def _call_allowed(
 def _call_now(
     evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
-    """Called once a frame, even where capture starts again behind a break point."""
+    """Call the function once a frame, even if capture starts again behind a break point."""
     values = [_real_value(evaluator, value) for value in args]
     named = {name: _real_value(evaluator, value) for name, value in kwargs.items()}
     parts = (function.value, *values, *named.values())
@@ -209,7 +211,7 @@ def _identity(value: object) -> Hashable:
 
 
 def _real_value(evaluator: Evaluator, tracker: VariableTracker) -> Any:
-    """A constant, or an object from outside that the captured code has not changed."""
+    """Return a constant, or an object from outside that the captured code has not changed."""
     if tracker.is_constant():
         return tracker.as_constant()
     value = getattr(tracker, "value", MISSING)
@@ -238,7 +240,7 @@ def _call_substitute(
 def _call_repeated(
     evaluator: Evaluator, function: MarkedVariable, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
-    """Captured as any other call; what it recorded is noted, and outlined when the graph is done"""
+    """Capture the call as any other; note its nodes, to be outlined when the graph is done."""
     graph = evaluator.capture.graph
     last, name = next(reversed(graph.nodes), None), controls.name_of(function.value)
     result = function.plain.call(evaluator, args, kwargs)
@@ -260,7 +262,7 @@ _CALLS: Final[dict[type[controls.Mark], Callable[..., VariableTracker]]] = {
 
 
 def request_of(function: types.FunctionType) -> Callable[..., Any] | None:
-    """Our own request that one of `torch._dynamo`'s functions stands for, recognised by name."""
+    """Return our request that one of `torch._dynamo`'s functions stands for, found by name."""
     if not is_in_package(function.__module__, "torch._dynamo"):
         return None
     return _REQUESTS.get(function.__name__)
@@ -276,7 +278,7 @@ _REQUESTS: Final[dict[str, Callable[..., Any]]] = {
 
 @models(controls.is_compiling)
 def is_compiling(evaluator: Evaluator) -> VariableTracker:
-    """True: this code is being captured."""
+    """Return True: this code is being captured."""
     return ConstantVariable(True)
 
 
@@ -284,7 +286,7 @@ def is_compiling(evaluator: Evaluator) -> VariableTracker:
 def graph_break(
     evaluator: Evaluator, msg: VariableTracker | None = None, **kwargs: VariableTracker
 ) -> None:
-    """The graph ends here, for the user's own reason; PyTorch's optimizers ask for none of ours."""
+    """End the graph for the user's own reason; PyTorch's optimizers do not ask for our breaks."""
     if evaluator.code.co_filename.startswith(TORCH):
         return
     text = _text(msg) or "the program asks for a graph break"
@@ -293,7 +295,7 @@ def graph_break(
 
 @models(controls.skip_frame)
 def skip_frame(evaluator: Evaluator, msg: VariableTracker | None = None) -> None:
-    """The function that asks is left to Python: see `compile_frame.capture_frame`."""
+    """Leave the function that asks to Python: see `compile_frame.capture_frame`."""
     text = _text(msg) or f"{evaluator.code.co_qualname} asks to run in Python"
     unsupported("skip-frame", text, "take minitorch2.skip_frame out of the compiled function")
 
@@ -306,7 +308,7 @@ def _text(msg: VariableTracker | None) -> str:
 def call_flat(
     evaluator: Evaluator, function: VariableTracker, args: VariableTracker, kwargs: VariableTracker
 ) -> VariableTracker:
-    """`wrappers.call_flat`: one node, which gives the tensors among the leaves of the result"""
+    """Record `wrappers.call_flat` as one node, which gives the tensors in the call's result."""
     called: Any = getattr(function, "value", MISSING)
     if called is MISSING or not isinstance(kwargs, DictVariable):
         cause = f"{function} is made in captured code"

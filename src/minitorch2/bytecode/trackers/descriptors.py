@@ -1,4 +1,4 @@
-"""What an attribute found on a class becomes when it is read through an instance or the class.
+"""Reads of class attributes through an instance or the class, as descriptors define them.
 
 ``function --> bound method``, ``property --> its getter's result``, ``staticmethod --> function``,
 ``classmethod --> method bound to the class``, any other descriptor: its ``__get__`` is inlined.
@@ -54,12 +54,12 @@ needs no guards. Only that a function is not replaced by another one is guarded.
 
 
 def is_trusted(module: object) -> bool:
-    """Whether a module belongs to a package that nobody changes."""
+    """Return whether a module belongs to a package that programs do not change."""
     return package_of(module) in TRUSTED_MODULES
 
 
 def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type, Any]:
-    """The class in the method resolution order that defines `name`, and the raw attribute.
+    """Return the class in the method resolution order that defines `name`, and the raw attribute.
 
     Args:
         after: begin behind this class, as `super` does.
@@ -76,7 +76,7 @@ def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type,
 def class_attribute(
     evaluator: Evaluator, cls: type, name: str, after: type | None = None
 ) -> tuple[type, Any]:
-    """What `class_lookup` finds; a tracker for what the captured code has assigned."""
+    """Return `class_lookup`'s result; a tracker for an attribute that captured code assigned."""
     effects = evaluator.capture.side_effects
     written = effects.written_classes(name)
     if not written:
@@ -92,24 +92,24 @@ def class_attribute(
 
 
 def inherits(cls: type, name: str) -> bool:
-    """Whether a class leaves a method as `object` defines it."""
+    """Return whether a class leaves a method as `object` defines it."""
     return class_lookup(cls, name)[0] is object
 
 
 def allocator(cls: type) -> type:
-    """The class written in C whose ``__new__`` makes the instances."""
+    """Return the class written in C whose ``__new__`` makes the instances."""
     return next(c for c in cls.__mro__ if type(c.__dict__.get("__new__")) is type(len))
 
 
 def is_made_here(evaluator: Evaluator, cls: type) -> bool:
-    """Whether the captured code makes the class, so that nothing of it needs guards."""
+    """Return whether the captured code makes the class, so that it needs no guards."""
     return evaluator.capture.references.stands_for(cls) is not None
 
 
 def class_attribute_source(
     evaluator: Evaluator, cls: type, name: str, value: object, part: str | None = None
 ) -> Source:
-    """Where to load something that a class holds, or a part of it."""
+    """Return the source of an object that a class holds, or of a part of it."""
     if is_made_here(evaluator, cls):
         return evaluator.capture.reference(value)
     place: Source = ItemSource(AttributeSource(evaluator.capture.reference(cls), "__dict__"), name)
@@ -120,7 +120,7 @@ def class_attribute_source(
 def inherited_source(
     evaluator: Evaluator, cls: type, found_in: type, name: str, value: object
 ) -> Source:
-    """Where to load a class attribute that is no descriptor, or a function.
+    """Return the source of a class attribute that is a function, or not a descriptor.
 
     It is loaded through the instance's own class, so that an override defined later is noticed.
     """
@@ -135,9 +135,9 @@ def inherited_source(
 def _trusted(
     evaluator: Evaluator, cls: type, name: str, value: object, place: Source
 ) -> Source | None:
-    """The private name of what a trusted class holds; None for other classes.
+    """Return the private name of an attribute of a trusted class; None for other classes.
 
-    A class that Python code made may still get another function: that is one guard, and nothing of
+    A class that Python code made may still get another function: one guard checks that. Nothing of
     the function itself (its defaults, say) is guarded.
     """
     if not is_trusted(cls.__module__):
@@ -153,14 +153,14 @@ _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 def class_function(
     evaluator: Evaluator, cls: type, name: str, raw: Any, part: str | None = None
 ) -> VariableTracker:
-    """The tracker of a function that a class holds, directly or inside a descriptor."""
+    """Return the tracker of a function that a class holds, directly or inside a descriptor."""
     value = getattr(raw, part) if part else raw
     source = class_attribute_source(evaluator, cls, name, value, part)
     return evaluator.capture.wrap(value, source)
 
 
 def class_tracker(evaluator: Evaluator, cls: type) -> VariableTracker:
-    """The tracker of a class."""
+    """Return the tracker of a class."""
     if (made := evaluator.capture.references.stands_for(cls)) is not None:
         return made
     return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
@@ -174,7 +174,7 @@ def bind(
     name: str,
     raw: Any,
 ) -> VariableTracker:
-    """What reading the raw class attribute gives.
+    """Return the result of reading the raw class attribute.
 
     Args:
         owner: the instance; None when it is read through the class itself.

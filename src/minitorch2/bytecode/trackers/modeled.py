@@ -1,8 +1,8 @@
 """Values whose methods are modelled one by one: containers, iterators, ranges, slices.
 
-The model of ``list.append`` is a Python method called ``py_append`` of the tracker; it takes the
-evaluator and the arguments' trackers, and its result is the call's result (None for None). So a
-tracker's source lists exactly what it can do, and everything else is a graph break.
+The model of ``list.append`` is a Python method ``py_append`` of the tracker. It takes the evaluator
+and the arguments' trackers, and its result is the call's result (None for None). So a tracker's
+source lists exactly the methods that are modelled. Any other method is a graph break.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class ModeledVariable(VariableTracker):
     """The instance of a derived class that this container is a part of."""
 
     def record_change(self, evaluator: Evaluator) -> None:
-        """Say that the contents change; they are written where the container came from."""
+        """Say that the contents change; they are written to the object that was loaded."""
         evaluator.capture.side_effects.mutated(self.whole or self)
 
     def model(self, name: str) -> Model | None:
-        """The model of a method, if there is one."""
+        """Return the model of a method; None if there is none."""
         return getattr(self, f"py_{name}", None)
 
     def py___format__(self, evaluator: Evaluator, spec: VariableTracker) -> VariableTracker:
@@ -89,7 +89,7 @@ class ModeledVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """A method without a model."""
+        """Call a method without a model."""
         type_name = self.python_type().__name__
         if name in READING and all(v.is_constant() for v in (self, *args, *kwargs.values())):
             return fold(getattr(self.python_type(), name), [self, *args], kwargs)

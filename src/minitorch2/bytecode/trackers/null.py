@@ -1,4 +1,4 @@
-"""Things on the evaluation stack that are no Python values."""
+"""Items of the evaluation stack that are not Python values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Numbers and strings that change from call to call: only their type is known.
 
-A constant is guarded to stay the same. Where that guard keeps failing (a loss printed each step, a
-counter), the value is captured anew as opaque: it can be passed on, and what is computed from it is
-computed by residual code.
+A constant is guarded to stay the same. If that guard keeps failing (a loss printed each step, a
+counter), the value is captured anew as opaque. It can be passed on, and residual code makes the
+computations with it.
 """
 
 from __future__ import annotations

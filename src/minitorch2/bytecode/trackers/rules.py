@@ -1,7 +1,7 @@
-"""Application of a rule: a Python function that says what some real function does on trackers.
+"""Application of a rule: a Python function that does on trackers the work of a real function.
 
-Rules raise the user's error with a plain message. Where all operands are constants, CPython is
-asked for its own: the real function is called on copies, and what it raises is raised.
+Rules raise the user's error with a plain message. If all operands are constants, CPython gives its
+own error: the real function is called on copies, and its exception is raised.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def apply_rule(
 ) -> VariableTracker | None:
     """``rule(evaluator, *args, **kwargs)``, with the errors of ``real(*owner, *args, **kwargs)``.
 
-    Raises:
-        ObservedError: what the real function raises, also when the arguments do not fit the rule.
+    Raises: ObservedError: the real function's error, also when the arguments do not fit the rule.
     """
     try:
         return rule(evaluator, *args, **kwargs)
@@ -51,7 +50,7 @@ def raise_real(
     args: Sequence[VariableTracker],
     kwargs: Mapping[str, VariableTracker] | None = None,
 ) -> None:
-    """Raise what the real function raises; nothing happens if an operand is not constant."""
+    """Raise the error of the real function; nothing happens if an operand is not constant."""
     named = dict(kwargs or {})
     if not all(operand.is_constant() for operand in (*args, *named.values())):
         return

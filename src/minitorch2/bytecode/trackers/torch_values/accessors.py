@@ -1,6 +1,6 @@
 """Attributes of tensors as functions: ``torch.Tensor.shape.__get__`` and its like.
 
-Overrides get them in the place of a function where the program reads ``x.shape``.
+If the program reads ``x.shape``, overrides get such a function as the one that is called.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AttributeVariable(KnownObjectVariable):
 
 
 class AccessorVariable(KnownObjectVariable):
-    """What reads, writes or deletes such an attribute: Python makes a new one at each mention."""
+    """The reader, writer or deleter of such an attribute; each mention makes a new one."""
 
     value: MethodWrapperType
 

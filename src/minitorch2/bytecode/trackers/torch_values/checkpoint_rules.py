@@ -1,4 +1,4 @@
-"""`torch.utils.checkpoint`: what it computes is one node, which is computed again in backward."""
+"""`torch.utils.checkpoint`: its computation is one node, which runs again in backward."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _node(value: VariableTracker) -> Node | None:
 
 
 def _writes_outside(body: Subgraph) -> bool:
-    """Whether tensors are written to that the checkpoint has not made: running statistics."""
+    """Return whether a checkpoint writes to tensors that it has not made, as running statistics."""
     written = (each for node in body.graph.nodes for each in written_by(node))
     return not _memories(body.read()).isdisjoint(_memories(written))
 
@@ -60,7 +60,7 @@ def checkpoint(
     preserve_rng_state: VariableTracker | None = None,
     **kwargs: VariableTracker,
 ) -> VariableTracker:
-    """``checkpoint(function, *args, use_reentrant=False)``: what it computes is one node."""
+    """``checkpoint(function, *args, use_reentrant=False)``: the computation is one node."""
     reentrant = use_reentrant.as_constant() if use_reentrant.is_constant() else None
     if reentrant is None:
         unsupported("checkpoint", "a checkpoint that does not say use_reentrant")

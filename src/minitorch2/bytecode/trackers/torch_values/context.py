@@ -67,7 +67,7 @@ class GradModeVariable(ModeledVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """As a decorator: the function runs inside the mode."""
+        """Decorate a function: it runs inside the mode."""
         return DecoratedVariable(self, args[0])
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
@@ -77,13 +77,13 @@ class GradModeVariable(ModeledVariable):
         return super().get_attribute(evaluator, name)
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
-        """``self.prev = torch.is_grad_enabled()`` in the class's own methods."""
+        """Model ``self.prev = torch.is_grad_enabled()`` in the class's own methods."""
         if name != "prev":
             unsupported("attribute-write", f"write to attribute {name!r} of a {self.cls.__name__}")
         self.previous = value.truth(evaluator)
 
     def reconstruct(self, residual: Residual) -> str:
-        """Made without its constructor, since that of ``set_grad_enabled`` sets the mode."""
+        """Make it without its constructor, since ``set_grad_enabled`` sets the mode in it."""
         cls = residual.reference(self.cls)
         made = residual.bind(f"{cls}.__new__({cls})", "mode")
         residual.emit(f"{made}.prev = {bool(self.previous)}")
@@ -128,7 +128,7 @@ def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
 
 @handles(torch._C._set_grad_enabled)
 def set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
-    """What entering and leaving such a context calls."""
+    """Set the grad mode: such contexts call this when they are entered and left."""
     set_grad_mode(evaluator, mode.truth(evaluator))
     return NONE
 
@@ -192,7 +192,7 @@ class AutocastVariable(ModeledVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """As a decorator: the function runs inside the mode."""
+        """Decorate a function: it runs inside the mode."""
         return DecoratedVariable(self, args[0])
 
     def reconstruct(self, residual: Residual) -> str:
@@ -230,7 +230,7 @@ def make_autocast(
 
 
 def _default_dtype(evaluator: Evaluator, device_type: str) -> torch.dtype:
-    """The dtype now in force; unless the program itself has set it, graphs rely on it."""
+    """Return the dtype in force now; graphs rely on it unless the program itself has set it."""
     dtype = torch.get_autocast_dtype(device_type)
     if not evaluator.capture.autocasts:
         evaluator.capture.add_guard(AutocastDtype(device_type, dtype))
@@ -241,7 +241,7 @@ def _default_dtype(evaluator: Evaluator, device_type: str) -> torch.dtype:
 def make_cpu_autocast(
     evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
-    """``torch.cpu.amp.autocast(enabled, dtype, cache_enabled)``, the name of old."""
+    """``torch.cpu.amp.autocast(enabled, dtype, cache_enabled)``, the old name."""
     named = dict(zip(("enabled", "dtype", "cache_enabled"), args, strict=False)) | kwargs
     named.setdefault("dtype", ConstantVariable(torch.bfloat16))
     return make_autocast(evaluator, ConstantVariable("cpu"), **named)
@@ -250,7 +250,7 @@ def make_cpu_autocast(
 def autocast_of(
     capture: Capture, value: torch.autocast, source: Source, guards: frozenset[Guard]
 ) -> VariableTracker:
-    """A context manager from outside: what it was made with is guarded."""
+    """Return the tracker of a context manager from outside, with guards on its arguments."""
     fields = ("device", "fast_dtype", "_enabled", "_cache_enabled")
     parts = {
         name: capture.wrap(getattr(value, name), AttributeSource(source, name)) for name in fields
@@ -261,7 +261,7 @@ def autocast_of(
 
 
 class EnteredAutocast(VariableTracker):
-    """What entering autocast gives, for leaving it."""
+    """The value that entering autocast gives, for leaving it."""
 
     def __init__(self, node: Any) -> None:
         super().__init__()

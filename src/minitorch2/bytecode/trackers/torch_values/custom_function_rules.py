@@ -1,7 +1,7 @@
 """`torch.autograd.Function`: its passes are evaluated into graphs, which become one operator.
 
-The forward pass is evaluated, then the backward pass on what that saved, and where forward mode
-may ask for it, the pass of that.
+The forward pass is evaluated first, then the backward pass on the values that it saved. If forward
+mode may ask for it, the pass of forward mode is evaluated, too.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class FunctionContext(VariableTracker):
         return NONE
 
     def marked(self, name: str, value: VariableTracker) -> bool:
-        """Whether a method of this name was given the value."""
+        """Return whether a method of this name was given the value."""
         return any(value is other for other in self.marks[name])
 
 
@@ -119,7 +119,7 @@ def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) ->
 
 
 def _needs_gradient(value: VariableTracker, is_transformed: bool) -> bool:
-    """Whether a gradient may flow to an argument; a transform may take any."""
+    """Return whether a gradient may flow to an argument; a transform may take any."""
     if not isinstance(value, TensorVariable):
         return False
     if is_transformed:
@@ -128,7 +128,7 @@ def _needs_gradient(value: VariableTracker, is_transformed: bool) -> bool:
 
 
 def _check_transforms(cls: type, transforms: Sequence[str]) -> None:
-    """Refuse what PyTorch refuses, and a rule for batches that the user has written."""
+    """Refuse transforms that PyTorch refuses, and a rule for batches that the user has written."""
     if transforms and not _is_own(cls, "setup_context"):
         unsupported(_CODE, f"{cls.__name__} without setup_context inside a transform")
     if not {"vmap", "jacfwd"}.isdisjoint(transforms) and _is_own(cls, "vmap"):
@@ -136,7 +136,7 @@ def _check_transforms(cls: type, transforms: Sequence[str]) -> None:
 
 
 def _is_own(cls: type, name: str) -> bool:
-    """Whether the user's class defines a method."""
+    """Return whether the user's class defines a method."""
     return class_lookup(cls, name)[0].__module__ != _BASE_MODULE
 
 
@@ -146,7 +146,7 @@ class _Passes:
     Attributes:
         returned: what the forward pass returned.
         outputs: its elements.
-        tensors: those that are tensors.
+        tensors: the elements that are tensors.
     """
 
     def __init__(
@@ -166,11 +166,11 @@ class _Passes:
             unsupported(_CODE, f"{cls.__name__}.forward gives neither tensors nor constants")
 
     def result(self, made: VariableTracker, output: VariableTracker) -> VariableTracker:
-        """An output: an argument that was written to stays the same object."""
+        """Return an output: an argument that was written to stays the same object."""
         return output if self.context.marked("mark_dirty", output) else made
 
     def assemble(self, with_jvp: bool) -> tuple[CustomFunction, list[Node]]:
-        """The operator, and the nodes it takes."""
+        """Return the operator, and the nodes it takes."""
         backward = {given: self._backward(given) for given in self._patterns()}
         jvp = self._jvp() if with_jvp else None
         later = [*backward.values(), *([] if jvp is None else [jvp])]
@@ -202,7 +202,7 @@ class _Passes:
     def _close(
         self, part: Subgraph, results: list[Node], kept: list[Node], jvp: _Later | None
     ) -> tuple[Any, list[Node]]:
-        """The forward graph; what is kept of its inputs is an input, whether it is read or not."""
+        """Return the forward graph; kept values of its inputs are inputs, read or not."""
         read = part.read(results)
         tangents = [n for n in (() if jvp is None else jvp.sources or ()) if n is not None]
         needed = dict.fromkeys(n for n in (*kept, *tangents) if n not in read)
@@ -210,7 +210,7 @@ class _Passes:
         return part.close(results, list(needed))
 
     def _patterns(self) -> Iterator[Given]:
-        """The sets of outputs that may have gradients."""
+        """Yield the sets of outputs that may have gradients."""
         count = len(self.tensors)
         if self.context.materializes:
             yield (True,) * count
@@ -256,7 +256,7 @@ class _Passes:
 
 @dataclass
 class _Later:
-    """A later pass before it is known where its values are.
+    """A later pass before the places of its values are known.
 
     Attributes:
         own: the gradients or tangents that it takes; None for those that are not there.
@@ -282,7 +282,7 @@ class _Later:
         self.reads = inputs[: len(inputs) - len(own)]
 
     def finish(self, kept: Sequence[Node], inputs: Sequence[Node]) -> LaterPass:
-        """The pass with positions in place of nodes."""
+        """Return the pass with positions in place of nodes."""
         there = [i for i, tensor in enumerate(self.own) if tensor is not None]
         if self.sources is not None:
             there = [inputs.index(n) for n in self.sources if n is not None]
@@ -295,12 +295,12 @@ class _Later:
 
 
 def _binders(evaluator: Evaluator, part: Subgraph, inputs: Sequence[Node]) -> Iterator[Node]:
-    """More inputs, which have the sizes that a pass reads."""
+    """Yield more inputs, which have the sizes that a pass reads."""
     return binders(evaluator, _CODE, part.symbols(), inputs)
 
 
 def _stand_in(evaluator: Evaluator, name: str, like: TensorVariable) -> TensorVariable:
-    """A node for a gradient or a tangent of a tensor: it has the tensor's form."""
+    """Return a node for a gradient or a tangent of a tensor: it has the tensor's form."""
     fake: Any = torch.empty_like(like.fake)
     return new_input(evaluator, name, fake)
 
@@ -329,7 +329,7 @@ def _static(evaluator: Evaluator, cls: type, name: str) -> VariableTracker:
 
 
 def _is_once(cls: type) -> bool:
-    """Whether ``backward`` is decorated with `once_differentiable`."""
+    """Return whether ``backward`` is decorated with `once_differentiable`."""
     backward: Any = getattr(cls, "backward", None)
     namespace = getattr(backward, "__globals__", {})
     return hasattr(backward, "__wrapped__") and namespace.get("__name__") == _BASE_MODULE
@@ -341,7 +341,7 @@ def _without_gradient(
     context: FunctionContext,
     args: Sequence[VariableTracker],
 ) -> VariableTracker:
-    """Only the forward pass; an argument that comes back is a new tensor, unless it is dirty."""
+    """Run only the forward pass; an argument that is returned is a new tensor, unless dirty."""
     enabled = torch.is_grad_enabled()
     set_grad_mode(evaluator, False)
     output = _forward(evaluator, cls, context, args)

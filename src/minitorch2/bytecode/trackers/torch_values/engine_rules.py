@@ -1,14 +1,14 @@
 """The engine of autograd inside captured code: ``backward`` and `torch.autograd.grad`.
 
 Capture runs operators on fake tensors under PyTorch's own autograd, so the history of a fake tensor
-says to which leaves a gradient flows. The engine's call becomes one node. What ``backward`` does
-besides is what PyTorch's own accumulation does::
+says to which leaves a gradient flows. The engine's call becomes one node. ``backward`` also stores
+the gradients, as PyTorch's own accumulation does::
 
     loss.backward()    -->    gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
                               leaf.grad = gradient | leaf.grad.add_(gradient)      for each leaf
 
 A gradient that flows on to a graph outside of the captured code ends the graph: Python runs the
-engine there, through the compiled backward graphs of what was captured before.
+engine there, through the compiled backward graphs of earlier captures.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _run_engine(
     grad_outputs: VariableTracker,
     options: dict[str, VariableTracker],
 ) -> list[VariableTracker]:
-    """The node, and the gradient of each input: None where it has none."""
+    """Record the node; return the gradient of each input, None where it has none."""
     capture = evaluator.capture
     if capture.graph is not capture.root:
         unsupported("autograd-engine", "gradients are computed inside a part that may run again")
@@ -145,7 +145,7 @@ def _run_engine(
 
 
 def _reached(evaluator: Evaluator, outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """The leaves to which a gradient flows, in the order of the graph's inputs."""
+    """Return the leaves to which a gradient flows, in the order of the graph's inputs."""
     capture = evaluator.capture
     reached = {id(fake) for fake in ends_of_history(t.in_history.fake for t in outputs)}
     known = dict.fromkeys([*(entry.tracker for entry in capture.inputs), *capture.leaves])
@@ -159,10 +159,10 @@ def _reached(evaluator: Evaluator, outputs: Sequence[TensorVariable]) -> list[Te
 def _check_borders(
     evaluator: Evaluator, outputs: Sequence[TensorVariable], inputs: Sequence[TensorVariable]
 ) -> None:
-    """No gradient that is asked for may flow through a graph outside of the captured code.
+    """Check that no gradient asked for flows through a graph outside of the captured code.
 
-    Another input of the captured code may be where such a graph begins; what the captured code has
-    computed cannot.
+    The graph outside may begin at another input of the captured code, but not at a value that the
+    captured code has computed.
     """
     entered = [each for each in inputs if each.source is not None]
     for border in _reached(evaluator, outputs):
@@ -176,7 +176,7 @@ def _check_borders(
 
 @contextmanager
 def noting_arrival(leaves: Sequence[TensorVariable]) -> Iterator[list[int]]:
-    """The places of leaves in the order in which the engine finds their gradients."""
+    """Yield the positions of leaves in the order in which the engine finds their gradients."""
     arrived: list[int] = []
     fakes = [leaf.in_history.fake for leaf in leaves]
     hooks = [
@@ -197,7 +197,7 @@ def _arrive(
     keeps: bool,
     held: Sequence[FakeTensor],
 ) -> None:
-    """What happens when the engine has found the gradient of a leaf, hooks included."""
+    """Do the work of the engine at a leaf whose gradient is found: hooks and accumulation."""
     for hook in _hooks(evaluator, leaf, "_backward_hooks"):
         changed = hook.call(evaluator, [gradient], {})
         if not _is_none(changed):
@@ -208,7 +208,7 @@ def _arrive(
 
 
 def _check_hooks(evaluator: Evaluator, leaf: TensorVariable) -> None:
-    """See to it that no hook sees the gradient of a leaf being accumulated but those of the leaf.
+    """Refuse hooks that see the gradient of a leaf being accumulated, but for the leaf's own.
 
     Hooks on the node that accumulates are C++ code, such as that of `DistributedDataParallel`, or
     cannot be listed: Python's engine calls them.
@@ -222,7 +222,7 @@ def _check_hooks(evaluator: Evaluator, leaf: TensorVariable) -> None:
 
 
 def _hooks(evaluator: Evaluator, leaf: TensorVariable, name: str) -> list[VariableTracker]:
-    """The hooks of a tensor from outside; that it has these and no others is guarded."""
+    """Return the hooks of a tensor from outside, guarded to stay the same."""
     real = evaluator.capture.input_value(leaf)
     if real is None or leaf.source is None:
         return []
@@ -243,7 +243,7 @@ def _accumulate(
 
     Args:
         keeps: whether it can be differentiated again.
-        held: tensors that something else refers to: a gradient is not one of them.
+        held: tensors that other code refers to: a gradient that is one of them is copied.
     """
     present = leaf.get_attribute(evaluator, "grad")
     if isinstance(present, TensorVariable) and not keeps:
@@ -263,7 +263,7 @@ def _accumulate(
 
 
 def _fits(gradient: TensorVariable, leaf: TensorVariable) -> bool:
-    """Whether a gradient lies in memory as PyTorch wants it: as a dense leaf, or contiguous."""
+    """Return whether a gradient has PyTorch's memory layout: as a dense leaf, or contiguous."""
     if memory_order(leaf.fake) is None:
         return gradient.fake.is_contiguous()
     steps = zip(gradient.fake.shape, gradient.fake.stride(), leaf.fake.stride(), strict=True)
@@ -273,7 +273,7 @@ def _fits(gradient: TensorVariable, leaf: TensorVariable) -> bool:
 def _laid_out(
     evaluator: Evaluator, gradient: TensorVariable, leaf: TensorVariable
 ) -> VariableTracker:
-    """A copy of a gradient that lies in memory as PyTorch wants it."""
+    """Return a copy of a gradient that has PyTorch's memory layout for the leaf."""
     order = memory_order(leaf.fake)
     form = ConstantVariable(torch.contiguous_format)
     if order is None or order == sorted(order):
@@ -296,14 +296,14 @@ def _constants(numbers: Sequence[int]) -> TupleVariable:
 
 
 def _several(evaluator: Evaluator, value: VariableTracker) -> list[VariableTracker]:
-    """The elements of an argument that is a tensor, several, or None."""
+    """Return the elements of an argument that is a tensor, several, or None."""
     if _is_none(value):
         return []
     return [value] if isinstance(value, TensorVariable) else iterate(evaluator, value)
 
 
 def _tensors(evaluator: Evaluator, value: VariableTracker) -> list[TensorVariable]:
-    """The same, where each must be a tensor."""
+    """Return the elements of an argument, each of which must be a tensor."""
     parts = _several(evaluator, value)
     for part in parts:
         if not isinstance(part, TensorVariable):

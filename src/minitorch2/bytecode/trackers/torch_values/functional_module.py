@@ -60,7 +60,7 @@ def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]
 
 
 def _places(module: torch.nn.Module) -> dict[str, tuple[int, str]]:
-    """For the path of each tensor, the module that has it and its name there."""
+    """Return, for the path of each tensor, the module that has it and its name there."""
     places = {}
     for path, _ in _named_tensors(module):
         owner, _, name = path.rpartition(".")
@@ -71,7 +71,7 @@ def _places(module: torch.nn.Module) -> dict[str, tuple[int, str]]:
 def _tied(
     capture: Capture, module: ModuleVariable, given: dict[str, VariableTracker]
 ) -> dict[str, VariableTracker]:
-    """What is given for one of several names of a tensor is given for all of them."""
+    """Complete the given tensors: all names of one tensor get the tensor given for one of them."""
     names: dict[int, list[str]] = {}
     for path, tensor in _named_tensors(module.value):
         names.setdefault(id(tensor), []).append(path)
@@ -91,7 +91,7 @@ def _tied(
 
 
 def _source(module: ModuleVariable, path: str) -> Source:
-    """Loads one of a module's tensors."""
+    """Return the source of one of a module's tensors."""
     assert module.source is not None
     *owners, name = path.split(".")
     source: Source = module.source

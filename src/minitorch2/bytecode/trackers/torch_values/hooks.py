@@ -1,8 +1,8 @@
-"""What a program asks about the gradient of a tensor that is no leaf: ``register_hook``.
+"""``register_hook`` on a tensor that is not a leaf, and other requests for its gradient.
 
-The gradient of such a tensor comes from all that is computed of it. A compiled graph hands on the
-gradients of its inputs only: so a graph ends where the tensor is made, and what is computed of it
-belongs to the next one::
+The gradient of such a tensor comes from all computations that read it. A compiled graph hands on
+the gradients of its inputs only. So the graph ends where the tensor is made, and the computations
+that read it belong to the next graph::
 
     y = f(x); z = g(y); y.register_hook(h)    -->    y = f(x) | break | z = g(y); ...
 """
@@ -36,7 +36,7 @@ ASKING: Final = words("register_hook retain_grad grad")
 
 
 class AskedLaterError(Exception):
-    """What follows a break may ask about a tensor of which another one was computed."""
+    """The code behind a break may ask about a tensor that is read in front of the break."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
@@ -44,7 +44,7 @@ class AskedLaterError(Exception):
 
 
 def break_where_made(evaluator: Evaluator, tensor: TensorVariable, cause: str) -> NoReturn:
-    """Let the graph end where a tensor was made, or where it was last written to."""
+    """Let the graph end at the instruction that made a tensor, or wrote to it last."""
     writes = [user for user in tensor.node.users if user.meta.get("impure")]
     made = [*(() if tensor.node.op == "placeholder" else (tensor.node,)), *writes]
     if made:
@@ -53,7 +53,7 @@ def break_where_made(evaluator: Evaluator, tensor: TensorVariable, cause: str) -
 
 
 def check_asked(residual: Residual, code: CodeType, step: int) -> None:
-    """See to it that a graph which breaks ends before a tensor is read that code asks about later.
+    """Check that a graph which breaks ends before a tensor is read that code asks about later.
 
     Raises:
         AskedLaterError: an earlier place for the break is needed.
@@ -69,7 +69,7 @@ def check_asked(residual: Residual, code: CodeType, step: int) -> None:
 
 
 def asked_about(code: CodeType, outputs: Sequence[Node]) -> list[Node]:
-    """Outputs of a graph that code may ask about, where there are several.
+    """Return the outputs of a graph that code may ask about, if there are several.
 
     They share one operator of autograd's. PyTorch calls the hooks of all of them if a gradient
     flows to one, so each needs an operator of its own.
@@ -91,13 +91,13 @@ def _step(node: Node) -> int:
 
 
 def _place_after(node: Node, users: Iterable[Node]) -> Place:
-    """Behind a node's step; in front of it if the tensor is read there as well: in a call."""
+    """Return the place behind a node's step; in front of it if a call reads the tensor there."""
     is_read = any(_step(user) == _step(node) for user in users if user is not node)
     return (_step(node), False) if is_read else (_step(node) + 1, True)
 
 
 def register_hook(tensor: TensorVariable, evaluator: Evaluator, *hook: Any) -> NoReturn:
-    """``tensor.register_hook(hook)``: Python does it."""
+    """Leave ``tensor.register_hook(hook)`` to Python."""
     break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
 
 

@@ -1,9 +1,9 @@
 """The call that PyTorch would pass to an override of one of its functions.
 
-Which function a ``__torch_function__`` is given, and with which arguments, is PyTorch's to say:
-``1 + x`` is ``torch.Tensor.add(x, 1)``, ``1 - x`` is ``torch.Tensor.__rsub__(x, 1)``, and the
-functions of `torch.nn.functional` pass all their defaults. So PyTorch is asked: the operation runs
-on stand-ins of its operands, under a mode that stops at the first call and notes it.
+PyTorch chooses the function that a ``__torch_function__`` is given, and the arguments. ``1 + x`` is
+``torch.Tensor.add(x, 1)``, ``1 - x`` is ``torch.Tensor.__rsub__(x, 1)``, and the functions of
+`torch.nn.functional` pass all their defaults. So PyTorch is asked: the operation runs on stand-ins
+of its operands, under a mode that stops at the first call and notes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 
 @dataclass(frozen=True)
 class OverridableCall:
-    """What an override is given.
+    """The call that an override is given.
 
     Attributes:
         function: the function of PyTorch's.
@@ -87,7 +87,7 @@ class _StandIns:
     by_class: dict[type, type] = field(default_factory=dict)
 
     def of(self, tracker: VariableTracker) -> Any:
-        """A value that PyTorch takes for the tracker's."""
+        """Return a value that PyTorch takes for the tracker's."""
         if tracker.is_constant():
             return tracker.as_constant()
         if isinstance(tracker, SequenceVariable):
@@ -128,7 +128,7 @@ class _StandIns:
         return self.by_class[cls]
 
     def tracker_of(self, value: Any) -> VariableTracker:
-        """The tracker behind a value that PyTorch passes on."""
+        """Return the tracker behind a value that PyTorch passes on."""
         known = self.trackers.get(id(value))
         if known is not None:
             return known
@@ -146,10 +146,10 @@ def intercept(
     kwargs: Mapping[str, VariableTracker],
     has_override: Callable[[VariableTracker], bool],
 ) -> OverridableCall | types.FunctionType | None:
-    """The call that overrides are given.
+    """Return the call that overrides are given; None if there is nothing to override.
 
-    Returns: a Python function of PyTorch's that is no such call, but makes some; None if there is
-    nothing to override.
+    A Python function of PyTorch's that makes such calls, but is not one itself, is returned as it
+    is.
 
     Raises:
         UnsupportedError: PyTorch refuses the arguments.

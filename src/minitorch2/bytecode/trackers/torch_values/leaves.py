@@ -1,8 +1,8 @@
 """Leaves that the captured code makes: `torch.nn.Parameter(t)`, ``t.requires_grad_()``.
 
-The tracker's node is the tensor's data. What is differentiable reads a node of its own::
+The tracker's node is the tensor's data. Differentiable operations read a node of their own::
 
-    x.requires_grad_()    -->    leaf = as_leaf(x)        for what reads x where grad mode is on
+    x.requires_grad_() --> leaf = as_leaf(x) for reads of x while grad mode is on
 
 So a gradient that the program itself asks for flows to that node, which ends with the graph. If the
 leaf outlives the captured code, and the history of a result leads to it, a caller could ask for
@@ -74,7 +74,7 @@ def make_leaf(
 
 
 def retain_grad(tensor: TensorVariable, evaluator: Evaluator) -> VariableTracker:
-    """``tensor.retain_grad()``: its gradient is kept although it is no leaf."""
+    """``tensor.retain_grad()``: its gradient is kept although it is not a leaf."""
     if not tensor.requires_grad:
         unsupported("operator-error", "retain_grad of a tensor that does not require grad")
     capture = evaluator.capture
@@ -94,9 +94,9 @@ SPECIAL_METHODS["retain_grad"] = retain_grad
 
 
 def check_leaves(capture: Capture, residual: Residual) -> None:
-    """See to it that nobody can see a gradient that flows to a new leaf from outside of the graph.
+    """Check that no gradient that flows to a new leaf can be seen from outside of the graph.
 
-    Nor one that a tensor retains which is no leaf.
+    Nor may a gradient be seen that a tensor retains which is not a leaf.
 
     Raises:
         HistoryEscapesError: such a tensor lives on, and the history of an output of the graph, or

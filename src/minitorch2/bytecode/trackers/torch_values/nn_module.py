@@ -1,8 +1,8 @@
 """`torch.nn.Module` instances: parameters are inputs of the graph, `forward` is inlined.
 
 A module is an ordinary object whose ``__getattr__`` looks into three dicts, and whose call is
-``forward`` if no hooks are set. Both rules are written out here, so that a module costs one guard
-for its class, one for its hooks, and those of what the program reads.
+``forward`` if no hooks are set. Both rules are written out here. So a module costs one guard for
+its class, one for its hooks, and the guards of the attributes that the program reads.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ModuleVariable(ObjectVariable):
         return super().get_attribute(evaluator, name)
 
     def _replaced(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
-        """What `torch.func.functional_call` has put in the place of a tensor of the module."""
+        """Return the value that `torch.func.functional_call` has put in a tensor's place."""
         replaced = evaluator.capture.replaced
         if (id(self.value), name) in replaced:
             return replaced[id(self.value), name]
@@ -85,7 +85,7 @@ class ModuleVariable(ObjectVariable):
         return None
 
     def missing_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """``nn.Module.__getattr__``, and a user's own one if that finds nothing."""
+        """Look it up as ``nn.Module.__getattr__`` does, then by a user's own ``__getattr__``."""
         if self.value is MISSING:
             return self._registered(evaluator, name)
         attributes = self.instance_dict()
@@ -107,7 +107,7 @@ class ModuleVariable(ObjectVariable):
         return raise_observed(AttributeError, message)
 
     def _registered_here(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
-        """What the captured code itself has put into a registry of a module from outside."""
+        """Return the value that the captured code itself has put into a module's registry."""
         for registry in REGISTRIES:
             source = self.attribute_source(registry)
             entries = evaluator.capture.known(source)
@@ -120,7 +120,7 @@ class ModuleVariable(ObjectVariable):
         return None
 
     def _registered(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """What a module made by the captured code has registered under a name."""
+        """Return the value that a module made by the captured code registers under a name."""
         for registry in REGISTRIES:
             entries = self._pending_dict(evaluator, registry)
             found = None if entries is None else entries.lookup_name(name)
@@ -163,7 +163,7 @@ class ModuleVariable(ObjectVariable):
         return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
 
     def _hooked(self, evaluator: Evaluator) -> bool:
-        """Whether hooks were set on a module made by the captured code."""
+        """Return whether hooks were set on a module made by the captured code."""
         dicts = [self._pending_dict(evaluator, hook) for hook in HOOKS]
         return any(entries is not None and entries.entries for entries in dicts)
 
@@ -188,9 +188,9 @@ class ModuleVariable(ObjectVariable):
         return super().truth(evaluator)
 
     def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
-        """Writes go through ``nn.Module.__setattr__`` again when they are applied.
+        """Record a write, which goes through ``nn.Module.__setattr__`` when it is applied.
 
-        That of a module made here has been inlined: what it wrote is all there is.
+        For a module made here that method has been inlined, so its writes are complete.
         """
         if self.value is MISSING and class_lookup(self.cls, name)[1] is MISSING:
             evaluator.capture.side_effects.store_attribute(self, name, value, raw=True)

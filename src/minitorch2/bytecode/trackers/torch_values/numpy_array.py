@@ -1,9 +1,9 @@
 """NumPy arrays: captured as the tensors that share their memory.
 
-NumPy's own Python is inlined like user code. What it calls in the end has a model each: universal
-functions (`numpy_ufuncs`), and what NumPy writes in C (`polyfills.numpy_bodies`). A result is an
-array or a scalar, and of the dtype, that NumPy would give; what has no model, or another meaning in
-PyTorch, breaks the graph.
+NumPy's own Python is inlined like user code. The functions in C that it calls have a model each:
+`numpy_ufuncs` for universal functions, `polyfills.numpy_bodies` for the others. A result is an
+array or a scalar, with the dtype that NumPy would give. A function without a model, or with another
+meaning in PyTorch, breaks the graph.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ArrayVariable(VariableTracker):
         self.tensor, self.is_scalar, self.read_only = tensor, is_scalar, read_only
 
     def writeable(self) -> TensorVariable:
-        """The tensor, to be written to or handed out."""
+        """Return the tensor, to be written to or handed out."""
         if self.read_only:
             unsupported(CODE, "a view that is read only is written to, or leaves the graph")
         return self.tensor
@@ -218,7 +218,7 @@ class ArrayVariable(VariableTracker):
         return self.tensor.call_method(evaluator, "__len__", [], {})
 
     def _part(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
-        """Parts by integers, slices, None and Ellipsis are views; one element is a scalar."""
+        """Return a part: by integers, slices, None or Ellipsis a view; one element is a scalar."""
         keys = _keys(evaluator, key)
         numbers = any(isinstance(k, TensorVariable) and not k.fake.ndim for k in keys)
         found = self.tensor.call_method(evaluator, "__getitem__", [_as_key(evaluator, keys)], {})
@@ -259,7 +259,7 @@ _SUBSCRIPTS: Final[dict[str, Callable[..., VariableTracker]]] = {
 
 
 def _as_key(evaluator: Evaluator, keys: Sequence[VariableTracker]) -> VariableTracker:
-    """The subscript; PyTorch would read an index that is a number, but not one in a list."""
+    """Return the subscript; PyTorch would read an index that is a number, but not one in a list."""
     row: list[VariableTracker] = [ConstantVariable(1)]
     listed = [
         key.call_method(evaluator, "reshape", row, {})
@@ -271,7 +271,7 @@ def _as_key(evaluator: Evaluator, keys: Sequence[VariableTracker]) -> VariableTr
 
 
 def _keys(evaluator: Evaluator, key: VariableTracker) -> list[VariableTracker]:
-    """The parts of a subscript as PyTorch takes them."""
+    """Return the parts of a subscript as PyTorch takes them."""
     parts = key.realized() if isinstance(key, TupleVariable) else [key]
     return [_key(evaluator, part) for part in parts]
 
@@ -303,7 +303,7 @@ def _index(part: VariableTracker) -> VariableTracker:
 
 
 def array(evaluator: Evaluator, value: VariableTracker, is_scalar: bool = False) -> ArrayVariable:
-    """The array that shares a tensor's memory."""
+    """Return the array that shares a tensor's memory."""
     assert isinstance(value, TensorVariable)
     if value.fake.dtype not in NUMPY_DTYPES:
         unsupported(CODE, f"a NumPy array of dtype {value.fake.dtype}")
@@ -319,7 +319,7 @@ def call_body(
     args: Sequence[VariableTracker],
     kwargs: dict[str, VariableTracker],
 ) -> VariableTracker:
-    """Inline a body that takes tensors for arrays; tensors that it gives are arrays again.
+    """Inline a body that takes tensors for arrays; tensors that it returns are arrays again.
 
     A tensor that it was given is the same array.
     """
@@ -366,7 +366,7 @@ def _wrapped(
 
 
 def scalar(evaluator: Evaluator, value: np.generic) -> ArrayVariable:
-    """A scalar that is known while capturing, as a tensor."""
+    """Return a scalar that is known while capturing, as a tensor."""
     if value.dtype not in DTYPES:
         unsupported(CODE, f"a scalar of dtype {value.dtype}")
     args = [TupleVariable([]), ConstantVariable(value.item())]
@@ -405,7 +405,7 @@ class AsArraySource(StepSource):
 def array_of(
     capture: Capture, value: np.ndarray[Any, Any], source: Source, guards: frozenset[Guard]
 ) -> VariableTracker:
-    """The tracker of an array from outside."""
+    """Return the tracker of an array from outside."""
     plain = value.dtype in DTYPES and value.flags.writeable and value.dtype.isnative
     if (
         not plain
@@ -422,7 +422,7 @@ def array_of(
 def scalar_of(
     capture: Capture, value: np.generic, source: Source, guards: frozenset[Guard]
 ) -> VariableTracker:
-    """The tracker of a NumPy scalar from outside: the graph takes it as a tensor."""
+    """Return the tracker of a NumPy scalar from outside: the graph takes it as a tensor."""
     if value.dtype not in DTYPES:
         return UnmodeledArrayVariable(type(value), source=source, guards=guards)
     place = FromNumpySource(AsArraySource(source))

@@ -1,4 +1,4 @@
-"""Which functions of NumPy are inlined, which have a body, which fold, and which break."""
+"""Rules for NumPy's functions: which are inlined, which have a body, which fold, which break."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for _function, _body in numpy_bodies.FUNCTIONS.items():
 
 @handles(dtypes.refuse)
 def refuse(evaluator: Evaluator, cause: VariableTracker) -> VariableTracker:
-    """A body leaves the call to NumPy."""
+    """Leave the call of a body to NumPy."""
     return unsupported(CODE, str(cause.as_constant()))
 
 
@@ -50,7 +50,7 @@ def _folded(function: Any) -> None:
 
 
 def _kind(value: VariableTracker) -> VariableTracker:
-    """What a question about dtypes looks at."""
+    """Return the value that a question about dtypes looks at: an array's dtype, or the value."""
     return ConstantVariable(value.numpy_dtype) if isinstance(value, ArrayVariable) else value
 
 

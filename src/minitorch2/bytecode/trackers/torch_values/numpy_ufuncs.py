@@ -1,8 +1,8 @@
 """Universal functions of NumPy: NumPy chooses the dtypes, PyTorch computes in them.
 
-``numpy.ufunc.resolve_dtypes`` says which loop a call runs and what it gives, Python's numbers and
-their weak types included. The operands are converted to the loop's dtypes, so that PyTorch's own
-promotion has nothing left to decide.
+``numpy.ufunc.resolve_dtypes`` says which loop a call runs and which dtypes it returns, Python's
+numbers and their weak types included. The operands are converted to the loop's dtypes, so that
+PyTorch's own promotion has nothing left to decide.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class UfuncVariable(KnownObjectVariable):
 
 
 class Call:
-    """One call of a universal function on something of which some is an array."""
+    """One call of a universal function with an array among its operands."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Call:
         return outs[0]
 
     def _resolve(self, dtype: Any, casting: Any) -> tuple[Any, ...]:
-        """The dtypes of operands and results."""
+        """Return the dtypes of operands and results."""
         ufunc = self.ufunc
         outs = [None if self.out is None else self.out.numpy_dtype] * ufunc.nout
         signature = (*[None] * ufunc.nin, *[dtype] * ufunc.nout)
@@ -198,7 +198,7 @@ class Call:
         return resolved
 
     def result(self) -> VariableTracker:
-        """What the call gives."""
+        """Return the result of the call."""
         self._refuse_other_meanings()
         operands = [self._converted(i) for i in range(len(self.operands))]
         made = self._computed(operands)
@@ -234,7 +234,7 @@ class Call:
         return value.call_method(self.evaluator, "to", wanted, {})  # type: ignore[return-value]
 
     def _converted(self, index: int) -> VariableTracker:
-        """An operand in the dtype of the loop."""
+        """Return an operand in the dtype of the loop."""
         value = self.operands[index][1]
         dtype = self.dtypes[index]
         if isinstance(value, TensorVariable):
@@ -252,7 +252,7 @@ class Call:
         return call(self.evaluator, "call_function", torch.full, [shape, value], named)
 
     def _refuse_other_meanings(self) -> None:
-        """Where PyTorch's function differs from NumPy's in this dtype."""
+        """Refuse functions of PyTorch that differ from NumPy's in this dtype."""
         name, dtype = self.ufunc.__name__, self.dtypes[0]
         second = self.operands[1][1] if len(self.operands) > 1 else None
         number = second.as_constant() if second is not None and second.is_constant() else None
@@ -271,7 +271,7 @@ def _is_constant(value: VariableTracker, constant: object) -> bool:
 
 
 def _body(ufunc: np.ufunc, dtype: Any) -> Any:
-    """What computes the function in this dtype if it takes more than one operator."""
+    """Return the function that computes a ufunc in this dtype with more than one operator."""
     integers = dtype.kind in "iu"
     return (ufuncs.OF_INTEGERS if integers else ufuncs.OF_FLOATS).get(ufunc)
 
@@ -287,7 +287,7 @@ _COMPLEX: Final = frozenset(
 
 
 def operand(evaluator: Evaluator, value: VariableTracker) -> Operand:
-    """What `numpy.ufunc.resolve_dtypes` looks at, and what is computed with."""
+    """Return the dtype for `numpy.ufunc.resolve_dtypes`, and the tracker to compute with."""
     if isinstance(value, ArrayVariable):
         return value.numpy_dtype, value.tensor
     if isinstance(value, SymbolicNumberVariable):

@@ -1,7 +1,7 @@
-"""What `torch.optim` asks of tensors when it is compiled: steps and factors that are tensors.
+"""Rules for tensors that `torch.optim` uses as step counts and factors when it is compiled.
 
-An optimizer that is captured keeps its step count in a tensor, so that it is no constant; so the
-factors that are computed from it are tensors, too, which some operators take as numbers only.
+A captured optimizer keeps its step count in a tensor, so that it is not a constant. The factors
+that are computed from it are tensors, too, and some operators take factors as numbers only.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def foreach_addcdiv_(
 
 
 def _has_tensors(evaluator: Evaluator, factors: VariableTracker) -> bool:
-    """Whether factors are a tensor, or a sequence with a tensor in it."""
+    """Return whether factors are a tensor, or a sequence with a tensor in it."""
     if isinstance(factors, SequenceVariable):
         return any(isinstance(each, TensorVariable) for each in factors.items(evaluator))
     return isinstance(factors, TensorVariable)

@@ -1,7 +1,7 @@
 """Context managers of PyTorch that act outside of what a graph can express.
 
-`torch.inference_mode`, `torch.device`, hooks on saved tensors, ...: the graph breaks where one is
-entered and where it is left, both done by Python, and the body is captured under it.
+Examples are `torch.inference_mode`, `torch.device` and hooks on saved tensors. The graph breaks
+where one is entered and where it is left, both done by Python. The body is captured under it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OUTSIDE_CONTEXTS: Final[tuple[type, ...]] = (
 
 
 class OutsideContextVariable(VariableTracker):
-    """Such a context manager, made here (then with `args`) or from outside."""
+    """A context manager outside of graphs, made here (then with `args`) or from outside."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class NoContextVariable(OutsideContextVariable):
         return super().call_method(evaluator, name, args, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:
-        """Where a graph breaks inside, what is left of it still does nothing."""
+        """Return a null context: the rest of the block does nothing behind a break, either."""
         return residual.bind(f"{residual.reference(contextlib.nullcontext)}()", "context")
 
 

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 
 class DisabledOverridesVariable(ModeledVariable):
-    """``torch._C.DisableTorchFunctionSubclass()``, or ``DisableTorchFunction``, which modes obey
-    too."""
+    """``torch._C.DisableTorchFunctionSubclass()``, or `DisableTorchFunction` (modes, too)."""
 
     def __init__(self, cls: Any, before: tuple[bool, bool] | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -65,7 +64,7 @@ class DisabledOverridesVariable(ModeledVariable):
 
     @property
     def modes_too(self) -> bool:
-        """Whether modes have no say either."""
+        """True if modes are switched off, too."""
         return self.cls is torch._C.DisableTorchFunction
 
     def reconstruct(self, residual: Residual) -> str:
@@ -78,7 +77,7 @@ class DisabledOverridesVariable(ModeledVariable):
 def region_of(
     capture: Capture, value: OverridesRegion, source: Source, guards: frozenset[Guard]
 ) -> VariableTracker:
-    """A region that was entered in front of a break."""
+    """Return the tracker of a region that was entered in front of a break."""
     for name in ("modes_too", "before"):
         capture.wrap(getattr(value, name), AttributeSource(source, name)).as_constant()
     classes = torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction
@@ -101,7 +100,7 @@ for _cls in (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunctio
 
 @handles(torch.overrides.has_torch_function, torch._C._has_torch_function)
 def has_torch_function(evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
-    """``has_torch_function(values)``: whether a mode, or a class among the values', has a say."""
+    """``has_torch_function(values)``: whether a mode, or a class of a value, has an override."""
     return has_torch_function_variadic(evaluator, *values.items(evaluator))
 
 
@@ -112,14 +111,14 @@ def has_torch_function(evaluator: Evaluator, values: VariableTracker) -> Variabl
     torch._C._has_torch_function_variadic,
 )
 def has_torch_function_variadic(evaluator: Evaluator, *values: VariableTracker) -> VariableTracker:
-    """The same of arguments one by one."""
+    """``has_torch_function(values)`` with the values one by one."""
     mode = evaluator.capture.overrides.innermost()
     return ConstantVariable(mode is not None or has_overrides(evaluator, values))
 
 
 @handles(torch._C._is_torch_function_enabled)
 def is_torch_function_enabled(evaluator: Evaluator) -> VariableTracker:
-    """Whether classes have a say now."""
+    """Return whether overrides of classes act now."""
     return ConstantVariable(evaluator.capture.overrides.of_classes)
 
 
@@ -131,7 +130,7 @@ def handle_torch_function(
     *args: VariableTracker,
     **kwargs: VariableTracker,
 ) -> VariableTracker:
-    """How a function that is written in Python asks the overrides."""
+    """Call the overrides, as PyTorch's functions that are written in Python do."""
     overrides = evaluator.capture.overrides
     relevant = [
         a for a in relevant_args.items(evaluator) if overrides.of_classes and has_override(a)
@@ -157,7 +156,7 @@ def without_override(
 
 
 def keywords_of(kwargs: VariableTracker) -> dict[str, VariableTracker]:
-    """Keyword arguments, given as a dict or as None."""
+    """Return keyword arguments, given as a dict or as None."""
     pairs = kwargs.pairs() if isinstance(kwargs, DictVariable) else ()
     return {key.as_constant(): value for key, value in pairs}
 
@@ -167,19 +166,19 @@ def keywords_of(kwargs: VariableTracker) -> dict[str, VariableTracker]:
 
 @models(torch._C._push_on_torch_function_stack)
 def push_mode(evaluator: Evaluator, mode: VariableTracker) -> None:
-    """From here on the mode sees the calls of PyTorch's functions."""
+    """Enter a mode, which sees the calls of PyTorch's functions from here on."""
     evaluator.capture.overrides.modes.append(mode)
 
 
 @models(torch._C._pop_torch_function_stack)
 def pop_mode(evaluator: Evaluator) -> VariableTracker:
-    """The innermost mode is left."""
+    """Leave the innermost mode."""
     return evaluator.capture.overrides.modes.pop()
 
 
 @handles(torch._C._len_torch_function_stack)
 def count_modes(evaluator: Evaluator) -> VariableTracker:
-    """How many modes there are."""
+    """Return the number of modes."""
     return ConstantVariable(len(evaluator.capture.overrides.modes))
 
 
@@ -240,7 +239,7 @@ CONSTANT_CONTEXTS[torch.device] = {"__enter__": _enter_device, "__exit__": _leav
 
 @handles(torch.get_default_device)
 def default_device(evaluator: Evaluator) -> VariableTracker:
-    """The device of the innermost default device; those around the captured code are guarded."""
+    """Return the innermost default device; those around the captured code are guarded."""
     device = evaluator.capture.overrides.default_device() or torch.device("cpu")
     has_number = device.index is not None or device.type in ("cpu", "meta")
     return ConstantVariable(device if has_number else torch.empty(0, device=device).device)

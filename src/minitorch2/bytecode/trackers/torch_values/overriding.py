@@ -1,9 +1,9 @@
-"""Dispatch on ``__torch_function__``: whose override answers a call of PyTorch's functions.
+"""Dispatch on ``__torch_function__``: find the override that answers a call of PyTorch's.
 
-As PyTorch does it: the innermost mode is asked first, while it is not active itself; then each
-class among the arguments that has an override, a derived class before its base, the others from
-left to right; who answers NotImplemented leaves it to the next. The override itself is the user's
-Python and is inlined.
+The order is PyTorch's. The innermost mode is asked first, while it is not active itself. Then comes
+each class among the arguments that has an override: a derived class before its base, the others
+from left to right. An override that returns NotImplemented leaves the call to the next. The
+override itself is the user's Python and is inlined.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def overridden(
     args: Sequence[VariableTracker],
     kwargs: Mapping[str, VariableTracker] | None = None,
 ) -> VariableTracker | None:
-    """What an override makes of a call; None if none has a say in it.
+    """Return an override's result for a call; None if no override applies to it.
 
     Args:
         op: as in `Capture.call_in_graph`.
@@ -62,7 +62,7 @@ def overridden(
 
 
 def has_overrides(evaluator: Evaluator, values: Iterable[VariableTracker]) -> bool:
-    """Whether the class of a value, or of an element of it, has a say now."""
+    """Return whether the class of a value, or of an element of it, has an override that acts."""
     if not any(map(has_override, _flat(values))):
         return False
     evaluator.capture.add_guard(OverridesOfClasses(evaluator.capture.frame.overrides.of_classes))
@@ -70,7 +70,7 @@ def has_overrides(evaluator: Evaluator, values: Iterable[VariableTracker]) -> bo
 
 
 def has_override(tracker: VariableTracker) -> bool:
-    """Whether the class of a value has a ``__torch_function__``."""
+    """Return whether the class of a value has a ``__torch_function__``."""
     if isinstance(tracker, LazyVariable):
         return overrides_functions(type(tracker.value))
     cls = getattr(tracker, "cls", None)
@@ -92,7 +92,7 @@ def _flat(values: Iterable[VariableTracker], depth: int = DEPTH) -> Iterator[Var
 
 
 def is_operator(target: object) -> bool:
-    """Whether a function is an operator of Python's, or reads an attribute."""
+    """Return whether a function is an operator of Python's, or reads an attribute."""
     return target is getattr or target in _OPERATORS
 
 
@@ -100,7 +100,7 @@ def dispatch(evaluator: Evaluator, call: OverridableCall) -> VariableTracker:
     """Ask the overrides in turn.
 
     Raises:
-        UnsupportedError: nobody answers: PyTorch raises its own error.
+        UnsupportedError: no override answers: PyTorch raises its own error.
     """
     capture, overloaded = evaluator.capture, in_order(call.overloaded)
     function = capture.wrap(call.function, capture.reference(call.function))
@@ -127,7 +127,7 @@ def _is_not_implemented(result: VariableTracker) -> bool:
 
 
 def in_order(overloaded: Iterable[VariableTracker]) -> list[VariableTracker]:
-    """One argument of each class, a derived class before its base, else as they come."""
+    """Return one argument of each class, a derived class before its base, else as they come."""
     ordered: list[VariableTracker] = []
     for tracker in overloaded:
         cls = tracker.python_type()

@@ -1,6 +1,6 @@
 """Functions that capture evaluates into graphs of their own, and the node that calls the graphs.
 
-What such a function reads from around it, and the sizes that it uses, become inputs of its graph.
+The values that such a function reads from around it, and its sizes, become inputs of its graph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Recorded:
     """A function evaluated into a graph.
 
     Attributes:
-        code: the reason for which capture refuses what does not fit.
+        code: the code of the reason for which capture refuses a function.
         part: the graph; its result is a list of tensors and, unless it is one tensor, a structure.
     """
 
@@ -54,7 +54,7 @@ class Recorded:
 
 
 def tensors_of(code: str, values: VariableTracker) -> list[TensorVariable]:
-    """The elements of a list or tuple, which must be tensors."""
+    """Return the elements of a list or tuple, which must be tensors."""
     assert isinstance(values, ListVariable | TupleVariable)
     found = [value for value in values.realized() if isinstance(value, TensorVariable)]
     if len(found) != len(values.elements):
@@ -65,7 +65,7 @@ def tensors_of(code: str, values: VariableTracker) -> list[TensorVariable]:
 def closed(
     evaluator: Evaluator, functions: Sequence[Recorded], own: Sequence[TensorVariable]
 ) -> tuple[list[GraphModule], list[TensorVariable]]:
-    """The graphs with the same inputs, and what they read besides their own, which come last."""
+    """Return the graphs with the same inputs, and the other nodes they read, which come last."""
     last = [tensor.node for tensor in own]
     read = dict.fromkeys(node for f in functions for node in f.part.read(f.outputs))
     symbols = set().union(*(f.part.symbols() for f in functions))
@@ -80,7 +80,7 @@ def closed(
 def binders(
     evaluator: Evaluator, code: str, symbols: set[sympy.Symbol], inputs: Sequence[Node]
 ) -> Iterator[Node]:
-    """Inputs of the whole graph that have the sizes that the given ones do not have."""
+    """Yield inputs of the whole graph that have the sizes that the given ones do not have."""
     missing = symbols - _bound(inputs)
     for node in (entry.node for entry in evaluator.capture.inputs):
         if not missing.isdisjoint(found := _bound([node])):
@@ -97,6 +97,6 @@ def _bound(nodes: Sequence[Node]) -> set[sympy.Symbol]:
 def call_graphs(
     evaluator: Evaluator, target: Callable[..., Any], inputs: Sequence[TensorVariable]
 ) -> list[VariableTracker]:
-    """Record a node that calls graphs; the trackers of its results."""
+    """Record a node that calls graphs; return the trackers of its results."""
     made = evaluator.capture.call_in_graph(evaluator, "call_function", target, inputs)
     return made.items(evaluator)

@@ -4,9 +4,9 @@ Python compares two tensors and takes one of the objects; a graph takes the valu
 
     max(a, b)    -->    torch.where(b > a, b, a)
 
-That is the same as long as nobody can tell the result from the object that was taken: by writing to
-either, or by having both afterwards. If somebody can, the frame is captured again, and the graph
-breaks at the comparison.
+That is the same as long as the program cannot tell the result from the object that was taken: by
+writing to either, or by having both afterwards. If it can, the frame is captured again, and the
+graph breaks at the comparison.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Selection:
     storages: frozenset[int]
 
     def is_seen(self, capture: Capture, residual: Residual) -> bool:
-        """Whether the program writes to one of the three, or has the result and one of the two."""
+        """Return whether the program can tell the result from the tensor that was taken.
+
+        It can if it writes to one of the three, or has the result and one of the two.
+        """
         nodes = [*residual.outputs] if residual.is_named(self.result) else []
         fakes = [node.meta["val"] for node in nodes if node is not self.result.node]
         shown = {storage_key(fake) for fake in fakes if isinstance(fake, torch.Tensor)}
@@ -56,7 +59,7 @@ class Selection:
 def select(
     evaluator: Evaluator, condition: VariableTracker, a: VariableTracker, b: VariableTracker
 ) -> TensorVariable | None:
-    """``a if condition else b`` for tensors of one element; None where it must be known which."""
+    """``a if condition else b`` for tensors of one element; None if the choice must be known."""
     if not isinstance(condition, TensorVariable) or not evaluator.capture.frame.selects:
         return None
     if not isinstance(a, TensorVariable) or not isinstance(b, TensorVariable):
@@ -76,7 +79,7 @@ def select(
 
 
 def _are_alike(a: TensorVariable, b: TensorVariable) -> bool:
-    """Whether a tensor selected of two has the form, and the gradients, of either."""
+    """Return whether a selected tensor has the form, and the gradients, of either."""
     forms = {(t.cls, t.fake.dtype, t.fake.device, t.fake.ndim, t.leaf_grad) for t in (a, b)}
     leaves = [{id(leaf) for leaf in ends_of_history([each.fake])} for each in (a, b)]
     return len(forms) == 1 and a.fake.ndim == 0 and a.leaf_grad is None and leaves[0] == leaves[1]
@@ -88,7 +91,7 @@ def better(
     candidates: Sequence[VariableTracker],
     ranks: Sequence[VariableTracker],
 ) -> tuple[VariableTracker, VariableTracker]:
-    """The better one of two candidates, and its rank: the first, unless the second is better."""
+    """Return the better candidate and its rank: the first, unless the second is better."""
     found = operations.compare(evaluator, symbol, ranks[1], ranks[0])
     chosen = select(evaluator, found, candidates[1], candidates[0])
     if chosen is not None:
@@ -102,10 +105,10 @@ def better(
 
 
 def check_selections(capture: Capture, residual: Residual) -> None:
-    """See to it that nobody can tell a selected tensor from the one that it is a copy of.
+    """Check that the program cannot tell a selected tensor from the one that it is a copy of.
 
     Raises:
-        SelectionEscapesError: somebody can.
+        SelectionEscapesError: it can.
     """
     if any(each.is_seen(capture, residual) for each in capture.selections):
         raise SelectionEscapesError

@@ -74,9 +74,9 @@ _METHODS: Final[dict[str, Any]] = {
 
 
 def compute(function: Callable[..., Any], *operands: VariableTracker) -> VariableTracker | None:
-    """Apply a function to operands of which one is symbolic; None if that is not what they are.
+    """Apply a function to operands of which one is symbolic; None if none is, or one is unknown.
 
-    Where the function has no symbolic form, guards fix the numbers.
+    If the function has no symbolic form, guards fix the numbers.
     """
     if not any(isinstance(operand, SymbolicNumberVariable) for operand in operands):
         return None
@@ -98,8 +98,9 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
 
 
 def _apply(function: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """The function of numbers. PyTorch takes ``a // b`` of floats for ``floor(a / b)``: it is not,
-    as ``1.0 // 0.1`` is 9.
+    """Return the function's value. PyTorch computes ``a // b`` of floats as ``floor(a / b)``.
+
+    Python does not: ``1.0 // 0.1`` is 9.
     """
     name = _DIVISIONS.get(function)
     if name is None or not any(isinstance(value, float | torch.SymFloat) for value in values):
@@ -116,14 +117,14 @@ def _number_type(value: object) -> type:
 def _of_float(
     function: Callable[..., Any], number: torch.SymInt | torch.SymFloat
 ) -> VariableTracker:
-    """A function of ``math`` of a symbolic number; what it raises for the example, it raises."""
+    """Return a ``math`` function of a symbolic number; raise its error for the example."""
     env, expr = number.node.shape_env, MATH_FUNCTIONS[function](expr_of(number))
     env.hint(expr)
     return from_number(env.number_of(expr))
 
 
 def _refuse_partial(result: object) -> None:
-    """Leave to Python what raises for some floats that only data will tell: ``int(x.item())``."""
+    """Leave to Python operations on floats from data that raise for some: ``int(x.item())``."""
     if isinstance(result, Symbolic) and unbacked_in(result):
         parts = getattr(result.node.expr, "atoms", lambda _: ())(FloatOperation)
         if any(not isinstance(part, TOTAL) for part in parts):
@@ -131,7 +132,7 @@ def _refuse_partial(result: object) -> None:
 
 
 def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
-    """Whether the function of these values is an expression or a condition."""
+    """Return whether the function of these values is an expression or a condition."""
     if all(isinstance(value, bool | torch.SymBool) for value in values):
         return function in (operator.and_, operator.or_, operator.not_)
     if function in _FIXING or any(not isinstance(value, _NUMBERS) for value in values):
@@ -141,7 +142,7 @@ def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
 
 
 def from_number(value: object) -> VariableTracker:
-    """The tracker of a number that metadata gave: symbolic if the number is."""
+    """Return the tracker of a number that metadata gave: symbolic if the number is."""
     if isinstance(value, Symbolic) and not _is_known(value):
         return SymbolicNumberVariable(value)
     return literal(_plain(value))
@@ -172,7 +173,7 @@ class SymbolicNumberVariable(VariableTracker):
         return True
 
     def is_varying_int(self) -> bool:
-        """Whether it is an integer of which the example is known, so that guards can ask for it."""
+        """Return whether it is an integer with a known example, so that guards can ask for it."""
         return isinstance(self.number, torch.SymInt) and self.number.node.has_hint()
 
     def as_argument(self) -> Argument:
@@ -182,7 +183,7 @@ class SymbolicNumberVariable(VariableTracker):
         return expr if fits_words(self.number.node.shape_env, expr) else self.as_constant()
 
     def as_constant(self) -> Any:
-        """The number in the example, fixed by a guard: Python needs to know it.
+        """Return the number in the example, fixed by a guard: Python needs to know it.
 
         Raises:
             UnsupportedError: it comes from a float argument whose guards have failed before.

@@ -1,7 +1,7 @@
 """Tensors: a node of the graph and a fake value, no data.
 
-Metadata (shape, dtype, device, ...) is known while capturing and folds; operators become nodes;
-what needs the data ends the graph. PyTorch 2 paper, section 3.5 (*TensorVariable*).
+Metadata (shape, dtype, device, ...) is known while capturing and folds. Operators become nodes. An
+operation that needs the data ends the graph. PyTorch 2 paper, section 3.5 (*TensorVariable*).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ LONGEST_LIST: Final = 16
 
 
 def _has_operators_of_its_own(cls: type) -> bool:
-    """Whether PyTorch leaves an operator to the other operand: an instance of a Python class."""
+    """Return whether PyTorch leaves an operator to the other operand, of a Python class."""
     return allocator(cls) is object and not hasattr(cls, "__torch_function__")
 
 
@@ -82,8 +82,8 @@ class TensorVariable(VariableTracker):
         leaf_grad: of a leaf that the captured code makes (`torch.nn.Parameter(t)`,
             ``t.requires_grad_()``), whether it requires grad. The graph's node is its data.
             Residual code makes the leaf, if it lives on.
-        leaf: where a gradient may flow to such a leaf, what the graph reads for it then.
-        data: of a leaf made by a class, what it was made of.
+        leaf: the tensor that the graph reads for such a leaf where a gradient may flow to it.
+        data: of a leaf made by a class, the tensor that it was made of.
     """
 
     in_graph: ClassVar[bool] = True
@@ -103,7 +103,7 @@ class TensorVariable(VariableTracker):
     def hold(
         self, node: Node, fake: FakeTensor, own_attributes: frozenset[str] = frozenset()
     ) -> None:
-        """Say what the graph knows of it."""
+        """Set the node and the fake value of the tensor."""
         self.node = node
         self.fake = fake
         self.own_attributes = own_attributes
@@ -176,7 +176,7 @@ class TensorVariable(VariableTracker):
         return unsupported("tensor-attribute", f"attribute {name!r} of a tensor")
 
     def _own(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
-        """What the user's program has set on the tensor object under a name."""
+        """Return an attribute that the user's program has set on the tensor object."""
         pending = evaluator.capture.side_effects.load_attribute(self, name)
         if isinstance(pending, VariableTracker):
             return pending
@@ -188,11 +188,11 @@ class TensorVariable(VariableTracker):
         return evaluator.capture.wrap(real.__dict__[name], place)
 
     def size(self) -> SizeVariable:
-        """``tensor.shape``."""
+        """Return ``tensor.shape``."""
         return SizeVariable([from_number(size) for size in self.fake.shape])
 
     def _is_leaf(self, evaluator: Evaluator) -> VariableTracker:
-        """Parameters are leaves; another input that requires grad is guarded to stay one or not."""
+        """Return ``is_leaf``: of parameters true, of other inputs that require grad guarded."""
         if self.leaf_grad is not None:
             return ConstantVariable(True)
         if self.fake.requires_grad and self.cls is torch.Tensor:
@@ -202,7 +202,7 @@ class TensorVariable(VariableTracker):
         return ConstantVariable(not self.fake.requires_grad or self.fake.is_leaf)
 
     def _grad(self, evaluator: Evaluator) -> VariableTracker:
-        """What the backward pass has left so far; an intermediate tensor has none."""
+        """Return the gradient that backward has left so far; intermediate tensors have none."""
         pending = evaluator.capture.side_effects.load_attribute(self, "grad")
         if isinstance(pending, VariableTracker):
             return pending
@@ -214,7 +214,7 @@ class TensorVariable(VariableTracker):
         return self._known_grad(evaluator, real)
 
     def real(self, evaluator: Evaluator) -> torch.Tensor | None:
-        """The tensor itself, of an input of the graph."""
+        """Return the real tensor of an input of the graph; None for other tensors."""
         return evaluator.capture.input_value(self)
 
     def _known_leaf(self, evaluator: Evaluator, real: torch.Tensor) -> VariableTracker:
@@ -226,7 +226,7 @@ class TensorVariable(VariableTracker):
         return evaluator.capture.wrap(real.grad, AttributeSource(self.source, "grad"))
 
     def _grad_fn(self, evaluator: Evaluator) -> VariableTracker:
-        """None, or something that is not None: the graph's own operators are not autograd's."""
+        """Return None or a value that is not None: autograd does not know the graph's operators."""
         real = self.real(evaluator)
         if not self.fake.requires_grad or self.leaf_grad is not None:
             return NONE
@@ -252,7 +252,7 @@ class TensorVariable(VariableTracker):
         effects.store_attribute(self, name, value)
 
     def _is_own_data(self, value: VariableTracker) -> bool:
-        """Whether ``x.data += 1`` only stores what was changed in place already."""
+        """Return whether ``x.data += 1`` only stores a tensor that was changed in place already."""
         node = value.node if isinstance(value, TensorVariable) else None
         return node is not None and node.target is getattr and node.args == (self.node, "data")
 
@@ -315,7 +315,7 @@ class TensorVariable(VariableTracker):
         return ListVariable([row._to_list(evaluator) for row in self.items(evaluator)])  # type: ignore[attr-defined]
 
     def without_gradient(self) -> TensorVariable:
-        """The data of a leaf that is new: another tensor object on the same memory."""
+        """Return the data of a leaf that is new: another tensor object on the same memory."""
         return TensorVariable(self.node, self.fake) if self.leaf_grad is not None else self
 
     @property
@@ -324,7 +324,7 @@ class TensorVariable(VariableTracker):
         return self.leaf or self
 
     def _ask_for_bit(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """``x.is_conj()`` and its like: the class guard of an input tells them; others may vary."""
+        """``x.is_conj()`` and its like: an input's class guard fixes them; others may vary."""
         real = self.real(evaluator)
         if name == "is_inference":
             made_here = torch.is_inference_mode_enabled()
@@ -448,7 +448,7 @@ def inherited_override(evaluator: Evaluator) -> VariableTracker:
 
 
 def in_python(evaluator: Evaluator, name: str, args: Sequence[VariableTracker]) -> VariableTracker:
-    """A method that `torch.Tensor` has in Python, such as ``__rdiv__``, evaluated as it is."""
+    """Evaluate a method that `torch.Tensor` has in Python, such as ``__rdiv__``."""
     found: Any = vars(torch.Tensor).get(name)
     body = inspect.unwrap(found)  # the wrapper asks for overrides, which was done
     if not isinstance(body, FunctionType):
@@ -476,7 +476,7 @@ SPECIAL_ATTRIBUTES: Final[dict[str, Any]] = {
 
 
 class GradFnVariable(VariableTracker):
-    """The operator of autograd that made a tensor: only that there is one is known."""
+    """The operator of autograd that made a tensor; only its existence is known."""
 
     def python_type(self) -> type:
         return torch.autograd.graph.Node

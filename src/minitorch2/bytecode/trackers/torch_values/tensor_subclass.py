@@ -1,7 +1,7 @@
 """Tensors of subclasses: a plain tensor in the graph, and an object of the user's class around it.
 
-Operators work on the plain tensor. What the class adds is Python and is evaluated as such: its
-methods, properties and attributes, and its ``__torch_function__`` (see `overriding`).
+Operators work on the plain tensor. The class's methods, properties and attributes, and its
+``__torch_function__`` (see `overriding`), are Python and are evaluated as such.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TENSOR_CLASSES: Final = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter)
 
 
 def has_own_dispatch(cls: type) -> bool:
-    """Whether it is a class of tensors that says what operators do, below autograd."""
+    """Return whether a class of tensors has its own ``__torch_dispatch__``, below autograd."""
     inherited = torch.Tensor.__torch_dispatch__
     return issubclass(cls, torch.Tensor) and cls.__torch_dispatch__ is not inherited
 
@@ -132,7 +132,7 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
             TensorVariable.set_attribute(self, evaluator, name, value)
 
     def read_inherited(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """What the attribute of `torch.Tensor` gives, even where the class has one of its own."""
+        """Read an attribute of `torch.Tensor`, even if the class has one of its own."""
         return TensorVariable.get_attribute(self, evaluator, name)
 
     def real(self, evaluator: Evaluator) -> torch.Tensor | None:
@@ -145,7 +145,7 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
         return self._asked(evaluator, gradient_of, real.grad)
 
     def _asked(self, evaluator: Evaluator, function: Any, value: object) -> VariableTracker:
-        """A property of the real tensor, loaded past the class's own override."""
+        """Return a property of the real tensor, loaded past the class's own override."""
         assert self.source is not None
         asks = evaluator.capture.reference(function)
         return evaluator.capture.wrap(value, AppliedSource(self.source, asks))
@@ -196,7 +196,7 @@ def make_wrapper(
     args: Sequence[VariableTracker],
     kwargs: dict[str, VariableTracker],
 ) -> VariableTracker:
-    """Call of a class of tensors made of others: the call is a node of the graph."""
+    """Call a class of tensors made of others: the call is a node of the graph."""
     made = evaluator.capture.call_in_graph(evaluator, "call_function", cls, args, kwargs)
     if not isinstance(made, TensorSubclassVariable):
         unsupported("construction", f"{cls.__name__} gives something else")
@@ -208,7 +208,7 @@ def make_wrapper(
 def new_tensor(
     evaluator: Evaluator, cls: type, data: TensorVariable, *, leaf_grad: bool | None = None
 ) -> TensorVariable:
-    """A tensor of a class that the captured code makes, on the memory of another one.
+    """Return a tensor of a class that the captured code makes, on the memory of another one.
 
     Args:
         leaf_grad: of a new leaf, whether it requires gradients.

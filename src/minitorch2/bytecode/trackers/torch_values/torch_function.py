@@ -1,4 +1,4 @@
-"""PyTorch's own functions: which go into the graph, which are known while capturing.
+"""PyTorch's own functions: nodes of the graph, or answers known while capturing.
 
 Three sorts. *Operators* (`torch.add`, `torch.nn.functional.gelu`, `torch.rand`, ...) become nodes.
 *Queries* (`torch.is_grad_enabled`, `torch.finfo`, ...) have an answer now, which guards keep true.
@@ -44,7 +44,7 @@ Handler = Callable[..., VariableTracker]
 
 
 def _public_functions(*modules: Any) -> set[Any]:
-    """The functions of some namespaces that compute tensors."""
+    """Return the functions of some namespaces that compute tensors."""
     found = set()
     for module in modules:
         for name in dir(module):
@@ -153,7 +153,7 @@ INLINED: Final = frozenset({F.triplet_margin_with_distance_loss})
 
 
 def is_torch_function(value: object) -> bool:
-    """Whether a callable is one of PyTorch's functions that this file knows."""
+    """Return whether a callable is one of PyTorch's functions that this file knows."""
     try:
         if value in INLINED:
             return False
@@ -221,12 +221,12 @@ class TorchVariable(KnownObjectVariable):
 
 
 def _is_overridable(function: Any) -> bool:
-    """Whether classes and modes may have a say in a function."""
+    """Return whether classes and modes may override a function."""
     return isinstance(function, _OPERATOR_TYPES) or function in OPERATORS
 
 
 def _makes_leaf(function: Any, kwargs: dict[str, VariableTracker]) -> bool:
-    """Whether ``requires_grad=True`` is among the arguments of a factory."""
+    """Return whether ``requires_grad=True`` is among the arguments of a factory."""
     wanted = kwargs.get("requires_grad")
     return wanted is not None and wanted.is_constant() and bool(wanted.as_constant())
 
@@ -324,7 +324,7 @@ def _stated(
     error: type[Exception] = RuntimeError,
     message: VariableTracker = NONE,
 ) -> VariableTracker:
-    """A condition that holds from now on; of what only data will tell, the graph checks it."""
+    """Assume that a condition holds from now on; the graph checks it if only data will tell."""
     if isinstance(condition, SymbolicNumberVariable):
         env, stated = evaluator.capture.sizes.env, condition.number.node.condition()
         if not env.can_decide(stated):
@@ -358,7 +358,7 @@ def suppose(evaluator: Evaluator, tensor: TensorVariable, truth: bool) -> None:
 
 
 def _message(evaluator: Evaluator, message: VariableTracker) -> str:
-    """What the exception says; text that is made of data is only known when Python makes it."""
+    """Return the exception's message; empty if only Python can make the text, from data."""
     if message.is_constant() and message.as_constant() is None:
         return CHECK_FAILED
     try:
@@ -433,7 +433,7 @@ def global_setting(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableT
 
 @handles(torch.sym_int, torch.sym_float)
 def symbolic_number(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """``torch.sym_int`` and its like: numbers as they are."""
+    """``torch.sym_int`` and its like return numbers as they are."""
     return compute(torch.sym_int, value) or fold(torch.sym_int, [value])
 
 
@@ -456,7 +456,7 @@ def symbolic_not(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
 
 
 def _holds_tensor(value: VariableTracker) -> bool:
-    """Whether a value, or something inside the container it is, is a tensor."""
+    """Return whether a value, or an element of a container, is a tensor or a symbolic number."""
     if isinstance(value, SequenceVariable):
         return any(_holds_tensor(element) for element in value.realized())
     if isinstance(value, DictVariable):

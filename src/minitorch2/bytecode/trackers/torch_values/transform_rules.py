@@ -1,9 +1,9 @@
 """Transforms of functions (`torch.func`): the function is a graph, the transform a node.
 
-The polyfills of the transforms call `transformed` with functions from tensors to tensors. Such a
-function is evaluated once, on tensors as the transform will give it: without the dimension of a
-batch, or as leaves of autograd where derivatives are taken. Its graph is the body of one node,
-which calls PyTorch's own transform (`minitorch2.graph.transforms`).
+The polyfills of the transforms call `transformed` with functions from tensors to tensors. A
+function is evaluated once, on tensors like those that the transform will pass: without the
+dimension of a batch, or as leaves of autograd where derivatives are taken. Its graph is the body of
+one node, which calls PyTorch's own transform (`minitorch2.graph.transforms`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TRANSFORMS: Final[dict[Any, Any]] = {
 
 
 class TransformedVariable(FunctionVariable):
-    """What a transform makes of a function.
+    """The function that a transform makes of another function.
 
     Attributes:
         transform: a key of `TRANSFORMS`.
@@ -87,7 +87,7 @@ class TransformedVariable(FunctionVariable):
         return body.call(evaluator, [*self.made_with.values(), *args], kwargs)
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """The name and the documentation are those of the function."""
+        """Return an attribute; name and documentation are those of the original function."""
         function = self.made_with["func"]
         if name == "__wrapped__":
             return function
@@ -104,7 +104,7 @@ class TransformedVariable(FunctionVariable):
 
 @cache
 def load_transforms() -> None:
-    """Let PyTorch import what transforms need, which registers classes of pytrees.
+    """Let PyTorch import the modules that transforms need, which register classes of pytrees.
 
     Guards rely on the registered classes, so the import must not come behind them.
     """
@@ -133,7 +133,7 @@ for _transform in TRANSFORMS:
 def _bound(
     function: Any, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> dict[str, VariableTracker]:
-    """Arguments by name, with the defaults of those that are not given."""
+    """Return arguments by name, with the defaults of those that are not given."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:
@@ -147,7 +147,7 @@ def _bound(
 def transformed_outside(
     capture: Capture, value: FunctionType, source: Source, guards: frozenset[Guard]
 ) -> VariableTracker | None:
-    """The tracker of a function that a transform has made outside; None for any other function."""
+    """Return the tracker of a function that a transform has made outside; None for others."""
     if not hasattr(value, "__wrapped__") or value.__globals__.get("__package__") != _PACKAGE:
         return None
     transform = _codes().get(value.__code__)
@@ -169,7 +169,7 @@ _PACKAGE: Final = torch.vmap.__globals__["__package__"]
 
 @cache
 def _codes() -> dict[CodeType, Any]:
-    """The code of the functions that each transform makes."""
+    """Return the code of the functions that each transform makes."""
     composed = (torch.func.hessian,)  # its code is that of another transform
     made = (transform for transform in TRANSFORMS if transform not in composed)
     return {transform(torch.sin).__code__: transform for transform in made}
@@ -210,9 +210,9 @@ class _Evaluated:
     """A function as a graph.
 
     Attributes:
-        found: what was recorded.
-        module: the graph: it takes what it reads from around, then the arguments.
-        around: what it reads from around.
+        found: the recorded part.
+        module: the graph: it takes the values that it reads from around, then the arguments.
+        around: the values that it reads from around.
     """
 
     found: Recorded
@@ -242,7 +242,7 @@ def _evaluated(
 
 @contextmanager
 def _inside(capture: Capture, kind: str) -> Iterator[None]:
-    """The state in which a transform runs its function: gradients are on where it takes them."""
+    """Enter the state in which a transform runs its function: gradients on if it takes them."""
     mode = torch.is_grad_enabled() or kind in _DIFFERENTIATE
     capture.transforms.append(kind)
     try:
@@ -256,7 +256,7 @@ _DIFFERENTIATE: Final = ("grad", "jacrev", "vjp", "functional")
 
 
 def _part(evaluator: Evaluator, tensor: TensorVariable, dim: int) -> TensorVariable:
-    """A tensor without a dimension: an element of a batch."""
+    """Return a tensor without a dimension: an element of a batch."""
     sizes, strides = list(tensor.fake.shape), list(tensor.fake.stride())
     if not -len(sizes) <= dim < len(sizes):
         unsupported(_CODE, f"dimension {dim} of a tensor with {len(sizes)} dimensions is a batch")
@@ -266,7 +266,7 @@ def _part(evaluator: Evaluator, tensor: TensorVariable, dim: int) -> TensorVaria
 
 
 def _leaf(evaluator: Evaluator, tensor: TensorVariable, requires_grad: bool) -> TensorVariable:
-    """A tensor without a history; derivatives may be taken in it."""
+    """Return a tensor without a history; derivatives may be taken in it."""
     fake = tensor.fake
     made = FakeTensor(meta_tensor(fake.shape, fake.stride(), fake.dtype), fake.fake_device)
     if requires_grad:
@@ -284,8 +284,8 @@ class CallVariable(VariableTracker):
 
     Attributes:
         module: the function's graph.
-        lifted: how many of its inputs, the first ones, it reads from around.
-        inputs: what it read from around, then its arguments.
+        lifted: the number of its inputs, the first ones, that it reads from around.
+        inputs: the values that it reads from around, then its arguments.
         writes: the nodes so far that may write to tensors.
     """
 
@@ -317,7 +317,7 @@ def recorded(
 
 
 def _writes_to(capture: Capture, tensors: Sequence[TensorVariable]) -> set[Node]:
-    """Nodes that may write to the memory of some tensors."""
+    """Return nodes that may write to the memory of some tensors."""
 
     def may_write(node: Node) -> bool:
         read = [used.meta["val"] for used in node.all_input_nodes if "val" in used.meta]
@@ -345,7 +345,7 @@ def at_recorded(
 
 
 def _check_repeatable(part: Subgraph) -> None:
-    """The function runs again for its derivative: it must do the same again, and no more."""
+    """Check that the function can run again for its derivative, with the same outcome."""
     outside = [node.meta["val"] for node in part.read()]
     for node in part.graph.nodes:
         values = [used.meta["val"] for used in written_by(node)]

@@ -1,8 +1,8 @@
-"""Operators made by `torch.library.triton_op`: they are the Python that launches their kernels.
+"""Operators made by `torch.library.triton_op`: Python functions that launch their kernels.
 
-Such an operator is evaluated as a function of the user's, so that its kernels are nodes of the
-graph. Where it has a gradient (`register_autograd`), it is evaluated as the
-`torch.autograd.Function` that its two functions make.
+They are evaluated as functions of the user's, so that their kernels are nodes of the graph. An
+operator with a gradient (`register_autograd`) is evaluated as the `torch.autograd.Function` that
+its two functions make.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def is_triton_operator(definition: CustomOpDef) -> bool:
-    """Tell what `triton_op` has made from what `custom_op` has: its function is a wrapper."""
+    """Return whether `triton_op`, not `custom_op`, made an operator: its function is a wrapper."""
     return definition._init_fn.__qualname__.startswith("triton_op.")
 
 
 def triton_operator_of(value: object) -> CustomOpDef | None:
-    """The definition of an operator reached through `torch.ops`, if `triton_op` has made it."""
+    """Return the definition of an operator found in `torch.ops`, if `triton_op` has made it."""
     if not isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return None
     definition = OPDEFS.get(str(value).replace(".", "::", 1).removesuffix(".default"))
@@ -67,7 +67,7 @@ _FUNCTIONS: Final[WeakKeyDictionary[Any, type[torch.autograd.Function]]] = WeakK
 
 
 def _function_of(definition: Any) -> type[torch.autograd.Function]:
-    """The `torch.autograd.Function` of an operator and its gradient."""
+    """Return the `torch.autograd.Function` of an operator and its gradient."""
     if definition not in _FUNCTIONS:
         _FUNCTIONS[definition] = _make_function(definition)
     return _FUNCTIONS[definition]

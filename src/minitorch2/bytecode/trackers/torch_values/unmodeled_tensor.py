@@ -1,7 +1,7 @@
 """Tensors that no graph takes: subclasses, sparse, quantized and nested ones.
 
-They can be loaded, passed on and asked for their class; whatever else is done with one breaks the
-graph there, for a reason that says what it is.
+They can be loaded, passed on and asked for their class. Any other operation on one breaks the graph
+there, for a reason that names the kind of tensor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def why_unmodeled(value: torch.Tensor, plain: Sequence[type]) -> tuple[str, str] | None:
-    """Code and cause of the break that such a tensor makes; None for a tensor that graphs take."""
+    """Return code and cause of the break that such a tensor makes; None if graphs take it."""
     if type(value) not in plain:
         return "tensor-subclass", f"the tensor subclass {type(value).__name__}"
     if value.layout is not torch.strided or value.is_quantized or value.is_nested:
@@ -34,7 +34,7 @@ def why_unmodeled(value: torch.Tensor, plain: Sequence[type]) -> tuple[str, str]
 
 
 class UnmodeledTensorVariable(VariableTracker):
-    """Such a tensor, from outside."""
+    """A tensor that no graph takes, from outside."""
 
     def __init__(self, cls: type, reason: tuple[str, str], **options: Any) -> None:
         super().__init__(**options)

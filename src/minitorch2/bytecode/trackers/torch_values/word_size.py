@@ -1,8 +1,8 @@
 """Integers of Python have any size, those of a graph 64 bits.
 
-An expression of integer arguments enters the graph only if neither it nor a part of it can leave
-64 bits for arguments of moderate size; guards see to it that they are. Otherwise the arguments are
-taken for constants, with which Python computes.
+An expression of integer arguments enters the graph only if no part of it can exceed 64 bits for
+arguments of moderate size; guards check their size. Otherwise the arguments are taken for
+constants, with which Python computes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGE: Final = Range(1 - 2**62, 2**62 - 1)
 
 
 def fits_words(env: ShapeEnv, expr: object) -> bool:
-    """Whether an integer expression can be computed in 64 bits, given the guards that it adds."""
+    """Return whether an integer expression fits into 64 bits, given the guards that it adds."""
     if not isinstance(expr, sympy.Basic) or not expr.is_integer:
         return True
     numbers = [env.symbols[symbol] for symbol in _inputs(env, expr) if symbol in env.symbols]
@@ -42,7 +42,7 @@ def fits_words(env: ShapeEnv, expr: object) -> bool:
 
 
 def _inputs(env: ShapeEnv, expr: sympy.Basic) -> set[sympy.Symbol]:
-    """The symbols that an expression depends on, without those that divisibility made."""
+    """Return the symbols that an expression depends on, without those that divisibility made."""
     multiples = env.knowledge.multiples
     while any(symbol in multiples for symbol in expr.free_symbols):
         expr = expr.xreplace(multiples)
