@@ -1,4 +1,4 @@
-"""Built-in functions as values. What each does is in `builtin_rules` and its neighbours.
+"""Built-in functions as values. Their rules are in `builtin_rules` and its neighbours.
 
 A function that is pure folds on constants; one with a rule is modelled; any other is a graph break,
 since C code cannot be inlined.
@@ -125,12 +125,14 @@ class BuiltinVariable(KnownObjectVariable):
         return literal(None) if result is None else result
 
     def _is_known(self, operand: VariableTracker, rule: Rule | None) -> bool:
-        """Whether to take the operand for a constant: a rule looks into containers no further than
-        it must."""
+        """Return whether the operand counts as a constant.
+
+        With a rule a container does not: rules look into containers no further than they must.
+        """
         return operand.is_constant() if rule is None else isinstance(operand, ConstantVariable)
 
     def _compute(self, args: Sequence[VariableTracker]) -> VariableTracker | None:
-        """The function of symbolic numbers, if it has a symbolic form."""
+        """Compute the function of symbolic numbers; None if it has no symbolic form."""
         if self.value not in PURE or self.value in (hash, format, repr, ascii, len, math.sqrt):
             return None
         return compute(self.value, *args)

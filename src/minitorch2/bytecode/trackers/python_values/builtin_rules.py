@@ -1,4 +1,4 @@
-"""What Python's built-in functions do on trackers."""
+"""Rules for Python's built-in functions on trackers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_instance(
 
 
 def _check_instance(evaluator: Evaluator, value: VariableTracker, cls: Any) -> bool:
-    """A metaclass of the user may say what an instance is."""
+    """Return whether the value is an instance; a metaclass of the user may decide."""
     if value.python_type() is cls:
         return True
     found_in, check = class_lookup(type(cls), "__instancecheck__")
@@ -442,7 +442,7 @@ def directory(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
 def outside_the_graph(
     evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
-    """Effects on the world outside the program."""
+    """Break the graph: these functions act on the world outside the program."""
     return unsupported("builtin", "a built-in function with effects outside the graph")
 
 

@@ -42,7 +42,7 @@ class CellVariable(VariableTracker):
 
     @property
     def contents(self) -> VariableTracker | None:
-        """What the cell holds now, pending writes included; None while it is empty."""
+        """The tracker of the cell's contents, pending writes included; None while it is empty."""
         if self._initial is not None:
             self.contents = self._initial()
         return self._contents
@@ -66,7 +66,7 @@ class CellVariable(VariableTracker):
         evaluator.capture.side_effects.store_cell(self, value)
 
     def reconstruct(self, residual: Residual) -> str:
-        """The cell object itself: the existing one, or a new one that `SideEffects` fills."""
+        """Return the cell object: the existing one, or a new one that `SideEffects` fills."""
         if self.source is not None:
             return residual.load(self.source)
         return f"{residual.reference(CellType, 'CellType')}()"

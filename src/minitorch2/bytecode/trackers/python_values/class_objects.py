@@ -16,14 +16,14 @@ from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
 
 
 class Silent:
-    """A first base class whose hook does nothing; it does not stay one."""
+    """A first base class whose hook does nothing; it is taken out of the bases again."""
 
     def __init_subclass__(cls, **options: object) -> None:
         """Hide the hooks of the other base classes."""
 
 
 def calls_hook(cls: type, name: str) -> bool:
-    """Whether a class has a hook that is a program's, not a library's."""
+    """Return whether a class has a hook that is a program's, not a library's."""
     found_in, method = class_lookup(cls, name)
     is_python = isinstance(method, types.FunctionType | classmethod | staticmethod)
     return is_python and not is_trusted(found_in.__module__)

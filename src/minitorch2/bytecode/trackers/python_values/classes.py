@@ -158,7 +158,7 @@ class ClassVariable(KnownObjectVariable):
         return unsupported("metaclass", f"attribute {name!r} of the class {self.value.__name__}")
 
     def _ask_getattr(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """What the metaclass's ``__getattr__`` answers."""
+        """Call the metaclass's ``__getattr__``."""
         found_in, raw = class_lookup(type(self.value), "__getattr__")
         if raw is MISSING:
             message = f"type object {self.value.__name__!r} has no attribute {name!r}"
@@ -169,7 +169,7 @@ class ClassVariable(KnownObjectVariable):
     def bind_attribute(
         self, evaluator: Evaluator, owner: VariableTracker, name: str
     ) -> VariableTracker:
-        """The attribute `name` of this class, read through an instance."""
+        """Return the attribute `name` of this class, read through an instance."""
         found_in, raw = class_attribute(evaluator, self.value, name)
         if raw is MISSING:
             message = f"{self.value.__name__!r} object has no attribute {name!r}"
@@ -185,7 +185,8 @@ class ClassVariable(KnownObjectVariable):
         effects.class_written(name, self.value, self)
 
     def _refuse_descriptor(self, name: str, value: VariableTracker) -> None:
-        """What instances do by themselves is looked up on the real class: it must not change."""
+        """Refuse writes of special methods and descriptors: CPython finds them on the real class.
+        """
         special = name.startswith("__") and name.endswith("__") and name not in _DESCRIPTIVE
         kinds = {type(class_lookup(self.value, name)[1]), value.python_type()}
         kinds -= {types.FunctionType}
@@ -258,7 +259,7 @@ class ClassVariable(KnownObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """A method of `type` itself, reached by a metaclass's ``super()``."""
+        """Call a method of `type` itself, reached by a metaclass's ``super()``."""
         if method is type.__dict__["__call__"]:
             return self.make_instance(evaluator, args, kwargs)
         if method is type.__dict__["__init__"]:
@@ -274,7 +275,7 @@ class ClassVariable(KnownObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """A class method or static method written in C, such as ``object.__new__``."""
+        """Call a class method or static method written in C, such as ``object.__new__``."""
         if name == "__new__":
             cls = args[0].as_constant()
             if issubclass(cls, type):
@@ -371,7 +372,7 @@ class PolyfillClassVariable(ClassVariable):
 
 
 def known_object(tracker: VariableTracker) -> Any:
-    """What a tracker stands for, if it is a constant or an object from outside; else MISSING."""
+    """Return a constant's value, or a real object from outside; MISSING for other trackers."""
     if tracker.is_constant():
         return tracker.as_constant()
     if isinstance(tracker, ListVariable | TupleVariable):
@@ -425,7 +426,7 @@ class GenericAliasVariable(KnownObjectVariable):
 
 
 def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> VariableTracker:
-    """``object.__new__(cls)``, or that of the built-in container that `cls` derives from."""
+    """``object.__new__(cls)``, or ``__new__`` of the built-in container that `cls` derives from."""
     if issubclass(cls, BaseException):
         return make_exception(evaluator, cls, args)
     if issubclass(cls, torch.Tensor):
@@ -462,12 +463,12 @@ _ABSTRACT = 1 << 20  # Py_TPFLAGS_IS_ABSTRACT: abstract methods are left
 
 
 def _is_plain(cls: type) -> bool:
-    """Whether instances are laid out as those of `object`: C code adds nothing to them."""
+    """Return whether instances have the layout of `object`: C code adds nothing to them."""
     return allocator(cls) in (object, types.SimpleNamespace, threading.local)
 
 
 def _structure(evaluator: Evaluator, cls: Any, elements: VariableTracker) -> VariableTracker:
-    """Call of a class such as `torch.return_types.max`, whose fields C code names."""
+    """Call a class such as `torch.return_types.max`, whose fields C code names."""
     values = operations.iterate(evaluator, elements)
     if len(values) != cls.n_sequence_fields:
         takes = f"{cls.__name__}() takes a {cls.n_sequence_fields}-sequence"

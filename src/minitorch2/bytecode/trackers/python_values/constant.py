@@ -1,6 +1,6 @@
 """Values that are fully known while capturing: numbers, strings, None, dtypes, devices, ...
 
-Operations on constants are folded: the real Python operation runs at once, and what it raises is
+Operations on constants are folded: the real Python operation runs at once, and its exception is
 raised in the user's program. Folded results of other types (``"a b".split()`` gives a list) are
 wrapped by `literal`, to which each tracker of a container type registers itself.
 """
@@ -64,17 +64,17 @@ _LITERALS: dict[type, Callable[[Any], VariableTracker]] = {}
 
 
 def is_constant_value(value: object) -> bool:
-    """Whether a Python value is represented by `ConstantVariable`."""
+    """Return whether `ConstantVariable` represents a Python value."""
     return type(value) in SCALAR_TYPES or isinstance(value, (*OTHER_CONSTANT_TYPES, enum.Enum))
 
 
 def register_literal(cls: type, wrap: Callable[[Any], VariableTracker]) -> None:
-    """Say how `literal` wraps values of exactly this class."""
+    """Register the function by which `literal` wraps values of exactly this class."""
     _LITERALS[cls] = wrap
 
 
 def literal(value: object) -> VariableTracker:
-    """The tracker of a value that was made while capturing out of constants only.
+    """Return the tracker of a value that was made while capturing out of constants only.
 
     Raises:
         UnsupportedError: no tracker is registered for the value's class.
@@ -97,7 +97,7 @@ def fold(
     args: Sequence[VariableTracker],
     kwargs: dict[str, VariableTracker] | None = None,
 ) -> VariableTracker:
-    """Call a pure function on constants now; what it raises is raised in the user's program."""
+    """Call a pure function on constants now; its exception is raised in the user's program."""
     real_args = [arg.as_constant() for arg in args]
     real_kwargs = {name: value.as_constant() for name, value in (kwargs or {}).items()}
     try:
@@ -198,7 +198,7 @@ class _Folded(ConstantVariable):
 def _python_attribute(
     evaluator: Evaluator, owner: VariableTracker, attribute: object
 ) -> VariableTracker:
-    """A class, or a method that a Python class gives to a constant (of an enum, for instance)."""
+    """Return a class, or a method that a Python class gives to a constant (of an enum, say)."""
     function = getattr(attribute, "__func__", attribute)
     wrapped = evaluator.capture.wrap(function, evaluator.capture.reference(function))
     if not isinstance(attribute, types.MethodType):

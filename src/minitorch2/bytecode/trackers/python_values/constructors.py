@@ -1,4 +1,4 @@
-"""What calling the built-in classes does: ``list(x)``, ``zip(a, b)``, ``torch.Size(...)``, ..."""
+"""Calls of the built-in classes: ``list(x)``, ``zip(a, b)``, ``torch.Size(...)``, ..."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ constructs(torch.iinfo)(lambda evaluator, *args, **kw: fold(torch.iinfo, args, k
 
 
 def _by_special(cls: type, *names: str) -> None:
-    """A class that asks its argument's special methods, if that is no constant."""
+    """Register a class that calls a special method of its argument, unless that is a constant."""
 
     def rule(
         evaluator: Evaluator, *args: VariableTracker, **options: VariableTracker
@@ -380,7 +380,7 @@ def make_islice(
 
 
 def _over_lists(function: Any) -> None:
-    """An iterator class of itertools that only rearranges finite iterables."""
+    """Register an iterator class of itertools that only rearranges finite iterables."""
 
     def rule(
         evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
@@ -426,7 +426,7 @@ def make_partial(
 
 
 def _getter(function: Any, body: Any) -> None:
-    """A callable of `operator` that its arguments make: `itemgetter` and its like."""
+    """Register a callable of `operator` that its arguments make: `itemgetter` and its like."""
 
     def rule(
         evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker

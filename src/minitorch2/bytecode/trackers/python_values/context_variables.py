@@ -1,7 +1,7 @@
 """Context variables: `contextvars.ContextVar` and the tokens that restore them.
 
-What a variable holds is a guarded value like that of a global. A value that is set and still there
-at the end is set by residual code; one that is reset before leaves no trace.
+The value of a variable is guarded like a global's. Residual code sets a value that is still there
+at the end; a value that is reset before leaves no trace.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ UNSET: Final = object()
 
 
 def present_value(variable: contextvars.ContextVar[Any]) -> Any:
-    """What a variable was set to in this context; UNSET if it was not."""
+    """Return the value that a variable was set to in this context; UNSET if it was not set."""
     return variable.get(UNSET)
 
 
 def default_of(variable: contextvars.ContextVar[Any]) -> Any:
-    """The default that a variable was made with; UNSET if it has none."""
+    """Return the default that a variable was made with; UNSET if it has none."""
     try:
         return contextvars.Context().run(variable.get)
     except LookupError:
@@ -49,7 +49,7 @@ class ContextVarVariable(KnownObjectVariable):
     Args:
         capture: the attempt that it is evaluated in.
         value: the variable itself; one that the captured code makes never has a value.
-        default: what it holds where it is not set.
+        default: its value while it is not set.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ContextVarVariable(KnownObjectVariable):
         self.resets: list[TokenVariable] = []
 
     def held(self) -> VariableTracker | None:
-        """What it is set to now; None if it is not set."""
+        """Return the value that it is set to now; None if it is not set."""
         if not self._is_read and self.source is not None:
             place = AppliedSource(self.source, self.capture.reference(present_value))
             value = present_value(self.value)
@@ -79,7 +79,7 @@ class ContextVarVariable(KnownObjectVariable):
         return self._held
 
     def hold(self, value: VariableTracker | None, token: TokenVariable | None) -> None:
-        """Set it, or restore it to what it was when `token` was the last one; None: at first."""
+        """Set it, or restore the value it had when `token` was the last; None: at first."""
         self._held, self.set_by, self._is_read = value, token, True
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
@@ -127,7 +127,7 @@ class ContextVarVariable(KnownObjectVariable):
         return NONE
 
     def _reset_outside(self, token: TokenVariable) -> None:
-        """Residual code resets it by a token from outside, in front of what it is set to then."""
+        """Let residual code reset it by a token from outside, before it sets the final value."""
         if self.set_by is not None:
             unsupported("builtin-method", "reset of a context variable that is set inside as well")
         self.resets.append(token)
@@ -141,11 +141,11 @@ class ContextVarVariable(KnownObjectVariable):
 
 
 class TokenVariable(VariableTracker):
-    """What ``variable.set(...)`` returns.
+    """The token that ``variable.set(...)`` returns.
 
     Args:
-        value: what it was set to.
-        before: what the variable held before.
+        value: the value that the variable was set to.
+        before: the value of the variable before.
         set_before: the token of the change before, if the captured code made one.
     """
 
@@ -176,7 +176,7 @@ class TokenVariable(VariableTracker):
         return super().get_attribute(evaluator, name)
 
     def reconstruct(self, residual: Residual) -> str:
-        """Set the variable early, behind what reads it; the sets before this one come first."""
+        """Set the variable early, behind its reads; the sets before this one come first."""
         if self.source is not None:
             return residual.load(self.source)
         if self.is_used or self.variable.resets:
@@ -189,7 +189,7 @@ class TokenVariable(VariableTracker):
 
 @dataclass
 class ContextVarEffect(Effect):
-    """``variable.set(value)``, where a value that was set is there at the end."""
+    """``variable.set(value)``, for a value that was set and is there at the end."""
 
     variable: ContextVarVariable
 

@@ -1,4 +1,4 @@
-"""``copy.copy`` and ``copy.deepcopy`` of what trackers model.
+"""``copy.copy`` and ``copy.deepcopy`` of values that trackers model.
 
     copied ::= constant, function, class, enum member           as it is
             |  tuple of such                                     as it is
@@ -6,7 +6,7 @@
             |  instance that keeps its state in ``__dict__``     a new one with the same attributes
 
 `Copier` does what the `copy` module does with `__reduce_ex__` for objects whose class leaves that
-to `object`. Classes with a protocol of their own are called, or break the graph.
+to `object`. The methods of classes with their own protocol are called, or break the graph.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class MemoVariable(DictVariable):
 
 
 class Copier:
-    """One deep copy: what is shared or cyclic in the original is so in the copy."""
+    """One deep copy: objects that are shared or cyclic in the original are so in the copy."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
@@ -87,7 +87,7 @@ class Copier:
         self._memo = MemoVariable(self)
 
     def copy(self, value: VariableTracker) -> VariableTracker:
-        """The copy of a value; the same one each time."""
+        """Return the copy of a value; the same one each time."""
         if _is_atom(value):
             return value
         known = self._copies.get(id(value))
@@ -137,7 +137,7 @@ class Copier:
 
 
 def _tensor(evaluator: Evaluator, value: TensorVariable, method: str) -> VariableTracker:
-    """A copy of a plain tensor without gradient: with the same memory, or with its own."""
+    """Return a copy of a plain tensor without gradient: with the same memory, or with its own."""
     if value.requires_grad or value.python_type() is not torch.Tensor or value.own_attributes:
         unsupported("copy", f"copy of {value}")
     return value.call_method(evaluator, method, [], {})
@@ -148,7 +148,7 @@ def _is_atom(value: VariableTracker) -> bool:
 
 
 def _has_own_deepcopy(value: VariableTracker) -> bool:
-    """Whether a user's class says how it is copied."""
+    """Return whether a user's class defines ``__deepcopy__``."""
     return (
         isinstance(value, ObjectVariable)
         and not _is_atom(value)
@@ -157,7 +157,7 @@ def _has_own_deepcopy(value: VariableTracker) -> bool:
 
 
 def _new_instance(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """An empty object of the same class, if `object` is all that makes it."""
+    """Return an empty object of the same class, if `object` is all that makes it."""
     cls = value.python_type()
     plain = isinstance(value, ObjectVariable) and value.container is None
     if not plain or issubclass(cls, torch.nn.Module) or cls in copyreg.dispatch_table:
@@ -168,18 +168,18 @@ def _new_instance(evaluator: Evaluator, value: VariableTracker) -> VariableTrack
 
 
 def _defines(cls: type, name: str) -> bool:
-    """Whether a class other than `object` has a method."""
+    """Return whether a class other than `object` has a method."""
     return class_lookup(cls, name)[0] not in (object, None) and hasattr(cls, name)
 
 
 def _has_slots(cls: type) -> bool:
-    """Whether an instance keeps anything outside its ``__dict__``."""
+    """Return whether an instance keeps anything outside its ``__dict__``."""
     slots = (base.__dict__.get("__slots__") for base in cls.__mro__)
     return not cls.__dictoffset__ or any(slots)
 
 
 def _attributes(evaluator: Evaluator, value: VariableTracker) -> list[tuple[str, VariableTracker]]:
-    """The entries of ``value.__dict__``."""
+    """Return the entries of ``value.__dict__``."""
     assert isinstance(value, ObjectVariable)
     found = value.plain_attribute(evaluator, "__dict__")
     assert isinstance(found, DictVariable)

@@ -1,9 +1,8 @@
 """Coroutines and asynchronous generators whose code is evaluated while capturing.
 
 A coroutine is a suspended frame as a generator is, without ``__next__``. An asynchronous generator
-is one, too: what it yields is marked (`AsyncItem`), so that the steps of `AsyncStep`, which
-``__anext__`` and its like give, tell it from what an ``await`` inside of it lets through.
-PEP 492, 525.
+is one, too. It marks the values that it yields (`AsyncItem`). So the steps of ``__anext__`` and its
+like (`AsyncStep`) tell them from the values that an ``await`` inside of it passes on. PEP 492, 525.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class CoroutineVariable(GeneratorVariable):
 
 
 class AsyncItem(VariableTracker):
-    """What an asynchronous generator yields, on its way out of the frame."""
+    """A value that an asynchronous generator yields, on its way out of the frame."""
 
     def __init__(self, item: VariableTracker) -> None:
         super().__init__()
@@ -100,10 +99,10 @@ ASYNC_STEP: Final = _step_type()
 
 
 class AsyncStep(IteratorVariable):
-    """What ``__anext__``, ``asend``, ``athrow`` and ``aclose`` of an asynchronous generator give.
+    """The iterator that an asynchronous generator's ``__anext__``, ``asend`` and others return.
 
     Args:
-        generator: whose step it is.
+        generator: the asynchronous generator.
         begin: begins the step.
     """
 
@@ -123,7 +122,7 @@ class AsyncStep(IteratorVariable):
         return self
 
     def py_send(self, evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-        """Go on to the next item (StopIteration), or to what it waits for (its value)."""
+        """Go on to the next item (StopIteration), or to a value that an ``await`` passes on."""
         frame = self.generator.frame
         try:
             if self._begun:
@@ -178,7 +177,7 @@ class OutsideCoroutine(VariableTracker):
 
 
 def comes_from_outside(iterator: VariableTracker) -> bool:
-    """Whether Python has to make the steps of an iterator."""
+    """Return whether Python has to make the steps of an iterator."""
     if isinstance(iterator, OutsideCoroutine | AwaitableVariable):
         return True
     kind = iterator.python_type()
@@ -187,7 +186,7 @@ def comes_from_outside(iterator: VariableTracker) -> bool:
 
 
 def awaited(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """The iterator that ``await value`` makes the steps of."""
+    """Return the iterator whose steps ``await value`` makes."""
     if isinstance(value, CoroutineVariable | OutsideCoroutine | AsyncStep):
         return value
     kind: Any = value.python_type()

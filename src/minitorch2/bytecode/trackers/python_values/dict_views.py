@@ -1,6 +1,6 @@
-"""What shows the entries of a dict: iterators, the three views, and read-only proxies.
+"""Iterators over a dict, its three views, and read-only proxies.
 
-All of them are live: they look at the dict when they are asked.
+All of them are live: they look at the dict when they are read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DictIterator(IteratorVariable):
 
     Args:
         owner: the dict.
-        view: which of its views.
+        view: the name of the dict's view.
         start: ``iter`` or ``reversed``.
     """
 
@@ -41,7 +41,7 @@ class DictIterator(IteratorVariable):
 
     @property
     def message(self) -> str:
-        """What CPython says when keys come or go."""
+        """CPython's error message when keys come or go."""
         if self.owner.cls is OrderedDict:
             return "OrderedDict mutated during iteration"
         return "dictionary changed size during iteration"
@@ -62,7 +62,7 @@ class DictIterator(IteratorVariable):
         return {"keys": key, "values": value}.get(self.view) or TupleVariable((key, value))
 
     def _check_keys(self) -> None:
-        """What CPython does when keys were added or removed since the iteration began."""
+        """Raise CPython's error if keys were added or removed since the iteration began."""
         if list(self.owner.entries) == self.keys:
             self.changes = self.owner.changes
         elif self.owner.cls is OrderedDict:
@@ -89,7 +89,7 @@ class DictIterator(IteratorVariable):
 def remaining(
     view: Collection[Any], start: Callable[[Any], Iterator[Any]], done: int, size: int, message: str
 ) -> Iterator[Any]:
-    """The rest of an iteration over a dict that had `size` entries, of which `done` were passed.
+    """Yield the rest of an iteration over a dict of `size` entries, of which `done` were passed.
 
     A generator begins at its first step: then the dict has its final contents.
     """
@@ -118,7 +118,7 @@ class DictViewVariable(ModeledVariable):
         return self.owner.values() if self.view == "values" else self.pairs()
 
     def pairs(self) -> list[VariableTracker]:
-        """The entries as tuples."""
+        """Return the entries as tuples."""
         return [TupleVariable(pair) for pair in self.owner.pairs()]
 
     def truth(self, evaluator: Evaluator) -> bool:

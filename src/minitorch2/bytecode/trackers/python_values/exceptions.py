@@ -1,7 +1,7 @@
 """Exception objects that the captured code makes, raises and catches.
 
 They are instances like any other: a class may have its own constructor, attributes and methods.
-What `BaseException` adds is `args`, the chain of causes and contexts, and the traceback, which does
+`BaseException` adds `args`, the chain of causes and contexts, and the traceback. The traceback does
 not exist while capturing: it is only known to be there.
 """
 
@@ -40,7 +40,7 @@ class ExceptionVariable(ObjectVariable):
         self.raised = False
 
     def was_raised(self, context: VariableTracker | None) -> None:
-        """Remember what was being handled when the exception was raised."""
+        """Remember the exception that was being handled when this one was raised."""
         self.raised = True
         if context is not None and context is not self:
             self.context = context
@@ -59,7 +59,7 @@ class ExceptionVariable(ObjectVariable):
         return self._own_field(name) if known is None else known
 
     def _chain(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
-        """What every exception has."""
+        """Return a field that every exception has; None for any other name."""
         if name == "args":
             return TupleVariable(self.arguments)
         if name == "__context__":
@@ -74,7 +74,7 @@ class ExceptionVariable(ObjectVariable):
         return None
 
     def _own_field(self, name: str) -> VariableTracker:
-        """A field that C code makes of the arguments, such as ``OSError.errno``."""
+        """Return a field that C code makes of the arguments, such as ``OSError.errno``."""
         if issubclass(self.cls, StopIteration) and name == "value":
             return self.arguments[0] if self.arguments else NONE
         return literal(getattr(self._real(), name))
@@ -152,12 +152,12 @@ class ExceptionVariable(ObjectVariable):
 
 
 def _has_plain_constructor(cls: type) -> bool:
-    """Whether calling the class does what the class of the standard library does."""
+    """Return whether calling the class does the same as its base in the standard library."""
     return all(is_trusted(class_lookup(cls, n)[0].__module__) for n in ("__init__", "__new__"))
 
 
 class TracebackVariable(VariableTracker):
-    """The traceback of an exception that was raised while capturing: it is there, no more."""
+    """The traceback of an exception raised while capturing; only its existence is known."""
 
     def python_type(self) -> type:
         return TracebackType
@@ -170,7 +170,7 @@ class HandledBefore(VariableTracker):
     """The exception that was being handled when the captured frame was called, or None.
 
     Args:
-        part: which item of `sys.exc_info`: its class, the exception, or its traceback.
+        part: the index in `sys.exc_info`: its class, the exception, or its traceback.
     """
 
     def __init__(self, part: int = 1) -> None:
@@ -193,7 +193,7 @@ def make_exception(
 
 
 def exception_of(evaluator: Evaluator, error: ObservedError) -> VariableTracker:
-    """The exception object that the user's program raises; it is raised by this frame or below."""
+    """Return the exception object of the user's program; this frame or one below raises it."""
     if error.exception is None:
         values = error.values or [literal(argument) for argument in error.arguments]
         error.exception = make_exception(evaluator, error.kind, values)
@@ -204,7 +204,7 @@ def exception_of(evaluator: Evaluator, error: ObservedError) -> VariableTracker:
 
 
 def _handled(evaluator: Evaluator | None) -> VariableTracker | None:
-    """The exception that this frame or one of its callers handles at present."""
+    """Return the exception that this frame or one of its callers handles at present."""
     while evaluator is not None:
         if evaluator.handled:
             return evaluator.handled[-1]
@@ -213,7 +213,7 @@ def _handled(evaluator: Evaluator | None) -> VariableTracker | None:
 
 
 def exception_info(evaluator: Evaluator) -> list[VariableTracker]:
-    """Class, exception and traceback, as `sys.exc_info` gives them."""
+    """Return class, exception and traceback, as `sys.exc_info` gives them."""
     exception = _handled(evaluator)
     if exception is None:
         return [HandledBefore(part) for part in range(3)]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class FunctionVariable(VariableTracker):
-    """What functions share: they are true, hashed by identity, and can be bound and called."""
+    """The base of functions: they are true, hashed by identity, and can be bound and called."""
 
     def python_type(self) -> type:
         return FunctionType
@@ -45,7 +45,7 @@ class FunctionVariable(VariableTracker):
         return True
 
     def callee(self, evaluator: Evaluator) -> Callee:
-        """The function as inlining needs it."""
+        """Return the function as inlining needs it."""
         raise NotImplementedError
 
     def bind(self, owner: VariableTracker) -> VariableTracker:
@@ -132,10 +132,10 @@ class UserFunctionVariable(FunctionVariable):
 
 
 class PolyfillVariable(UserFunctionVariable):
-    """A function that is evaluated as Python that does the same.
+    """A function that is evaluated as Python with the same meaning.
 
     Args:
-        body: what is evaluated.
+        body: the Python function that is evaluated.
         real: the function that the program means.
     """
 
@@ -197,7 +197,7 @@ class NestedFunctionVariable(FunctionVariable):
         )
 
     def _qualified_name(self) -> str:
-        """What was assigned to ``__qualname__``, for messages."""
+        """Return the string that was assigned to ``__qualname__``, for messages; empty if none."""
         known = self.attributes.get("__qualname__")
         return str(known.as_constant()) if known is not None and known.is_constant() else ""
 
@@ -249,7 +249,7 @@ class NestedFunctionVariable(FunctionVariable):
         return self.attributes.get(name)
 
     def _annotations(self) -> VariableTracker:
-        """A new dict, as it is made of the names and types that stand in a row."""
+        """Return a new dict, made of the tuple of names and types in turn."""
         flat = self.annotations.elements if isinstance(self.annotations, TupleVariable) else []
         return DictVariable(zip(flat[::2], flat[1::2], strict=True))
 
@@ -336,7 +336,7 @@ class PartialVariable(VariableTracker):
         return self._own_attribute(evaluator, name)
 
     def is_plain(self, evaluator: Evaluator) -> bool:
-        """Whether it is known to have no attributes of its own."""
+        """Return whether it is known to have no attributes of its own."""
         pending = evaluator.capture.side_effects.pending_attributes(self)
         return not pending and (self.real is None or not self.real.__dict__)
 
@@ -391,8 +391,8 @@ class GetterVariable(PartialVariable):
     """An `operator.itemgetter`, `attrgetter` or `methodcaller`.
 
     Args:
-        cls: which of them.
-        body: what calling it does: takes the arguments that made it, then those of the call.
+        cls: the class of these three.
+        body: computes a call: takes the arguments that made the object, then those of the call.
     """
 
     def __init__(
@@ -419,12 +419,12 @@ class GetterVariable(PartialVariable):
 
 
 def is_none(value: VariableTracker | None) -> bool:
-    """Whether an optional argument was left out or is None."""
+    """Return whether an optional argument was left out or is None."""
     return value is None or (isinstance(value, ConstantVariable) and value.value is None)
 
 
 class CachedFunctionVariable(VariableTracker):
-    """A function under `functools.lru_cache`: of constants, its answer is a constant."""
+    """A function under `functools.lru_cache`: its result for constants is a constant."""
 
     def __init__(self, value: Any, function: VariableTracker, **options: Any) -> None:
         super().__init__(**options)
@@ -495,8 +495,10 @@ _PLAIN_TUPLES: Any = (tuple, torch.Size)
 
 
 def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
-    """An argument as the cache sees it: a constant, an object that is guarded to be the same, or a
-    tuple of these."""
+    """Return an argument as the cache sees it.
+
+    It is a constant, an object that is guarded to be the same, or a tuple of these.
+    """
     if isinstance(argument, ConstantVariable):
         return argument.value
     if isinstance(argument, TupleVariable) and (kind := argument.python_type()) in _PLAIN_TUPLES:
@@ -512,5 +514,5 @@ def _cache_key(evaluator: Evaluator, argument: VariableTracker) -> object:
 
 
 def _paired(flat: Sequence[Any]) -> dict[Any, Any]:
-    """A dict of keys and values that follow one another."""
+    """Return a dict of keys and values that follow one another."""
     return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -1,7 +1,7 @@
 """Generators whose code is evaluated while capturing, one ``yield`` at a time.
 
-A generator is a suspended frame. One that nobody has started yet can be made again in residual
-code, by a call of its function; one that waits in the middle of its code by a continuation there
+A generator is a suspended frame. Residual code makes a generator that was not started yet by a call
+of its function. It makes one that waits in the middle of its code by a continuation there
 (`minitorch2.bytecode.suspensions`). If a generator is dropped inside a ``try`` or ``with``, then
 CPython's reference counts decide when its clean-up code runs. Residual code would keep the
 generator too long, so a frame that may leave one half way runs in Python.
@@ -44,12 +44,12 @@ class OutsideWait(UnsupportedError):
 
 
 def last_instruction(frame: Evaluator) -> Instruction:
-    """The instruction at which a suspended frame waits."""
+    """Return the instruction at which a suspended frame waits."""
     return frame.program.instructions[frame.position - 1]
 
 
 def waits_for_iterator(frame: Evaluator) -> bool:
-    """Whether a suspended frame waits in a ``yield from`` or ``await``."""
+    """Return whether a suspended frame waits in a ``yield from`` or ``await``."""
     if last_instruction(frame).opname == "SEND":
         return True
     resumed = frame.program.instructions[frame.position]
@@ -57,7 +57,7 @@ def waits_for_iterator(frame: Evaluator) -> bool:
 
 
 def finished_generator(name: str) -> Generator[object, None, None]:
-    """A generator that has come to its end."""
+    """Return a generator that has come to its end."""
     finished = _empty()
     finished.close()
     finished.__name__ = name  # type: ignore[attr-defined]
@@ -85,12 +85,12 @@ class GeneratorVariable(IteratorVariable):
 
     @property
     def is_awaitable(self) -> bool:
-        """Whether ``await`` takes it (`types.coroutine`)."""
+        """True if ``await`` takes it (`types.coroutine`)."""
         return bool(self.frame.code.co_flags & CO_ITERABLE_COROUTINE)
 
     @property
     def finished(self) -> bool:
-        """Whether it has returned or raised."""
+        """True if it has returned or raised."""
         return self.frame.result is not None
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
@@ -153,7 +153,7 @@ class GeneratorVariable(IteratorVariable):
         error: ObservedError,
         exception: VariableTracker,
     ) -> VariableTracker:
-        """The generator waits in a ``yield from``: what it waits for gets the exception."""
+        """Throw the exception into the iterator of the ``yield from`` in which it waits."""
         try:
             if issubclass(error.kind, GeneratorExit):
                 delegate.call_method(evaluator, "close", [], {})
@@ -216,7 +216,7 @@ class GeneratorVariable(IteratorVariable):
         raise ObservedError(StopIteration, values=() if nothing else (frame.result,))
 
     def _raise_in_place_of(self, raised: ObservedError) -> NoReturn:
-        """A StopIteration that leaves a generator is a RuntimeError (PEP 479)."""
+        """Raise RuntimeError in place of a StopIteration that leaves a generator (PEP 479)."""
         cause = exception_of(self.frame, raised)
         error = ObservedError(RuntimeError, (f"{self.KIND} raised StopIteration",))
         made = exception_of(self.frame, error)
@@ -225,11 +225,11 @@ class GeneratorVariable(IteratorVariable):
         raise error
 
     def _delegate(self) -> VariableTracker | None:
-        """The iterator of the ``yield from`` in which the frame waits."""
+        """Return the iterator of the ``yield from`` in which the frame waits."""
         return self.frame.stack[-1] if waits_for_iterator(self.frame) else None
 
     def _end_delegation(self, evaluator: Evaluator, error: ObservedError) -> None:
-        """Go on behind the ``yield from``, whose value the end of its iterator carries."""
+        """Go on behind the ``yield from`` with the value that its iterator has returned."""
         frame = self.frame
         send = next(
             instruction
@@ -239,7 +239,7 @@ class GeneratorVariable(IteratorVariable):
         finish_delegation(frame, error, send)
 
     def needs_cleanup(self) -> bool:
-        """Whether it waits inside a ``try`` or ``with`` that does something when it is dropped.
+        """Return whether it waits inside a ``try`` or ``with`` that runs code when it is dropped.
 
         Leaving the frame with GeneratorExit is tried out: an ``except`` that lets it pass does
         nothing. The generator is finished then.
@@ -257,7 +257,7 @@ class GeneratorVariable(IteratorVariable):
         return True
 
     def may_clean_up(self) -> bool:
-        """Whether it does something when it is dropped, at some of its places."""
+        """Return whether it runs code when it is dropped, at some of its places."""
         if self.finished or id(self.frame.code) in MADE_BY:
             return False
         return any(each.opname == "PUSH_EXC_INFO" for each in self.frame.program.instructions)
@@ -274,7 +274,7 @@ class GeneratorVariable(IteratorVariable):
         return f"{self._function(residual)}({', '.join(self._arguments(residual))})"
 
     def _half_way(self, residual: Residual) -> str:
-        """A generator that goes on where this one waits."""
+        """Return the text of a generator that goes on at the instruction where this one waits."""
         code = self.frame.code
         if self.running or residual.suspended is None:
             unsupported("generator", f"the generator {code.co_name} is running")
@@ -330,7 +330,7 @@ def finish_delegation(frame: Evaluator, error: ObservedError, send: Instruction)
 
 
 def stop_value(error: ObservedError) -> VariableTracker:
-    """What a StopIteration carries."""
+    """Return the value of a StopIteration."""
     arguments = getattr(error.exception, "arguments", error.values) or ()
     if not arguments and error.arguments:
         return ConstantVariable(error.arguments[0])
@@ -340,7 +340,7 @@ def stop_value(error: ObservedError) -> VariableTracker:
 def _exception(
     evaluator: Evaluator, kind: VariableTracker, value: VariableTracker
 ) -> VariableTracker:
-    """The instance that ``throw(kind, value)`` throws."""
+    """Return the instance that ``throw(kind, value)`` throws."""
     if not issubclass(kind.python_type(), type):
         return kind
     if value.is_constant() and value.as_constant() is None:

@@ -1,6 +1,6 @@
 """The `id` of an object: a number that is known only when the program runs.
 
-Two of them are equal if they are of one object. So they can be compared, and be keys.
+Two ids are equal if they are ids of one object. So they can be compared, and be keys.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class IdentityVariable(VariableTracker):
 
 
 def key_among(key: VariableTracker, others: Iterable[Hashable]) -> Hashable:
-    """The hash key of a value that is looked up among others, or joins them.
+    """Return the hash key of a value that is looked up among others, or joins them.
 
     Raises:
         UnsupportedError: it has an id, and the others have a number that may be the same, or the
@@ -73,7 +73,7 @@ def key_among(key: VariableTracker, others: Iterable[Hashable]) -> Hashable:
 
 
 def _kinds(key: Hashable) -> Iterator[str]:
-    """What there is in a hash key: ids, and numbers that may be ids."""
+    """Yield the kinds of parts in a hash key: ids, and numbers that may be ids."""
     match key:
         case ("id", _):
             yield _ID

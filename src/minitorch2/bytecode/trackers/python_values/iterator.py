@@ -1,7 +1,7 @@
 """Iterators, as CPython makes them: lazy, consumed by use, one `__next__` at a time.
 
-An iterator made while capturing that is still alive after the graph is rebuilt as an iterator of
-the same class over what is left. Those that come from outside are in `outside_iterator`.
+An iterator made while capturing that lives on behind the graph is rebuilt as one of the same class
+over the remaining elements. Iterators from outside are in `outside_iterator`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class IteratorVariable(ModeledVariable):
     """Base of iterators: subclasses give `next`."""
 
     def next(self, evaluator: Evaluator) -> VariableTracker:
-        """The next element; raises the user's StopIteration at the end."""
+        """Return the next element; raise the user's StopIteration at the end."""
         raise NotImplementedError
 
     def truth(self, evaluator: Evaluator) -> bool:
@@ -108,7 +108,7 @@ class SequenceIterator(IteratorVariable):
 
 
 def resumed(start: Callable[[Any], Any], sequence: object, position: int) -> object:
-    """An iterator over the sequence that has come to an index."""
+    """Return an iterator over the sequence that has come to an index."""
     iterator = start(sequence)
     iterator.__setstate__(position)
     return iterator
@@ -118,7 +118,7 @@ class FixedIterator(IteratorVariable):
     """Over elements that are all known and stay what they are.
 
     Args:
-        elements: of the sequence that is iterated over.
+        elements: the elements of the sequence that is iterated over.
         cls: the class of the iterator.
     """
 
@@ -153,9 +153,9 @@ class GuardedIterator(FixedIterator):
 
     Args:
         owner: the container.
-        elements: what it holds now, in the order of iteration.
-        present: gives what it holds at each step.
-        message: of the RuntimeError that CPython raises when the size is another.
+        elements: its elements now, in the order of iteration.
+        present: gives its elements at each step.
+        message: the text of CPython's RuntimeError when the size is another.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class GuardedIterator(FixedIterator):
         return super().next(evaluator)
 
     def _has_new_size(self) -> bool:
-        """Whether elements came or went; others in their place are not supported."""
+        """Return whether elements came or went; others in their place are not supported."""
         now = list(self.present())
         if len(now) == len(self.before) and now != self.before:
             unsupported("changed-while-iterated", "a container changes while it is iterated over")
@@ -192,7 +192,7 @@ class GuardedIterator(FixedIterator):
 def guarded(
     container: Sized, size: int, message: str, rest: tuple[object, ...]
 ) -> Iterator[object]:
-    """The rest of an iteration over a container, which must keep its size."""
+    """Yield the rest of an iteration over a container, which must keep its size."""
     for element in (*rest, guarded):
         if len(container) != size:
             raise RuntimeError(message)
@@ -254,7 +254,7 @@ class ZipVariable(IteratorVariable):
         return self.pack(elements)
 
     def _check_all_ended(self, evaluator: Evaluator, number: int) -> None:
-        """The iterator `number` ended first: then none of the others may have more."""
+        """Check that no iterator has more elements than `number`, which ended first."""
         if number > 0:
             before = "argument 1" if number == 1 else f"arguments 1-{number}"
             raise_observed(ValueError, f"zip() argument {number + 1} is shorter than {before}")

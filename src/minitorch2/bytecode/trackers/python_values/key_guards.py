@@ -1,8 +1,9 @@
-"""What a program finds out about the keys of a dict from outside, as guards.
+"""Guards on the keys of a dict from outside that a program reads.
 
 A function that reads ``settings["scale"]`` does not care for the other keys of a global dict, and
-must not be compiled again when one comes or goes. Reading a key relies on that key; only what sees
-all keys (iteration, the length, a copy, a write) relies on all of them and on their order.
+must not be compiled again when one comes or goes. Reading a key relies on that key. Only an
+operation that sees all keys (iteration, the length, a copy, a write) relies on all of them and on
+their order.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class KeyGuards:
     """Makes guards on the keys of one dict.
 
     Args:
-        capture: what relies on them.
+        capture: the attempt that relies on them.
         source: loads the dict.
         keys: of the dict as it is; all have literals.
     """
@@ -31,11 +32,11 @@ class KeyGuards:
         self._capture, self._source, self._keys = capture, source, keys
 
     def rely_on_all(self) -> Guard:
-        """There are exactly these keys, in this order."""
+        """Return the guard that there are exactly these keys, in this order."""
         guard = DictKeysMatch(self._source, self._keys, user_line=self._capture.line)
         return self._capture.add_guard(guard)
 
     def rely_on(self, key: Hashable, present: bool) -> Guard:
-        """A key is there, or is not."""
+        """Return the guard that a key is there, or is not."""
         kind = KeyPresent if present else KeyAbsent
         return self._capture.add_guard(kind(self._source, key, user_line=self._capture.line))

@@ -1,4 +1,4 @@
-"""What a few functions of the standard library do on trackers, where their source is no guide."""
+"""Rules for a few functions of the standard library whose source cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def get_logger(evaluator: Evaluator, name: VariableTracker = NONE) -> VariableTr
 def is_enabled_for(
     evaluator: Evaluator, logger: VariableTracker, level: VariableTracker
 ) -> VariableTracker:
-    """A level that is disabled is guarded to stay so; a message that is shown is a break."""
+    """Return False for a level that is disabled, guarded to stay so; a shown message is a break."""
     real = getattr(logger, "value", None)
     if not isinstance(real, logging.Logger) or logger.source is None:
         unsupported("logging", f"a message to {logger}")
@@ -76,7 +76,7 @@ def is_enabled_for(
 
 
 def _subscripts() -> list[Any]:
-    """The methods by which `typing` makes ``List[int]``, ``ClassVar[int]`` and their like."""
+    """Return the methods by which `typing` makes ``List[int]``, ``ClassVar[int]`` and others."""
     classes = [kind for kind in vars(typing).values() if isinstance(kind, type)]
     found = [kind.__dict__.get("__getitem__") for kind in classes]
     return [each for each in found if isinstance(each, types.FunctionType)]
@@ -86,7 +86,7 @@ def _subscripts() -> list[Any]:
 def subscript_of_form(
     evaluator: Evaluator, form: VariableTracker, parameters: VariableTracker
 ) -> VariableTracker:
-    """A form of `typing` with parameters that are known, which gives an equal one each time"""
+    """Subscript a form of `typing` with known parameters, which gives an equal one each time."""
     known: Any = known_object(parameters)
     real: Any = getattr(form, "value", MISSING)
     if known is MISSING or real is MISSING:
@@ -100,7 +100,7 @@ def subscript_of_form(
 
 @models(torch._C._log_api_usage_once)
 def log_usage(evaluator: Evaluator, event: VariableTracker) -> None:
-    """PyTorch's own usage counters are not part of the program's meaning."""
+    """Do nothing: PyTorch's usage counters are not part of the program's meaning."""
 
 
 @constructs(types.MethodType)

@@ -49,7 +49,7 @@ class MadeClassVariable(ClassVariable):
         recipe: the expression by which residual code makes it.
 
     Attributes:
-        written: what was assigned to it or deleted since.
+        written: the attributes that were assigned or deleted since.
     """
 
     def __init__(self, capture: Capture, value: type, recipe: Recipe) -> None:
@@ -164,7 +164,7 @@ def _made(
 
 @models(_abc._abc_init)
 def init_abstract(evaluator: Evaluator, cls: VariableTracker) -> None:
-    """What `abc.ABCMeta` does to a new class; `new_class` has done it."""
+    """Do nothing: `new_class` has done the work of `abc.ABCMeta` on a new class."""
 
 
 @models(evaluate_body)

@@ -1,8 +1,8 @@
 """Named tuples and data classes that the captured code makes.
 
-The library writes their methods as text, or closes over what it was given. So its own functions
-make the class that stands in while capturing, out of stand-ins for defaults and fields, and what
-these functions made is adopted: it is evaluated like functions that the captured code makes.
+The library writes their methods as text, or closes over its arguments. So its own functions make
+the class that stands in while capturing, out of stand-ins for defaults and fields. The methods of
+that class are adopted: they are evaluated like functions that the captured code makes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def make_field(evaluator: Evaluator, **options: VariableTracker) -> VariableTrac
 
 
 def _made(make: Callable[..., Any], *args: object, **options: object) -> Any:
-    """What the library makes, or its error in the user's program."""
+    """Call a function of the library; raise its error in the user's program."""
     try:
         return make(*args, **options)
     except Exception as error:  # noqa: BLE001 (whatever the library raises)
@@ -80,7 +80,7 @@ def make_dataclass(
     *args: VariableTracker,
     **options: VariableTracker,
 ) -> VariableTracker:
-    """What the decorator ``dataclass`` does to a class that the captured code makes."""
+    """Model the decorator ``dataclass`` on a class that the captured code makes."""
     if not isinstance(cls, MadeClassVariable):
         unsupported("class-statement", f"the class {cls} is made a data class")
     positional = [arg.as_constant() for arg in args]

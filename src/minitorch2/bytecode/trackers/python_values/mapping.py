@@ -45,8 +45,8 @@ class DictVariable(ModeledVariable):
     """A dict of exactly the class `cls`; `entries` maps hash keys to (key, value).
 
     Attributes:
-        key_guards: makes guards on what is found out of the keys of a dict from outside; None if
-            nothing is left to find out.
+        key_guards: makes guards on the keys of a dict from outside as they are read; None if no
+            key is left unguarded.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DictVariable(ModeledVariable):
 
     @property
     def entries(self) -> MutableMapping[Hashable, Entry]:
-        """All entries. Whoever asks relies on all keys."""
+        """All entries. Reading them relies on all keys."""
         if self.key_guards is not None:
             self.guards |= {self.key_guards.rely_on_all()}
             self.key_guards = None
@@ -82,7 +82,7 @@ class DictVariable(ModeledVariable):
         self._entries = entries
 
     def has_key(self, key: VariableTracker) -> bool:
-        """Whether there is such a key. The program relies on that, but not on the other keys."""
+        """Return whether a key is there. The program relies on that, but not on the other keys."""
         hash_key = key_among(key, self._entries)
         if self.key_guards is None or not isinstance(key, ConstantVariable):
             return hash_key in self.entries
@@ -113,21 +113,21 @@ class DictVariable(ModeledVariable):
     # Entries ------------------------------------------------------------------------------------
 
     def pairs(self) -> list[Entry]:
-        """All entries, none lazy."""
+        """Return all entries, none lazy."""
         for hash_key, (key, value) in list(self.entries.items()):
             self.entries[hash_key] = (key, realize(value))
         return list(self.entries.values())
 
     def keys(self) -> list[VariableTracker]:
-        """The keys in order."""
+        """Return the keys in order."""
         return [key for key, _ in self.entries.values()]
 
     def values(self) -> list[VariableTracker]:
-        """The values in order, none lazy."""
+        """Return the values in order, none lazy."""
         return [value for _, value in self.pairs()]
 
     def lookup(self, key: VariableTracker) -> VariableTracker | None:
-        """The value of a key, no longer lazy; None if there is no such key."""
+        """Return the value of a key, no longer lazy; None if the key is absent."""
         hash_key = key_among(key, self._entries)
         entry = self._entries.get(hash_key)
         if entry is None:
@@ -138,7 +138,7 @@ class DictVariable(ModeledVariable):
         return value
 
     def lookup_name(self, name: str) -> VariableTracker | None:
-        """The value of a string key."""
+        """Return the value of a string key."""
         return self.lookup(ConstantVariable(name))
 
     def store(self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker) -> None:
@@ -149,7 +149,7 @@ class DictVariable(ModeledVariable):
         self.entries[hash_key] = (known[0] if known else key, value)
 
     def changed(self, evaluator: Evaluator) -> MutableMapping[Hashable, Entry]:
-        """The entries, about to change."""
+        """Record a change that is about to happen; return the entries."""
         self.record_change(evaluator)
         self.changes += 1
         return self.entries
@@ -178,7 +178,7 @@ class DictVariable(ModeledVariable):
         return value
 
     def missing(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
-        """What subscripting gives for an absent key."""
+        """Return the result of subscripting with an absent key, or raise KeyError."""
         if key.is_constant():
             raise_observed(KeyError, key.as_constant())
         raise ObservedError(KeyError)
@@ -207,7 +207,7 @@ class DictVariable(ModeledVariable):
         return self.make(self.entries.values())
 
     def make(self, entries: Iterable[Entry]) -> DictVariable:
-        """A new dict of the same kind."""
+        """Return a new dict of the same kind."""
         return DictVariable(entries, self.cls)
 
     def py___eq__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
@@ -321,7 +321,7 @@ class DictVariable(ModeledVariable):
     # Rebuilding ---------------------------------------------------------------------------------
 
     def names(self, residual: Residual) -> str:
-        """``key: value`` pairs as text."""
+        """Return ``key: value`` pairs as text."""
         return ", ".join(
             f"{key.name_as_key(residual)}: {residual.name_for(value)}"
             for key, value in self.entries.values()
@@ -374,7 +374,7 @@ class DefaultDictVariable(DictVariable):
 
 
 def entries_of(evaluator: Evaluator, value: VariableTracker | None) -> list[Entry]:
-    """The entries that ``dict(value)`` would have, for a mapping or an iterable of pairs."""
+    """Return the entries that ``dict(value)`` would have, for a mapping or an iterable of pairs."""
     if value is None:
         return []
     container = getattr(value, "container", value)
@@ -395,12 +395,12 @@ def _pair(evaluator: Evaluator, item: VariableTracker) -> Entry:
 
 
 def dict_of_names(values: dict[str, VariableTracker]) -> DictVariable:
-    """A new dict with string keys, such as ``**kwargs``."""
+    """Return a new dict with string keys, such as ``**kwargs``."""
     return DictVariable((ConstantVariable(name), value) for name, value in values.items())
 
 
 def keys_as_names(evaluator: Evaluator, value: VariableTracker) -> dict[str, VariableTracker]:
-    """The keyword arguments that ``**value`` passes."""
+    """Return the keyword arguments that ``**value`` passes."""
     named: dict[str, VariableTracker] = {}
     for key, element in entries_of(evaluator, value):
         name = key.as_constant()

@@ -1,4 +1,4 @@
-"""What the methods of `object` itself do on instances of user-defined classes."""
+"""The methods of `object` itself on instances of user-defined classes."""
 
 from __future__ import annotations
 

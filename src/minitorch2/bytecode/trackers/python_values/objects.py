@@ -55,7 +55,7 @@ class ObjectVariable(VariableTracker):
         cls: its class.
         value: the real object; MISSING for one that the captured code constructs.
         container: the dict, list or tuple that it also is.
-        capture: what it is evaluated in; needed where it is a key.
+        capture: the attempt that it is evaluated in; needed if it is a key.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ObjectVariable(VariableTracker):
         return UserKey(self, self.capture)
 
     def instance_dict(self) -> dict[str, object]:
-        """The real object's own attributes as they were when capture began."""
+        """Return the real object's own attributes as they were when capture began."""
         if self.value is MISSING:
             return {}
         try:
@@ -133,7 +133,7 @@ class ObjectVariable(VariableTracker):
         return self.missing_attribute(evaluator, name)
 
     def missing_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """What the class's ``__getattr__`` answers."""
+        """Call the class's ``__getattr__``."""
         found_in, raw = class_lookup(self.cls, "__getattr__")
         function = class_function(evaluator, found_in, "__getattr__", raw)
         return function.call(evaluator, [self, ConstantVariable(name)], {})
@@ -161,7 +161,7 @@ class ObjectVariable(VariableTracker):
         return bind(evaluator, self, self.cls, found_in, name, raw)
 
     def attribute_source(self, name: str) -> Source:
-        """Where an attribute of the real object is loaded from, without running user code."""
+        """Return the source of an attribute of the real object, which runs no user code."""
         assert self.source is not None
         if inherits(self.cls, "__getattribute__"):
             return AttributeSource(self.source, name)
@@ -201,11 +201,11 @@ class ObjectVariable(VariableTracker):
             self.guards |= {evaluator.capture.add_guard(guard)}
 
     def shadows_fallback(self, name: str) -> bool:
-        """Whether an attribute of the object's own could later hide what ``__getattr__`` finds."""
+        """Return whether an attribute set later could hide the result of ``__getattr__``."""
         return True
 
     def has_dict(self) -> bool:
-        """Whether the real object has attributes of its own."""
+        """Return whether the real object has attributes of its own."""
         return hasattr(self.value, "__dict__")
 
     def _absent(self, evaluator: Evaluator, name: str) -> VariableTracker:
@@ -217,7 +217,7 @@ class ObjectVariable(VariableTracker):
         return self._raise_absent(name)
 
     def _guard_absent(self, evaluator: Evaluator, name: str) -> None:
-        """Neither the object nor its class has the attribute."""
+        """Guard that neither the object nor its class has the attribute."""
         assert self.source is not None
         line, place = evaluator.source_line(), self.source
         has_own_lookup = class_lookup(self.cls, "__getattribute__")[0] is not object
@@ -281,7 +281,7 @@ class ObjectVariable(VariableTracker):
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
 
     def _raise_empty(self, raw: Any, name: str) -> VariableTracker:
-        """Raise CPython's error for a slot that holds nothing."""
+        """Raise CPython's error for an empty slot."""
         new: Any = allocator(self.cls).__new__
         try:
             raw.__get__(new(self.cls))
@@ -291,7 +291,7 @@ class ObjectVariable(VariableTracker):
         return self._raise_absent(name)
 
     def _raise_slots(self, name: str) -> None:
-        """Raise CPython's error for an attribute that an object without a dict has no place for."""
+        """Raise CPython's error for an attribute for which an object without a dict has no slot."""
         new: Any = allocator(self.cls).__new__
         try:
             object.__setattr__(new(self.cls), name, None)
@@ -300,7 +300,7 @@ class ObjectVariable(VariableTracker):
         raise_observed(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
 
     def _change_class(self, value: VariableTracker) -> None:
-        """``self.__class__ = value``: what the captured code makes may still be of another class.
+        """``self.__class__ = value``, for an object that the captured code makes.
 
         Raises:
             ObservedError: instances of the two classes are laid out differently.
@@ -391,7 +391,7 @@ class ObjectVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """A method written in C that some base class gives to the object."""
+        """Call a method written in C that some base class gives to the object."""
         name = method.__name__
         model = OBJECT_METHODS.get(name)
         if method.__objclass__ is object and model is not None:
@@ -417,7 +417,7 @@ class ObjectVariable(VariableTracker):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """A method of the container part; subscripting an absent key asks ``__missing__``."""
+        """Call a method of the container part; subscripting an absent key asks ``__missing__``."""
         assert self.container is not None
         try:
             return self.container.call_method(evaluator, name, args, kwargs)
@@ -460,7 +460,7 @@ class ObjectVariable(VariableTracker):
         return f"{residual.reference(allocator(self.cls))}.__new__({cls})"
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
-        """Contents of the container part, written past the class's own methods."""
+        """Return statements that write the container part, past the class's own methods."""
         base = _container_base(self.cls, residual)
         if isinstance(self.container, DictVariable):
             pairs = [
@@ -474,6 +474,6 @@ class ObjectVariable(VariableTracker):
 
 
 def _container_base(cls: type, residual: Residual) -> str:
-    """The built-in class that an instance's container part belongs to."""
+    """Return the built-in class that an instance's container part belongs to."""
     builtin = next(c for c in cls.__mro__ if is_trusted(c.__module__) and c is not object)
     return residual.reference(builtin)

@@ -5,8 +5,8 @@
 
 So code captured with an iterator of a thousand elements, of which it takes one, serves each of its
 calls. Only iterators over sequences are modelled in this way: to copy one takes a moment, and to
-step it runs no code of the user's. `zip`, `map` and `filter` have no state but that of what they
-iterate over; `enumerate` counts, so it is the one that is advanced.
+step it runs no code of the user's. `zip`, `map` and `filter` have no state but their iterators'
+state; `enumerate` counts, so it is advanced itself.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class OutsideIterator(IteratorVariable):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the program has not taken anything yet."""
+        """True if the program has not taken anything yet."""
         return not self._taken and not self._ended and self._driver is None
 
     def drive(self, driver: OutsideEnumerate) -> None:
-        """From now on steps are taken through another iterator, which is the one that advances."""
+        """Take steps through another iterator from now on, which is the one that advances."""
         self._driver = driver
 
     def next(self, evaluator: Evaluator) -> VariableTracker:
@@ -103,7 +103,7 @@ class OutsideEnumerate(IteratorVariable):
 
     Args:
         count: the number that it gives next.
-        iterator: what it is over.
+        iterator: the iterator that it counts.
         stepped: the iterators over sequences that it steps.
     """
 
@@ -141,8 +141,10 @@ class OutsideEnumerate(IteratorVariable):
 
 
 def leaves(iterator: IteratorVariable) -> Sequence[OutsideIterator] | None:
-    """The iterators over sequences that an iterator from outside steps; None if it steps others, or
-    if the program has used some of them."""
+    """Return the iterators over sequences that an iterator from outside steps.
+
+    None if it steps others, or if the program has used some of them.
+    """
     if isinstance(iterator, OutsideIterator) and iterator.is_untouched:
         return [iterator]
     if not isinstance(iterator, ZipVariable) or iterator.source is None:

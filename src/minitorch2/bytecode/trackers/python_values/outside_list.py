@@ -1,7 +1,7 @@
-"""Lists that come from outside: what they hold is looked at, and guarded, only if it is needed.
+"""Lists that come from outside: their elements are read, and guarded, only if needed.
 
 A program that only appends to a log or a list of losses does not depend on how long it is already.
-So the length of such a list is no guard until something else is done with the list.
+So the length of a list is guarded only when the program does more with it than append.
 """
 
 from __future__ import annotations

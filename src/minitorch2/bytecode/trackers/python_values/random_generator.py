@@ -1,15 +1,14 @@
-"""Python's generators of random numbers, those behind `random.random` and its like among them.
+"""Python's generators of random numbers, also the one behind `random.random` and its like.
 
     k = random.randint(1, 4)            __drawn_0 = random.randint.__self__.randint(1, 4)
     return x + k                   -->  add, = __compiled_fn_0(__drawn_0, x)
 
-A number is drawn in front of the graph, by the generator itself: so the stream is CPython's, and
-the number is a symbol that no guard knows, like one out of a tensor's data. What changes a
-generator in another way (`shuffle`) is left to Python, and so is a call that may fail.
+The generator itself draws a number, in front of the graph. So the stream is CPython's, and the
+number is a symbol without guards, like a number read from a tensor's data. Calls that change a
+generator in another way (`shuffle`) are left to Python, and so are calls that may fail.
 
-Where the captured code seeds a generator, its numbers are known: they are drawn while capturing,
-`shuffle` and its like are evaluated, and residual code gives the generator the state that it has at
-the end.
+If the captured code seeds a generator, its numbers are known. They are drawn while capturing, and
+`shuffle` and its like are evaluated. Residual code gives the generator its final state.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class RandomVariable(ObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """``seed`` or ``setstate`` with constants: from now on the state is known."""
+        """Model ``seed`` or ``setstate`` with constants: from now on the state is known."""
         if name == "seed" and (is_none(args[0]) if args else not kwargs):
             unsupported("random-state", "random.seed without a number")
         known = random.Random(0)
@@ -149,7 +148,7 @@ def make_generator(
 
 
 def _probed(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[float, Range]:
-    """What such a call may give: an example of another stream, and the range of an integer."""
+    """Return an example of a call's result, from another stream, and the range of an integer."""
     try:
         if not all(type(value) in (int, float) for value in (*args, *kwargs.values())):
             raise TypeError("an argument that is no number")

@@ -1,7 +1,7 @@
-"""Named tuples: which of them are plain, so that an instance is a tuple with names.
+"""The test of named tuples for being plain: an instance is then a tuple with names.
 
-An instance of any other class of named tuples is an object with a tuple in it: the class has
-methods that take the place of a tuple's, or its instances have attributes of their own.
+An instance of any other class of named tuples is an object with a tuple in it. Its class replaces
+methods of tuples, or its instances have attributes of their own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ HARMLESS: Final = frozenset(["__new__", "__init_subclass__", "__class_getitem__"
 
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """Field names of a named tuple class or of one of `torch.return_types`."""
+    """Return the field names of a named tuple class or of one of `torch.return_types`."""
     names: Any = getattr(cls, "_fields", None) or getattr(cls, "__match_args__", ())
     return tuple(names) if issubclass(cls, tuple) else ()
 
 
 def is_record(cls: type) -> bool:
-    """Whether instances are plain tuples with names."""
+    """Return whether instances are plain tuples with names."""
     return bool(field_names(cls)) and _is_plain(cls)
 
 
@@ -34,7 +34,7 @@ def _is_plain(cls: type) -> bool:
 
 
 def _is_own(name: str, held: object) -> bool:
-    """Whether a class of named tuples holds a method that changes what its instances do."""
+    """Return whether a class of named tuples has a method that changes its instances' behaviour."""
     if not isinstance(held, types.FunctionType | property) or name in HARMLESS:
         return False
     made = isinstance(held, types.FunctionType) and held.__code__.co_filename == COLLECTIONS_FILE
@@ -43,7 +43,7 @@ def _is_own(name: str, held: object) -> bool:
 
 
 def field_index(descriptor: object) -> int | None:
-    """Which element the descriptor of a field reads; None for all other objects."""
+    """Return the index of the element that a field's descriptor reads; None for other objects."""
     kind: Any = getattr(collections, "_tuplegetter")  # noqa: B009 (private)
     if not isinstance(descriptor, kind):
         return None

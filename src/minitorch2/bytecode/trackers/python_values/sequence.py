@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 
 class SequenceVariable(ModeledVariable):
-    """What lists and tuples share. `elements` may be lazy until `element` or `items` takes them."""
+    """The base of lists and tuples.
+
+    `elements` may be lazy until `element` or `items` takes them.
+    """
 
     CLS: ClassVar[Any] = object
 
@@ -51,11 +54,11 @@ class SequenceVariable(ModeledVariable):
         return self.CLS  # type: ignore[no-any-return]
 
     def make(self, elements: Sequence[VariableTracker]) -> SequenceVariable:
-        """A new sequence of the same kind."""
+        """Return a new sequence of the same kind."""
         return type(self)(elements)
 
     def element(self, index: int) -> VariableTracker:
-        """One element, no longer lazy."""
+        """Return one element, no longer lazy."""
         self.elements[index] = realize(self.elements[index])
         return self.elements[index]
 
@@ -63,7 +66,7 @@ class SequenceVariable(ModeledVariable):
         return self.realized()
 
     def realized(self) -> list[VariableTracker]:
-        """The list of the elements itself, none of them lazy."""
+        """Return the list of the elements itself, none of them lazy."""
         self.elements[:] = realize_all(self.elements)
         return self.elements
 
@@ -119,10 +122,10 @@ class SequenceVariable(ModeledVariable):
         )
 
     def index_of(self, evaluator: Evaluator, key: VariableTracker, use: str = "") -> Any:
-        """A valid int index, or a slice of constants; else the user's TypeError or IndexError.
+        """Return a valid int index, or a slice of constants; else raise TypeError or IndexError.
 
         Args:
-            use: what the IndexError calls an index that is not for reading.
+            use: the word in the IndexError for an index that is not for reading.
         """
         if isinstance(key, SliceVariable):
             return key.as_constant()
@@ -144,7 +147,7 @@ class SequenceVariable(ModeledVariable):
         return ConstantVariable(self.text([str(one.as_constant()) for one in shown]))
 
     def text(self, shown: list[str]) -> str:
-        """What ``repr`` gives, given the elements' texts."""
+        """Return the ``repr``, given the elements' texts."""
         unsupported("format", f"the text of a {self.python_type().__name__}")
 
     # Comparing ----------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ class SequenceVariable(ModeledVariable):
         return self.concatenated([*self.elements, *other.elements])
 
     def concatenated(self, elements: Sequence[VariableTracker]) -> VariableTracker:
-        """What ``+`` and ``*`` give."""
+        """Return the result of ``+`` and ``*``, given its elements."""
         return self.make(elements)
 
     def py___mul__(self, evaluator: Evaluator, times: VariableTracker) -> VariableTracker:
@@ -205,7 +208,7 @@ class SequenceVariable(ModeledVariable):
         return self.concatenated(self.elements * repetitions(evaluator, times))
 
     def names(self, residual: Residual) -> str:
-        """The elements' names, separated by commas."""
+        """Return the elements' names, separated by commas."""
         return ", ".join(residual.name_for(element) for element in self.elements)
 
 
@@ -341,7 +344,7 @@ class NamedTupleVariable(TupleVariable):
 
 
 def inherited_attribute(evaluator: Evaluator, owner: VariableTracker, name: str) -> VariableTracker:
-    """An attribute that a Python class gives to a container: a method, property or constant."""
+    """Return a method, property or constant that a Python class gives to a container."""
     cls = owner.python_type()
     capture = evaluator.capture
     class_tracker: Any = capture.wrap(cls, capture.reference(cls))
@@ -360,7 +363,7 @@ class ListVariable(SequenceVariable):
         return f"[{', '.join(shown)}]"
 
     def changed(self, evaluator: Evaluator) -> list[VariableTracker]:
-        """The elements, about to change."""
+        """Record a change that is about to happen; return the elements."""
         self.record_change(evaluator)
         return self.elements
 
@@ -442,7 +445,7 @@ class ListVariable(SequenceVariable):
 
 
 def repetitions(evaluator: Evaluator, times: VariableTracker) -> int:
-    """How often a sequence is repeated."""
+    """Return the number of repetitions of a sequence."""
     kind = times.python_type()
     if not hasattr(kind, "__index__"):
         raise_observed(TypeError, f"can't multiply sequence by non-int of type {kind.__name__!r}")
@@ -513,14 +516,14 @@ class SliceVariable(ModeledVariable):
 
 
 def tuple_of(elements: Sequence[VariableTracker]) -> TupleVariable:
-    """A new tuple."""
+    """Return a new tuple."""
     return TupleVariable(elements)
 
 
 def literal_elements(
     make: Callable[[list[VariableTracker]], VariableTracker],
 ) -> Callable[[Any], VariableTracker]:
-    """A rule for `register_literal`: wrap the elements, then make the container of them."""
+    """Return a rule for `register_literal`: wrap the elements, then make the container of them."""
     return lambda values: make([literal(value) for value in values])
 
 

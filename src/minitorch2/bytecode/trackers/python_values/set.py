@@ -1,7 +1,7 @@
 """Sets and frozen sets.
 
-The order of elements depends on how a set came about; so where all are constants, what a real set
-does is asked of a real set.
+The order of elements depends on how a set came about. So a real set does the work if all elements
+are constants.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class SetVariable(ModeledVariable):
         return bool(self.members)
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        """In the order in which a real set of these constants would be iterated."""
+        """Return the elements in the order of iteration over a real set of these constants."""
         if not self.is_constant():
             return list(self.members.values())
         return [literal(value) for value in self.as_constant()]
 
     def changed(self, evaluator: Evaluator) -> Members:
-        """The members, about to change."""
+        """Record a change that is about to happen; return the members."""
         self.record_change(evaluator)
         self.real = None
         return self.members
@@ -131,7 +131,7 @@ class SetVariable(ModeledVariable):
     # Algebra ------------------------------------------------------------------------------------
 
     def _of_constants(self, name: str, others: Sequence[VariableTracker]) -> VariableTracker | None:
-        """What the method gives, where all operands are sets of constants."""
+        """Return the method's result if all operands are sets of constants; else None."""
         if not all(isinstance(o, SetVariable) and o.is_constant() for o in (self, *others)):
             return None
         return literal(getattr(self.as_constant(), name)(*(o.as_constant() for o in others)))
@@ -264,7 +264,7 @@ class SetVariable(ModeledVariable):
         return f"{residual.reference(self.cls)}([{names}])"
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
-        """Take out what is gone and put in what is new: the rest keeps its order."""
+        """Take out old members and put in new ones: the rest keeps its order."""
         gone, new = _without(self.initial, self.members), _without(self.members, self.initial)
         return [
             f"{name}.{method}({self._bound(residual, elements)})"
@@ -278,26 +278,26 @@ class SetVariable(ModeledVariable):
 
 
 def _without(members: Members, others: Members) -> Members:
-    """The members that are not the same ones among the others."""
+    """Return the members that are not the same ones among the others."""
     return {k: v for k, v in members.items() if k not in others or not _is_same(v, others[k])}
 
 
 def _is_same(one: VariableTracker, other: VariableTracker) -> bool:
-    """Whether equal elements cannot be told apart."""
+    """Return whether equal elements cannot be told apart."""
     if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
         return type(one.value) is type(other.value)
     return one is other
 
 
 def members_of(evaluator: Evaluator, value: VariableTracker) -> Members:
-    """The elements of any iterable by hash key."""
+    """Return the elements of any iterable by hash key."""
     if isinstance(value, SetVariable):
         return value.members
     return {item.hash_key(): item for item in operations.iterate(evaluator, value)}
 
 
 def _common(mine: Members, theirs: Members, is_set: bool) -> Members:
-    """Members of both: of equal ones that of the operand over which CPython iterates."""
+    """Return members of both; of equal ones, the operand's over which CPython iterates."""
     if is_set and len(theirs) > len(mine):
         mine, theirs = theirs, mine
     return {key: value for key, value in theirs.items() if key in mine}

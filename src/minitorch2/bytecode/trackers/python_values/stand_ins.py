@@ -1,9 +1,9 @@
 """Real objects that stand in, while capturing, for those that only residual code makes.
 
-A class that the captured code makes must be a class at once: its method resolution order, its slots
-and its descriptors are CPython's to decide. So it is made, of objects like those that the program
-puts into it, and `References.stand_ins` tells what each of them stands for. Where such an object is
-found again, as an attribute of the class or inside of a function that a library made for it, its
+A class that the captured code makes must be a class at once: CPython decides about its method
+resolution order, its slots and its descriptors. So it is made, of objects like those that the
+program puts into it, and `References.stand_ins` maps each of them to its tracker. An object may be
+found again as an attribute of the class, or in a function that a library made for it. Then its
 tracker takes its place.
 """
 
@@ -29,11 +29,11 @@ from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 
 
 class StandIn:
-    """Stands for a value of which nothing but its identity matters."""
+    """An object that stands for a value of which only the identity matters."""
 
 
 def stand_in(references: References, tracker: VariableTracker) -> Any:
-    """The real object that stands for a value; the value itself where it is known."""
+    """Return the real object that stands for a value; the value itself if it is known."""
     tracker = realize(tracker)
     if isinstance(tracker, ConstantVariable | KnownObjectVariable | UserFunctionVariable):
         return tracker.value
@@ -48,7 +48,7 @@ def stand_in(references: References, tracker: VariableTracker) -> Any:
 
 
 def _function(references: References, tracker: NestedFunctionVariable) -> types.FunctionType:
-    """A function that nobody calls; whether it is abstract is all that a class asks it."""
+    """Return a function that is never called; a class only asks whether it is abstract."""
     cells = tuple(types.CellType() for _ in tracker.closure)
     made = types.FunctionType(tracker.code, tracker.namespace, None, None, cells)
     mark = tracker.dict.lookup_name("__isabstractmethod__")

@@ -1,4 +1,4 @@
-"""``"...".format(...)`` and ``"..." % ...`` of values that are no constants but know their text.
+"""``"...".format(...)`` and ``"..." % ...`` of values whose text is known though they vary.
 
 Each value is shown by its own special methods; CPython then puts the texts together.
 """
@@ -40,7 +40,7 @@ class Format:
     numbered: bool = False
 
     def text(self, template: str) -> str:
-        """The template with all of its fields filled in."""
+        """Return the template with all of its fields filled in."""
         try:
             parts = list(_string.formatter_parser(template))
         except ValueError as error:
@@ -115,7 +115,7 @@ class Percent:
         return whole.realized() if isinstance(whole, TupleVariable) else [self.operand]
 
     def template(self, text: str) -> str:
-        """The template with the texts of values that have one for their conversions."""
+        """Return the template with the texts of values that have one for their conversions."""
         made = _CONVERSION.sub(self._conversion, text)
         is_mapping = isinstance(self.operand, DictVariable)
         self.given += [] if is_mapping else [None for _ in self._rest]
@@ -132,7 +132,7 @@ class Percent:
         return f"%{form}{kind}"
 
     def _next(self) -> Iterator[VariableTracker]:
-        """The next element of the operand, if there is one."""
+        """Yield the next element of the operand, if there is one."""
         value = next(self._rest, None)
         if value is not None:
             yield value
