@@ -1,6 +1,7 @@
-"""What the user can see of capture after it happened.
+"""Reports on capture for the user, after it happened.
 
-`costs` (operators that each graph break costs), `listing` (the user's source, line by line:
-captured or not), `report_html` (both as a page), `notebook` (reports in a notebook), `recompiles`
-(why entries were compiled again), `replay` (a captured frame as a folder, for a report of a bug).
+`costs` counts operators that each graph break costs. `listing` shows the user's source, line by
+line, captured or not; `report_html` shows both as a page. `notebook` shows reports in a notebook,
+and `recompiles` says why entries were compiled again. `replay` saves a captured frame as a folder,
+for a report of a bug.
 """

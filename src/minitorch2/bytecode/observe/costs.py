@@ -1,8 +1,8 @@
-"""What graph breaks cost: the operators that ran outside any graph, and those they keep apart.
+"""The costs of graph breaks: the operators that ran outside any graph, and those they keep apart.
 
-An explained call runs under a mode that sees each operator of the program. Those inside a compiled
-graph, or run by the compiler, are not counted; each of the others belongs to the break of the
-nearest residual function, or function that runs as it is, on the Python stack.
+An explained call runs under a mode that sees each operator of the program. Operators inside a
+compiled graph, or run by the compiler, are not counted. Each of the others belongs to the break of
+the nearest function on the Python stack that is residual code, or runs as it is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ExplainedRegion(Region):
     """A region that also counts the operators which run outside its graphs.
 
     Attributes:
-        outside: how many, by the break that is to blame; None for those outside captured functions.
+        outside: their number, by the break to blame; None for those outside captured functions.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -52,7 +52,7 @@ class ExplainedRegion(Region):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Operators inside the block are in a graph, or the compiler's own."""
+        """Do not count operators inside the block: they are in a graph, or the compiler's own."""
         self._pauses += 1
         try:
             yield
@@ -62,7 +62,7 @@ class ExplainedRegion(Region):
     def compile(
         self, function: FunctionType, values: tuple[object, ...], varying: frozenset[Source]
     ) -> CompiledFrame | None:
-        """Compile a frame, and remember whose residual code is whose."""
+        """Compile a frame, and remember the entry that each residual code belongs to."""
         with self.paused():
             compiled = super().compile(function, values, varying)
         if compiled is not None:
@@ -70,7 +70,7 @@ class ExplainedRegion(Region):
         return compiled
 
     def compile_graph(self, module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-        """Run the backend; operators of what it gives are in the graph."""
+        """Run the backend; operators of its compiled function are in the graph."""
         run = super().compile_graph(module, inputs)
 
         def in_graph(*args: Any) -> Any:
@@ -80,7 +80,7 @@ class ExplainedRegion(Region):
         return in_graph
 
     def measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> bool:
-        """Also without the mode, which guards ask for, and which makes PyTorch's answers slow."""
+        """Measure without the mode, which guards would see and which slows PyTorch down."""
         holds, guards = super().measure_guards(entry, values), entry.compiled.guards
         top = torch._C._len_torch_function_stack() - 1
         if top >= 0 and isinstance(torch._C._get_function_stack_at(top), Operators):
@@ -91,7 +91,7 @@ class ExplainedRegion(Region):
         return holds
 
     def note(self, name: str, frame: FrameType | None) -> None:
-        """An operator was called from a Python frame."""
+        """Note that an operator was called from a Python frame."""
         if self._pauses or name in QUESTIONS:
             return
         while frame is not None:
@@ -106,7 +106,7 @@ class ExplainedRegion(Region):
         self.outside[None] += 1
 
     def _to_blame(self, code: CodeType) -> GraphBreak | None:
-        """The break because of which this code runs in Python."""
+        """Return the break because of which this code runs in Python."""
         if id(code) in self._residuals:
             return self._residuals[id(code)].graph_break
         cache = self.caches.get(id(code))
@@ -135,14 +135,14 @@ class Operators(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class BreakCost:
-    """What one line of the user's program costs by breaking graphs.
+    """The cost of graph breaks at one line of the user's program.
 
     A function that cannot be inlined breaks its caller's graph, and then its own: that is one line
     with two broken graphs.
 
     Attributes:
-        graph_break: why and where.
-        graphs: how many graphs it ended; 0 for a function that runs in Python altogether.
+        graph_break: the reason and the place.
+        graphs: the number of graphs it ended; 0 for a function that runs in Python altogether.
         outside: operators that ran outside any graph because of it.
         before: operators of the graphs that it ended.
         after: operators of the graphs that follow them.
@@ -158,7 +158,7 @@ class BreakCost:
 
     @property
     def weight(self) -> tuple[int, int, int]:
-        """Orders breaks: operators outside graphs first, then operators kept apart."""
+        """The order of breaks: first by operators outside graphs, then by operators kept apart."""
         return self.outside, min(self.before, self.after), self.before + self.after
 
     @property
@@ -173,18 +173,18 @@ class BreakCost:
 
 
 def operations_of(module: GraphModule) -> Counter[str]:
-    """How often each operation occurs in a graph."""
+    """Return the number of occurrences of each operation in a graph."""
     calls = (node for node in module.graph.nodes if node.op.startswith("call"))
     return Counter(getattr(node.target, "__name__", str(node.target)) for node in calls)
 
 
 def size_of(compiled: CompiledFrame) -> int:
-    """How many operations an entry's graph holds."""
+    """Return the number of operations in an entry's graph."""
     return 0 if compiled.graph is None else sum(operations_of(compiled.graph).values())
 
 
 def costs_of(region: ExplainedRegion) -> list[BreakCost]:
-    """What each line costs at which graphs broke, dearest first."""
+    """Return the cost of each line at which graphs broke, the most expensive first."""
     groups: dict[tuple[object, ...], list[tuple[GraphBreak, CompiledFrame | None]]] = {}
     for cache in list(region.caches.values()):
         found = [(each.graph_break, each) for each in cache.compiled]
@@ -212,7 +212,7 @@ def _cost(
 
 
 def _rests(region: Region, compiled: CompiledFrame) -> list[CompiledFrame]:
-    """The entries of the continuations that an entry's residual code calls."""
+    """Return the entries of the continuations that an entry's residual code calls."""
     rests: list[CompiledFrame] = []
     for value in compiled.references.values():
         if isinstance(value, Dispatcher):

@@ -23,8 +23,8 @@ class ListedLine:
     """One line of the user's source.
 
     Attributes:
-        number: in its file.
-        text: without the line's end.
+        number: its number in its file.
+        text: its text without the line's end.
         state: a key of `COLOURS`.
         graphs: numbers of the graphs that hold operators of the line.
     """
@@ -36,7 +36,7 @@ class ListedLine:
 
     @property
     def label(self) -> str:
-        """What stands beside the line."""
+        """The text that stands beside the line."""
         graphs = ["graph " + ", ".join(map(str, self.graphs))] if self.graphs else []
         if self.state == "captured":
             return graphs[0] if graphs else "captured"
@@ -71,7 +71,7 @@ class Listing:
         return "\n".join(rows)
 
     def __rich__(self) -> str:
-        """The same in rich's markup."""
+        """Return the same in rich's markup."""
         rows: list[str] = []
         for function in self.functions:
             rows.append(f"[bold]{_escaped(f'{function.file}, {function.name}')}[/]")
@@ -81,7 +81,7 @@ class Listing:
         return "\n".join(rows)
 
     def to_html(self) -> str:
-        """The same as a table for each function, each row of a class of its state."""
+        """Return a table for each function, each row of a class of its state."""
         parts: list[str] = []
         for function in self.functions:
             parts.append(f"<h3>{html.escape(f'{function.file}, {function.name}')}</h3>")
@@ -90,7 +90,7 @@ class Listing:
 
 
 def _escaped(text: str) -> str:
-    """Text in which rich sees no markup."""
+    """Return a text in which rich sees no markup."""
     return text.replace("[", r"\[")
 
 
@@ -102,7 +102,7 @@ def _html_row(line: ListedLine) -> str:
 
 @dataclass
 class _Lines:
-    """What is known of lines, each a file and a number."""
+    """The facts that are known of lines, each a file and a number."""
 
     evaluated: set[tuple[str, int]] = field(default_factory=set)
     broken: set[tuple[str, int]] = field(default_factory=set)
@@ -110,7 +110,7 @@ class _Lines:
     graphs: dict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, compiled: CompiledFrame, graph: int) -> None:
-        """What an entry says; its graph has this number."""
+        """Add the lines and the break of an entry; its graph has this number."""
         self.evaluated |= compiled.lines
         self.add_break(compiled.graph_break)
         for node in compiled.graph.graph.nodes if compiled.graph is not None else ():
@@ -119,13 +119,13 @@ class _Lines:
                 self.graphs[source.file, source.line].add(graph)
 
     def add_break(self, graph_break: GraphBreak | None) -> None:
-        """The line of a break, and the calls that led there."""
+        """Add the line of a break, and the calls that led there."""
         if graph_break is not None:
             lines = (graph_break.line, *graph_break.stack)
             self.broken |= {(line.file, line.line) for line in lines}
 
     def state(self, place: tuple[str, int]) -> str:
-        """A key of `COLOURS`."""
+        """Return a key of `COLOURS`."""
         if place in self.broken:
             return "break"
         if place in self.evaluated:
@@ -136,7 +136,7 @@ class _Lines:
 def listing_of(
     compiled: Sequence[CompiledFrame], as_is: Iterable[tuple[CodeType, GraphBreak]]
 ) -> Listing:
-    """The listing of what a region compiled, in the order in which functions were entered.
+    """Return the listing of a region's functions, in the order in which they were entered.
 
     Args:
         as_is: functions that run in Python, and why.
@@ -172,7 +172,7 @@ def _listed(code: CodeType, lines: _Lines) -> ListedFunction:
 
 
 def _is_inside_another(code: CodeType, others: Sequence[CodeType]) -> bool:
-    """Whether the text of a function is part of another's that is listed anyway."""
+    """Return whether the text of a function is part of another's that is listed anyway."""
     return any(
         other is not code
         and other.co_filename == code.co_filename
@@ -183,7 +183,7 @@ def _is_inside_another(code: CodeType, others: Sequence[CodeType]) -> bool:
 
 
 def source_lines(code: CodeType) -> list[str]:
-    """The lines of a function, from the file it was read from; none if that is unknown."""
+    """Return the lines of a function, from the file it was read from; none if that is unknown."""
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     try:
         block = inspect.getblock(lines)

@@ -1,4 +1,4 @@
-"""Why code was compiled again: the guard that failed in each entry, and what to do about it.
+"""The reasons of recompilations: the guard that failed in each entry, and a remedy.
 
 Calls that find their entry leave no trace; only a call that no entry serves is recorded.
 """
@@ -67,12 +67,12 @@ class Recompile:
         compile_id: the same as in the log, such as ``"0/1"``: frame and entry.
         guard: the first that failed.
         what: the property that differed, such as ``"dtype"``.
-        expected: what it was while capturing.
-        actual: what it was when it failed last.
+        expected: its value while capturing.
+        actual: its value when the guard failed last.
         line: the line of the user's program that made the guard necessary.
         stack: the calls that led to that line, outermost first.
-        times: how many calls had to be compiled, or ran in Python, because of it.
-        fix: what usually helps.
+        times: the number of calls that were compiled, or ran in Python, because of it.
+        fix: the change that usually helps.
     """
 
     function: str
@@ -96,13 +96,13 @@ class Recompile:
 
 
 class Recompiles(list[Recompile]):
-    """Why functions were compiled again: a list that prints a line for each reason."""
+    """The reasons of recompilations: a list that prints a line for each."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self)) or "nothing was compiled again"
 
     def _repr_html_(self) -> str:
-        """A table in a notebook."""
+        """Return a table for a notebook."""
         headings = ("function", "entry", "guard", "was", "is", "times", "needed by", "what helps")
         rows = (
             (
@@ -115,7 +115,7 @@ class Recompiles(list[Recompile]):
 
 
 def remedy_of_guard(guard: Guard, what: str) -> str:
-    """What helps against a failure of a guard."""
+    """Return the change that helps against a failure of a guard."""
     if guard.kind == "TENSOR_MATCH":
         return REMEDIES_OF_TENSORS.get(what.partition(" of ")[0], REMEDIES["TENSOR_MATCH"])
     return REMEDIES[guard.kind]
@@ -129,7 +129,7 @@ class Misses:
         self._found: dict[tuple[str, Guard, str], Recompile] = {}
 
     def note(self, failures: Iterable[GuardFailure]) -> None:
-        """A call that no entry served, and what failed in each."""
+        """Note a call that no entry served, and the failure in each entry."""
         stages.count("cache_misses")
         recompile = None
         for failure in failures:
@@ -142,7 +142,7 @@ class Misses:
             stages.record("recompile", str(recompile))
 
     def clear(self) -> None:
-        """Forget all of it."""
+        """Forget all failures."""
         self._found.clear()
 
     def _recompile(self, failure: GuardFailure, times: int) -> Recompile:
@@ -162,5 +162,5 @@ class Misses:
         )
 
     def all(self) -> list[Recompile]:
-        """By entry, in the order in which they were first found."""
+        """Return the failures by entry, in the order in which they were first found."""
         return sorted(self._found.values(), key=lambda recompile: recompile.entry)

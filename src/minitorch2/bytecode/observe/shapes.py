@@ -1,4 +1,4 @@
-"""What a compiled function assumes of sizes: symbols, ranges, guards, and why each is there."""
+"""A compiled function's assumptions on sizes: symbols, ranges, guards, and the reason of each."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class EntrySizes:
         function: the captured function's name.
         number: counts what its region compiled.
         sizes: its symbols; none if it was compiled for one set of sizes.
-        numbers: the sizes of inputs that are numbers, and why.
+        numbers: the sizes of inputs that are numbers, and the reasons.
         guards: conditions on sizes that are checked at each call.
-        implied: how many conditions came up that needed no guard.
+        implied: the number of conditions that needed no guard.
     """
 
     function: str
@@ -56,12 +56,12 @@ class ShapesReport:
         return "\n".join(map(str, self.entries)) or "nothing is compiled yet"
 
     def _repr_html_(self) -> str:
-        """The same in a notebook."""
+        """Return the report for a notebook."""
         return text_in_notebook(str(self))
 
 
 def shapes_report(entries: Iterable[CompiledFrame]) -> ShapesReport:
-    """The report of compiled entries."""
+    """Return the report of compiled entries."""
     ordered = sorted(entries, key=lambda entry: entry.number)
     return ShapesReport(tuple(map(_entry_sizes, ordered)))
 

@@ -12,7 +12,7 @@ def lru_cache_wrapper(
     typed: bool,
     cache_info: Callable[[int, int, int | None, int], Any],
 ) -> Callable[..., Any]:
-    """What `functools.lru_cache` makes of a function: a dict keeps its keys in order of use."""
+    """Cache a function as `functools.lru_cache` does: a dict keeps its keys in order of use."""
     known: dict[Hashable, Any] = {}
     hits = misses = 0
     missing = object()

@@ -1,7 +1,7 @@
 """Branches and loops that data decides about, as PyTorch's documentation describes them.
 
-Capture has rules for the first three, which record the functions that these are given as graphs
-(``trackers/torch_values/higher_order_rules.py``). Where that cannot be, they run as they are.
+Capture has rules for the first three, which record their functions as graphs
+(``trackers/torch_values/higher_order_rules.py``). If that is impossible, they run as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Results: TypeAlias = tuple[list[torch.Tensor], Any]
 def branch(
     condition: torch.Tensor, when_true: Callable[[], Results], when_false: Callable[[], Results]
 ) -> tuple[list[torch.Tensor], Any, Any]:
-    """What the condition chooses: tensors, and the structure that each function gives"""
+    """Run the function that the condition chooses; return tensors, and both structures."""
     leaves, structure = (when_true if condition else when_false)()
     return leaves, structure, structure
 
@@ -27,7 +27,7 @@ def branch(
 def loop(
     goes_on: Callable[..., Any], step: Callable[..., Results], carried: list[torch.Tensor]
 ) -> tuple[list[torch.Tensor], Any]:
-    """A step as long as a condition holds; the structure is None where there was none"""
+    """Run a step as long as a condition holds; the structure is None if no step ran."""
     structure = None
     while goes_on(*carried):
         carried, structure = step(*carried)
@@ -37,7 +37,7 @@ def loop(
 def scan_steps(
     step: Callable[..., Results], slices: list[torch.Tensor], carried: list[torch.Tensor]
 ) -> Results:
-    """A step for each place along the first dimension of `slices`; what is not carried, stacked"""
+    """Run a step for each slice along the first dimension; stack results that are not carried."""
     results, count = [], len(carried)
     for here in zip(*slices, strict=True):
         found, structure = step(here, carried)
@@ -52,7 +52,7 @@ def cond(
     false_fn: Callable[..., Any],
     operands: Sequence[Any] = (),
 ) -> Any:
-    """``torch.cond``: what is known now is no branch of the graph"""
+    """``torch.cond``: a condition that is not a tensor makes no branch of the graph"""
     if not isinstance(pred, torch.Tensor):
         return (true_fn if pred else false_fn)(*operands)
 

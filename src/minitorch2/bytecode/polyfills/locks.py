@@ -31,7 +31,7 @@ class Lock:
         self.release()
 
     def locked(self) -> bool:
-        """Whether somebody holds the lock."""
+        """Return whether the lock is held."""
         return self.held > 0
 
 

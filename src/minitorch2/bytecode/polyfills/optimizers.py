@@ -1,4 +1,4 @@
-"""What `torch.optim` calls, as Python: steps that are counted in tensors, and fused updates."""
+"""Functions that `torch.optim` calls, as Python: steps counted in tensors, and fused updates."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _put(tensor: Any, value: Any, found_inf: Any) -> None:
 
 
 def _unscaled(grad: Any, maximize: bool, grad_scale: Any, found_inf: Any) -> Any:
-    """The gradient to descend along; what a `GradScaler` has scaled is scaled back in place."""
+    """Return the gradient to descend along; undo the scaling of a `GradScaler` in place."""
     if grad_scale is not None:
         _put(grad, grad / grad_scale, found_inf)
     return -grad if maximize else grad

@@ -1,9 +1,9 @@
 """Transforms of functions as PyTorch's documentation describes them, around functions of tensors.
 
-Each takes its own options and then what the transformed function is called with. They flatten
-arguments and results; `transformed`, for which capture has a rule
+Each takes its own options and then the arguments of the transformed function. They flatten
+arguments and results. `transformed`, for which capture has a rule
 (``trackers/torch_values/transform_rules.py``), is given functions from tensors to ``(tensors,
-structure)``. What PyTorch itself refuses, `refuse` leaves to it, so its own error is raised.
+structure)``. `refuse` leaves calls that PyTorch itself refuses to it, so its own error is raised.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ def transformed(
     vectors: Sequence[torch.Tensor],
     options: Callable[[Any], dict[str, Any]],
 ) -> tuple[list[torch.Tensor], Any]:
-    """What a transform of the body gives, and the second result of the body.
+    """Return a transform's results for the body, and the second result of the body.
 
     Args:
         kind: a key of `minitorch2.graph.transforms.KINDS`.
         body: the function; it is evaluated once.
-        arguments: what it is called with.
+        arguments: the tensors that it is called with.
         places: of ``vmap`` the dimension of each argument; of others, in which arguments reverse
             derivatives are taken.
-        vectors: what else the transform is given.
+        vectors: the other tensors that the transform is given.
         options: from the second result of the body to the options of the kind.
     """
     raise NotImplementedError("capture has a rule for this function")
 
 
 def recorded(kind: str, body: Body, arguments: Sequence[torch.Tensor]) -> tuple[Any, Any, Any]:
-    """The two results of a body, and the call as `at_recorded` takes it."""
+    """Return the two results of a body, and the call as `at_recorded` takes it."""
     raise NotImplementedError("capture has a rule for this function")
 
 
 def at_recorded(
     kind: str, call: Any, vectors: Sequence[torch.Tensor], options: dict[str, Any]
 ) -> list[torch.Tensor]:
-    """A transform of a recorded call, which multiplies with vectors."""
+    """Return the results of a transform of a recorded call, which multiplies with vectors."""
     raise NotImplementedError("capture has a rule for this function")
 
 
@@ -101,7 +101,7 @@ def vmap(
 
 
 def _out_dims(out_dims: Any, form: Any) -> tuple[Any, ...]:
-    """A dimension for each leaf of the results."""
+    """Return a dimension for each leaf of the results."""
     places = pytree.tree_unflatten(list(range(form.num_leaves)), form)
     if type(out_dims) is tuple and len(out_dims) == 1 and places == 0:
         return out_dims
@@ -109,7 +109,7 @@ def _out_dims(out_dims: Any, form: Any) -> tuple[Any, ...]:
 
 
 def _spread(dims: Any, values: Any) -> list[Any]:
-    """A dimension for each leaf; one for a whole part holds for its leaves."""
+    """Return a dimension for each leaf; one for a whole part holds for its leaves."""
     if dims is None or type(dims) is int:
         leaves, _ = pytree.tree_flatten(values)
         return [dims for _ in leaves]
@@ -266,7 +266,7 @@ def linearize(func: Any, *primals: Any) -> Any:
 
 
 def _split(result: Any, has_aux: Any) -> tuple[list[Any], Any, int]:
-    """The leaves of a result, its structure, and how many leaves are no auxiliary ones."""
+    """Return the leaves of a result, its structure, and the number of leaves not auxiliary."""
     leaves, form = pytree.tree_flatten(result)
     if not has_aux:
         return leaves, form, len(leaves)
@@ -280,7 +280,7 @@ class _Tensors:
 
     Attributes:
         values: these tensors.
-        argnums: positions among them of those that derivatives are taken in.
+        argnums: positions among them of the tensors that derivatives are taken in.
     """
 
     def __init__(self, leaves: list[Any], wanted: list[int]) -> None:
@@ -293,7 +293,7 @@ class _Tensors:
         self.argnums = tuple([places.index(place) for place in wanted])
 
     def arguments(self, values: Sequence[torch.Tensor], structure: Any) -> Any:
-        """The arguments with other tensors."""
+        """Return the arguments with other tensors."""
         leaves = list(self.leaves)
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
@@ -301,7 +301,7 @@ class _Tensors:
 
 
 def _places(argnums: Any, args: Any) -> Any:
-    """In the structure of the wanted arguments, positions among all leaves."""
+    """Return positions among all leaves, in the structure of the wanted arguments."""
     leaves, structure = pytree.tree_flatten(args)
     numbered = pytree.tree_unflatten(list(range(len(leaves))), structure)
     if type(argnums) is int:
@@ -353,7 +353,7 @@ def autograd_functional(
 
 
 def _vectorized(name: str, func: Any, inputs: Any, options: Mapping[str, Any]) -> Any:
-    """With ``vectorize=True`` they are transforms of `torch.func`."""
+    """Run the transforms of `torch.func` that ``vectorize=True`` stands for."""
     if options["strict"]:
         refuse("vectorize=True together with strict=True")
     several = isinstance(inputs, tuple)

@@ -14,7 +14,7 @@ def cast(typ: Any, val: Any) -> Any:
 
 
 def count_elements(mapping: MutableMapping[Any, int], iterable: Iterable[Any]) -> None:
-    """What `collections.Counter` counts with"""
+    """Count elements as `collections.Counter` does"""
     for element in iterable:
         mapping[element] = mapping.get(element, 0) + 1
 
@@ -32,7 +32,7 @@ def dispatched_method(self: Any, obj: Any, cls: Any = None) -> Callable[..., Any
 
 
 class ComparedBy:
-    """What ``functools.cmp_to_key(compare)`` makes of a value."""
+    """The sort key that ``functools.cmp_to_key(compare)`` makes of a value."""
 
     def __init__(self, compare: Callable[[Any, Any], Any], obj: Any) -> None:
         self.compare, self.obj = compare, obj
@@ -116,7 +116,7 @@ def exception_str(self: BaseException) -> str:
 
 
 def key_error_str(self: KeyError) -> str:
-    """``KeyError.__str__``: a key shows what it is."""
+    """``KeyError.__str__``: the ``repr`` of a key."""
     return repr(self.args[0]) if len(self.args) == 1 else exception_str(self)
 
 

@@ -1,4 +1,4 @@
-"""What JSON can hold of values, and back.
+"""Values as JSON, and JSON as values.
 
     plain  ::= None | bool | int | float | str  |  {"at": number of an object}
     object ::= {kind: content}        kind is a type of `SIMPLE`, or one that `writing` names
@@ -25,7 +25,7 @@ CONSTANTS: Final = (bool, int, float, str, type(None))
 
 
 class ReplayError(MinitorchError):
-    """A call holds what a folder cannot: the message says which value, and what can be done."""
+    """A call holds a value that a folder cannot: the message names the value and a remedy."""
 
     default_code = "replay"
 
@@ -69,7 +69,7 @@ FILLED: Final[tuple[type, ...]] = (list, OrderedDict, dict)
 
 
 def found(name: str) -> Any:
-    """The object of a dotted name.
+    """Return the object of a dotted name.
 
     Raises:
         ReplayError: it is not there.

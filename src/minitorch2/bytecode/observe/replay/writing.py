@@ -2,19 +2,19 @@
 
     call.json ::= {"format", "function", "args", "kwargs", "steps", "objects"}
     step      ::= {"define": [file, first line, last line]}   run this part of a file
-               |  {"bind": [file, name, plain]}               what a name of the file stands for
+               |  {"bind": [file, name, plain]}               the value of a name of the file
     object    ::= ... of `plain`, and
                   {"tensor": [name, class, requires_grad]}  |  {"list" | "dict" | ...: [...]}
                |  {"instance": [class, parts of its base, state]}
                |  {"module": name}  |  {"logger": name}
-               |  {"name": "package.module.name"}           what an installed package has
+               |  {"name": "package.module.name"}           an object of an installed package
                |  {"defined": [file, name]}                 a class or a plain function of a file
                |  {"function": [file, name, cells, defaults, defaults of keywords]}
-               |  {"class": [file, name, cells]}           what a function of the file makes of them
+               |  {"class": [file, name, cells]}             made of them by a function of the file
                |  {"attribute": [object, name]}             a method, a member of an Enum
 
-What a class or a decorated function needs while it is defined is defined before it; what functions
-read when they run is bound after all of them are there.
+Names that a class or a decorated function needs while it is defined are defined before it. Names
+that functions read when they run are bound after all of them are there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 @dataclass
 class _File:
-    """One of the program's files: lines of text, and the names that it has."""
+    """One of the program's files: lines of text, and its names."""
 
     name: str
     scope: dict[str, Any]
@@ -65,14 +65,14 @@ class _File:
     taken: set[str] = field(default_factory=set)
 
     def add(self, text: str) -> Plain:
-        """Append a text; the step that runs it."""
+        """Append a text; return the step that runs it."""
         self.lines += ["", ""]
         first = len(self.lines) + 1
         self.lines += text.splitlines()
         return {"define": [self.name, first, len(self.lines)]}
 
     def new_name(self, wanted: str, thing: object) -> str:
-        """A name for a definition: its own, unless that stands for something else here."""
+        """Return a name for a definition: its own, unless another object has that name here."""
         name, number = wanted, 0
         while name in self.taken or _original(self.scope.get(name, thing)) is not thing:
             number += 1
@@ -82,7 +82,7 @@ class _File:
 
 
 class Writer:
-    """Collects what a call needs."""
+    """Collects the definitions and values that a call needs."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, torch.Tensor] = {}
@@ -100,12 +100,12 @@ class Writer:
         return {file.name: "\n".join(file.lines) + "\n" for file in self._files.values()}
 
     def finish(self) -> None:
-        """Bind what functions read when they run."""
+        """Bind the names that functions read when they run."""
         while self._late:
             self._late.pop(0)()
 
     def value(self, value: Any) -> Plain:
-        """A value as JSON.
+        """Return a value as JSON.
 
         Raises:
             ReplayError: it has no such form.
@@ -156,7 +156,7 @@ class Writer:
     # Instances -----------------------------------------------------------------------------------
 
     def _instance(self, value: Any) -> Plain:
-        """An object by its class and its attributes."""
+        """Write an object by its class and its attributes."""
         kind = type(value)
         if TWIN in vars(kind):  # of a compiled module
             kind = kind.__mro__[1]
@@ -195,7 +195,7 @@ class Writer:
         raise ReplayError(cause, fix=_FIX)
 
     def function(self, function: FunctionType) -> Plain:
-        """The text of a function without its decorators, and of all that it names."""
+        """Write the text of a function without its decorators, and of all that it names."""
         method = self._method(function)
         if method is not None:
             return method
@@ -215,7 +215,7 @@ class Writer:
         return {"function": [file.name, name, given, *defaults]}
 
     def _method(self, function: FunctionType) -> Plain | None:
-        """A function that a class of the program defines."""
+        """Write a function that a class of the program defines; None for other functions."""
         owner, _, name = function.__qualname__.rpartition(".")
         value: Any = function.__globals__.get(owner.partition(".")[0])
         for part in owner.split(".")[1:]:
@@ -225,7 +225,7 @@ class Writer:
         return None
 
     def _decorated(self, value: Any, wrapped: FunctionType) -> Plain:
-        """What a decorator of an installed package made of a function: its text says which."""
+        """Write a function decorated by an installed package: the text names the decorator."""
         file, cells = self._file_of(wrapped), _cells_of(wrapped)
         name = file.new_name(wrapped.__name__, value)
         definition = texts.definition_of(wrapped)
@@ -260,7 +260,7 @@ class Writer:
         self.steps.append(file.add(text))
 
     def _define_maker(self, file: _File, text: str, name: str, cells: Mapping[str, Any]) -> str:
-        """Define a function that makes what closes over cells; its name."""
+        """Define a function that makes a closure of given cells; return its name."""
         maker = file.new_name(f"make_{name}", None)
         body = indent(f"{text}\nreturn {name}", "    ")
         self._define(file, f"def {maker}({', '.join(cells)}):\n{body}")
@@ -301,12 +301,12 @@ class Writer:
 
 
 def _original(value: Any) -> Any:
-    """The user's function behind a compiled one."""
+    """Return the user's function behind a compiled one."""
     return original_of(value) if isinstance(value, FunctionType) else value
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What a list, a tuple or a dict holds; pairs of a dict."""
+    """Return the elements of a list or a tuple, or the pairs of a dict."""
     return dict(value).items() if isinstance(value, dict) else value
 
 
@@ -324,13 +324,13 @@ def _renamed(definition: texts.Definition, name: str) -> texts.Definition:
 
 
 def _cells_of(function: FunctionType) -> dict[str, Any]:
-    """What a closure closes over, by name."""
+    """Return the variables that a closure closes over, by name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return {name: cell.cell_contents for name, cell in cells}
 
 
 def _function_in(member: Any) -> FunctionType | None:
-    """The function in a member of a class."""
+    """Return the function in a member of a class."""
     if isinstance(member, property):
         member = member.fget
     member = inspect.unwrap(getattr(member, "__func__", member))
@@ -338,7 +338,7 @@ def _function_in(member: Any) -> FunctionType | None:
 
 
 def _is_library(thing: FunctionType | type) -> bool:
-    """Whether a function or class comes with Python or an installed package."""
+    """Return whether a function or class comes with Python or an installed package."""
     try:
         file = inspect.getfile(thing)
     except (TypeError, OSError):  # of C code
@@ -347,7 +347,7 @@ def _is_library(thing: FunctionType | type) -> bool:
 
 
 def _installed_name(value: Any) -> str | None:
-    """The name by which another machine finds what Python or an installed package defines."""
+    """Return the name by which another machine finds an object of an installed package."""
     if isinstance(value, FunctionType | type) and not _is_library(value):
         return None
     return qualified_name(value) if callable(value) else None
@@ -358,13 +358,13 @@ def save_call(
 ) -> Path:
     """Keep a call of a function, a method, a module or a callable object in a folder.
 
-    What it needs goes along: functions, classes and lambdas of yours as text, tensors as data,
-    objects by their classes and attributes, what packages define by its name. `replay` captures
-    the call again.
+    The folder holds all that the call needs: your functions, classes and lambdas as text, tensors
+    as data, objects by their classes and attributes. Objects of packages are saved by name.
+    `replay` captures the call again.
 
     Raises:
-        ReplayError: something that the call needs is neither: what C code or the system holds, a
-            tensor of a class of its own, a function without a text.
+        ReplayError: the call needs an object that cannot be saved: state of C code or of the
+            system, a tensor of a class of its own, a function without a text.
     """
     writer = Writer()
     if isinstance(function, FunctionType):

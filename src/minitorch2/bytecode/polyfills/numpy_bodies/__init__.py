@@ -1,9 +1,9 @@
-"""The parts of NumPy that are written in C, in PyTorch: what inlining of NumPy's Python ends at.
+"""The parts of NumPy that are written in C, in PyTorch: NumPy's Python is inlined and calls them.
 
-Each takes what its namesake takes, with tensors in place of arrays (and of NumPy's scalars), and
-gives tensors that share memory with them where NumPy's results do. Dtypes are asked of NumPy. What
-has no such body, or calls `refuse`, breaks the graph. Read `dtypes` (and `refuse`) first;
-`numpy_python` holds classes that NumPy's own Python uses.
+Each has the parameters of its namesake, with tensors in place of arrays (and of NumPy's scalars).
+The results share memory with these tensors where NumPy's results do. NumPy chooses the dtypes. A
+function without such a body, or a body that calls `refuse`, breaks the graph. Read `dtypes` (and
+`refuse`) first; `numpy_python` holds classes that NumPy's own Python uses.
 """
 
 from __future__ import annotations

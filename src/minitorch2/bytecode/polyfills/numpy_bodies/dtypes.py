@@ -1,4 +1,4 @@
-"""What all bodies share: dtypes, arguments that NumPy takes in many forms, refusals."""
+"""The common parts of all bodies: dtypes, arguments that NumPy takes in many forms, refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refuse(cause: str) -> None:
 
 
 def torch_dtype(dtype: Any) -> torch.dtype:
-    """PyTorch's name of what NumPy takes for a dtype."""
+    """Return PyTorch's dtype for an object that NumPy takes for a dtype."""
     wanted = np.dtype(dtype)
     if wanted not in DTYPES:
         refuse("an array of this dtype")
@@ -35,7 +35,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
 
 
 def numpy_type(value: Any) -> Any:
-    """What `numpy.result_type` looks at: an array's dtype, or a number, which counts little."""
+    """Return the operand of `numpy.result_type`: an array's dtype, or a (weakly typed) number."""
     return NUMPY_DTYPES[value.dtype] if isinstance(value, torch.Tensor) else value
 
 
@@ -52,36 +52,36 @@ def tensor_of(value: Any, dtype: Any = None) -> Any:
 
 
 def promoted(tensors: Any, dtype: Any = None) -> list[Any]:
-    """The tensors in their common dtype."""
+    """Return the tensors in their common dtype."""
     if dtype is None:
         dtype = np.result_type(*[numpy_type(tensor) for tensor in tensors])
     return [tensor_of(tensor, dtype) for tensor in tensors]
 
 
 def plain_order(order: Any = "K", like: Any = None) -> None:
-    """Only arrays in C's order, and NumPy's own."""
+    """Refuse an order other than C's, and ``like=``."""
     if like is not None or order not in ("C", "K", "A"):
         refuse("an array in another order than C's")
 
 
 def has_axis(tensor: Any, axis: Any) -> None:
-    """PyTorch gives one axis to what has none."""
+    """Refuse an axis of a tensor without dimensions, which PyTorch would accept."""
     if axis is not None and tensor.ndim == 0:
         refuse("an axis of something without dimensions")
 
 
 def size_of(shape: Any) -> Any:
-    """A shape, or axes, of which one may be given as a number."""
+    """Return a shape, or axes, of which one may be given as a number."""
     return tuple(shape) if isinstance(shape, list | tuple) else (shape,)
 
 
 def axes_given(axes: Any) -> Any:
-    """What is given as arguments or as one tuple."""
+    """Return axes that are given as arguments or as one tuple."""
     return axes[0] if len(axes) == 1 and isinstance(axes[0], list | tuple) else axes
 
 
 def stored(value: Any, out: Any) -> Any:
-    """The result, in ``out=`` if that is given."""
+    """Return the result, in ``out=`` if that is given."""
     if out is None:
         return value
     if out.shape != value.shape or out.dtype != value.dtype:

@@ -12,7 +12,7 @@ from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import promoted, refuse, 
 
 
 def numbers(a: Any) -> Any:
-    """What `numpy.linalg` and `numpy.fft` compute with: at least single precision."""
+    """Return the tensor in a dtype of `numpy.linalg` and `numpy.fft`: at least single precision."""
     value = tensor_of(a)
     if value.dtype is torch.float16:
         refuse("linear algebra in half precision")

@@ -10,7 +10,7 @@ from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import refuse
 
 
 class ErrorState:
-    """``numpy.errstate``: what is said of floating point errors; captured code says nothing."""
+    """``numpy.errstate``: reports of floating point errors; captured code reports none."""
 
     def __init__(self, **kwargs: Any) -> None:
         if any(kind not in ("ignore", "warn") for kind in kwargs.values()):
@@ -29,7 +29,7 @@ def errstate(**kwargs: Any) -> ErrorState:
 
 
 class ArrayConverter:
-    """What NumPy's Python makes its arguments arrays with."""
+    """The object with which NumPy's Python converts its arguments to arrays."""
 
     def __init__(self, *args: Any) -> None:
         self.args = args
@@ -43,15 +43,15 @@ class ArrayConverter:
         return np.asarray(self.args[index])
 
     def as_arrays(self, subok: bool = True, pyscalars: Any = None) -> Any:
-        """All of them as arrays."""
+        """Return all of them as arrays."""
         return tuple([np.asarray(arg) for arg in self.args])
 
     def wrap(self, arr: Any, to_scalar: Any = None) -> Any:
-        """A result in the class of the arguments."""
+        """Return a result in the class of the arguments."""
         return arr[()] if to_scalar is not False and arr.ndim == 0 else arr
 
     def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> Any:
-        """The common dtype."""
+        """Return the common dtype."""
         kinds = [*self.args] if extra_dtype is None else [*self.args, extra_dtype]
         dtype = np.result_type(*kinds)
         inexact = dtype.kind in "fc" or not ensure_inexact

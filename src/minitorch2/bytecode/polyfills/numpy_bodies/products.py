@@ -10,7 +10,7 @@ from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import promoted, refuse, 
 
 
 def factors(*tensors: Any) -> list[Any]:
-    """What is multiplied and added up, in its common dtype."""
+    """Return the operands of a product in their common dtype."""
     parts = promoted([tensor_of(tensor) for tensor in tensors])
     if parts[0].dtype in (torch.bool, torch.float16):
         refuse("a product of these numbers")

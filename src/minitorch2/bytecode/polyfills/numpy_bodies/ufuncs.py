@@ -19,13 +19,13 @@ def heaviside(x: Any, y: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """Of floating point numbers: a remainder of zero has the divisor's sign."""
+    """Compute ``numpy.remainder`` of floats: a remainder of zero has the divisor's sign."""
     rest = torch.remainder(a, b)
     return torch.where(rest == 0, torch.copysign(torch.zeros_like(rest), b), rest)
 
 
 def _whole_division(divide: Callable[..., Any]) -> Callable[..., Any]:
-    """Of integers, where NumPy gives 0 for a division by zero and PyTorch raises."""
+    """Wrap a division of integers: NumPy gives 0 for a division by zero, and PyTorch raises."""
 
     def divided(a: Any, b: Any) -> Any:
         return torch.where(b == 0, 0, divide(a, torch.where(b == 0, 1, b)))

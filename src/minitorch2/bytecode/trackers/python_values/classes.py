@@ -185,8 +185,7 @@ class ClassVariable(KnownObjectVariable):
         effects.class_written(name, self.value, self)
 
     def _refuse_descriptor(self, name: str, value: VariableTracker) -> None:
-        """Refuse writes of special methods and descriptors: CPython finds them on the real class.
-        """
+        """Refuse writes of special methods and descriptors: CPython finds them on real classes."""
         special = name.startswith("__") and name.endswith("__") and name not in _DESCRIPTIVE
         kinds = {type(class_lookup(self.value, name)[1]), value.python_type()}
         kinds -= {types.FunctionType}

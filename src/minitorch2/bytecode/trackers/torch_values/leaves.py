@@ -2,7 +2,7 @@
 
 The tracker's node is the tensor's data. Differentiable operations read a node of their own::
 
-    x.requires_grad_() --> leaf = as_leaf(x) for reads of x while grad mode is on
+    x.requires_grad_()    -->    leaf = as_leaf(x)        for reads of x while grad mode is on
 
 So a gradient that the program itself asks for flows to that node, which ends with the graph. If the
 leaf outlives the captured code, and the history of a result leads to it, a caller could ask for
