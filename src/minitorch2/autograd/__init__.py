@@ -1,13 +1,13 @@
 """Autograd: a graph -> functional aten graphs for forward and backward.
 
-Takes a captured ``GraphModule``; gives a function of the same inputs whose forward and backward are
-compiled graphs (PyTorch 2 paper, section 3.9; PyTorch calls this AOTAutograd). Read in this order:
-``schemas`` (aliasing as operators declare it), ``functionalize`` (writes told without writes),
-``windows`` and ``layouts`` (memory as eager's), ``trace`` (recording), ``decompositions/``,
-``epilogue`` and ``joint`` (the joint graph), ``masks``; ``partition`` with ``min_cut``,
-``max_flow``, ``recompute`` and ``drawing`` (what is saved for backward); ``plan``, ``runtime``,
-``second_derivatives``, ``lift``, ``compiled_program``, ``frozen`` and ``aot`` (running it).
-``python -m minitorch2.autograd`` prints a small example.
+The package turns a captured ``GraphModule`` into a function of the same inputs whose forward and
+backward are compiled graphs. PyTorch calls this AOTAutograd (PyTorch 2 paper, section 3.9). First
+read ``schemas`` (aliasing as operators declare it), ``functionalize`` (writes become new values),
+``windows`` and ``layouts`` (memory as eager's). Then comes the joint graph: ``trace`` (recording),
+``decompositions/``, ``epilogue``, ``joint`` and ``masks``. The modules ``partition``, ``min_cut``,
+``max_flow``, ``recompute`` and ``drawing`` choose the values saved for backward. The last ones run
+the program: ``plan``, ``runtime``, ``second_derivatives``, ``lift``, ``compiled_program``,
+``frozen`` and ``aot``. ``python -m minitorch2.autograd`` prints a small example.
 """
 
 from minitorch2.autograd.aot import Compiler, aot_autograd

@@ -82,8 +82,10 @@ def _on_plain_tensors(
     compile: Callable[..., Any],
     gradients: dict[int, WrappedGradient],
 ) -> Callable[..., Sequence[Any]]:
-    """Compile a program on tensors that may be made of others. That a gradient is, is known when
-    the program has been traced: then once more."""
+    """Compile a program whose tensors may be wrappers of plain tensors.
+
+    Tracing finds out whether a gradient is a wrapper; then the program is compiled once more.
+    """
     plain = on_plain_tensors(module, example_inputs, gradients)
     try:
         if plain is None:
@@ -139,7 +141,7 @@ def _compile_program(
 
 
 def _plan(program: TracedProgram, examples: Sequence[Any], *, detached: bool) -> ProgramPlan:
-    """What is done around the graphs, without what only the cut will tell."""
+    """Return the plan around the graphs, without the parts that depend on the minimum cut."""
     tensors = tensor_positions(examples)
     spec = program.output_spec
     is_flat = spec.type in (tuple, list) and all(part.is_leaf() for part in spec.children())
@@ -166,7 +168,7 @@ def _inference(program: TracedProgram, plan: ProgramPlan, compiler: Compiler) ->
 
 
 def _compiled(compiler: Compiler, module: GraphModule) -> BoxedCall:
-    """A compiled aten graph. What the compiler itself computes heeds no default device."""
+    """Return a compiled aten graph; a default device does not affect the compiler's own tensors."""
     with torch._C.DisableTorchFunction():
         return compiler(module, _example_values(module))
 

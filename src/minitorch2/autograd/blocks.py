@@ -1,13 +1,12 @@
 """Blocks that a program repeats, in the joint graph: each is traced, differentiated and cut once.
 
     captured: c = Block(g)(*inputs)
-    joint:    f = Block(forward)(*inputs)                -> results, and what backward needs
+    joint:    f = Block(forward)(*inputs)                -> results and saved tensors
               b = Block(backward)(*saved, *tangents)     -> gradients of inputs
 
-All calls of one block on inputs of the same form share the two graphs. What they give lies in
-memory of its own, as callers of such operators expect. A block that cannot be cut so (one that
-computes with sizes which only its caller knows, for instance) is traced as a part of the graph
-around it.
+All calls of one block on inputs of the same form share the two graphs. Their results lie in memory
+of their own, as callers of such operators expect. A block that cannot be cut this way, for example
+because it computes with sizes of its caller, is traced as a part of the graph around it.
 """
 
 from __future__ import annotations
@@ -124,7 +123,8 @@ class Blocks:
 
 
 def _form(tensor: torch.Tensor) -> Hashable:
-    """What graphs depend on."""
+    """Return the properties of an input that a block's graphs depend on: type, and requires_grad.
+    """
     return type_text(tensor), tensor.requires_grad
 
 
@@ -134,7 +134,7 @@ def _autocasts() -> list[Hashable]:
 
 
 def _own_memory(module: GraphModule) -> None:
-    """Let each result lie in memory that is no input's and no other result's."""
+    """Let each result lie in memory that neither an input nor another result uses."""
     graph = module.graph
     taken = set(graph.placeholders)
     results: list[Any] = []
@@ -190,7 +190,7 @@ class _Call:
 
 
 def _laid_out(tangent: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
-    """The tangent with its dimensions in memory as backward was traced for."""
+    """Return the tangent with the dimension order in memory for which backward was traced."""
     order = memory_order(example)
     assert order is not None
     back = sorted(range(len(order)), key=order.__getitem__)

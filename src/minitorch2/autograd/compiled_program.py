@@ -42,15 +42,17 @@ class CompiledProgram:
     backward: LazilyCompiled | None = None
 
     def linked(self, module: GraphModule, attributes: Sequence[torch.Tensor] = ()) -> Run:
-        """The function of the captured graph's inputs, to be called in the state of PyTorch (grad
-        mode, autocast) that is in force here.
+        """Return the function of the captured graph's inputs.
+
+        It is to be called in the state of PyTorch (grad mode, autocast) that is in force now.
 
         Args:
             module: the captured graph; eager PyTorch runs it for second derivatives.
             attributes: the tensors that it holds, which are inputs of the compiled graphs.
 
-        The function has two attributes: ``writes_last``, since the epilogue writes to inputs, and
-        ``compiled``, which is this if there are no attributes: then equal graphs can share it.
+        The function has the attribute ``writes_last``, since the epilogue writes to inputs. Its
+        attribute ``compiled`` is this program if `attributes` is empty: then equal graphs can share
+        it.
         """
         run = self._trained(module) if self.plan.function else self._inferred()
         if self.plan.checks_repeats:
@@ -88,7 +90,7 @@ def repeats(tensors: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _repeating(run: Run, plan: ProgramPlan) -> Run:
-    """Check at each call that inputs which were one tensor still are, and that no others are."""
+    """Check at each call that exactly those inputs are one tensor that were one at first."""
     tensors, pattern = picker(plan.tensors), plan.repeats
 
     def checked(*inputs: Any) -> Sequence[Any]:
@@ -123,8 +125,9 @@ def _writing_early(forward: BoxedCall, epilogue: Epilogue) -> BoxedCall:
 
 
 def _with_gradients(run: Run) -> Run:
-    """Run a program that switches the grad mode on by itself: what it computed before that is
-    marked, so the mode may be on for all of it.
+    """Run a program with the grad mode on, since it switches the mode on by itself.
+
+    Results that it computed before the switch are marked as not differentiable.
     """
 
     def call(*inputs: Any) -> Sequence[Any]:

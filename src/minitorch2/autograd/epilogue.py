@@ -1,8 +1,8 @@
-"""What the runtime does after the compiled graph: write back mutations, make aliases again.
+"""The epilogue of a compiled graph: the runtime writes back mutations and makes aliases again.
 
-The compiled graph is functional. So that a program keeps its meaning (PyTorch's own semantics of
-views and mutation, paper section 4.1), each of the caller's results is described by one of these
-small values, and :class:`Epilogue` turns the graph's outputs into the program's results.
+The compiled graph is functional. A program must keep PyTorch's own semantics of views and mutation
+(paper, section 4.1). So one of these small values describes each of the caller's results, and
+:class:`Epilogue` turns the graph's outputs into the program's results.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class Computed:
 
 @dataclass(frozen=True)
 class InputView:
-    """A view of input ``index`` (of the input itself, if there are no steps).
+    """A view of input ``index``; without steps, the input itself.
 
-    ``cut`` says that it was taken under ``no_grad``: of a leaf, it requires grad nevertheless.
+    ``cut`` says that the view was taken under ``no_grad``: a view of a leaf requires grad
+    nevertheless.
     """
 
     index: int
@@ -50,7 +51,7 @@ class OutputView:
 
 @dataclass(frozen=True)
 class OutputNumber:
-    """In the arguments of a view: the number that is the graph's output ``index``, a size."""
+    """In the arguments of a view: the size that is the graph's output ``index``."""
 
     index: int
 
@@ -86,7 +87,7 @@ class Epilogue:
     results: tuple[Result, ...]
 
     def is_trivial(self, number_of_outputs: int) -> bool:
-        """Whether the graph's outputs are the program's results as they stand."""
+        """Return whether the graph's outputs are the program's results unchanged."""
         plain = tuple(Computed(index) for index in range(number_of_outputs))
         return not self.mutations and self.results == plain
 
@@ -106,7 +107,7 @@ class Epilogue:
         return [_make(result, inputs, outputs) for result in self.results]
 
     def write(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Do the writes that have no history, before the program is done."""
+        """Perform the writes without autograd history, before the program is done."""
         with torch.no_grad():
             for mutation in self.mutations:
                 target = _seen(inputs[mutation.input_index], mutation.views, outputs)
@@ -115,8 +116,9 @@ class Epilogue:
                     target.copy_(value)
 
     def _copy_at_once(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
-        """Copy all values in as few launches of a GPU as there are dtypes, if they are new: then no
-        copy reads what another one writes.
+        """Copy all values with one launch for each dtype, if the values are new.
+
+        Then no copy reads memory that another copy writes.
         """
         if len(self._whole_writes) < len(self.mutations):
             return False
@@ -145,7 +147,7 @@ class Epilogue:
 
 
 def _counting_writes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Those that have a version; inference tensors, written to in their mode only, have none."""
+    """Return the tensors that have a version counter, which inference tensors have not."""
     if not torch.is_inference_mode_enabled():
         return tensors
     return [tensor for tensor in tensors if not tensor.is_inference()]

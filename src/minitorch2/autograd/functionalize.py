@@ -1,4 +1,4 @@
-"""Functionalization: programs that write to tensors, told without writes.
+"""Functionalization: programs that write to tensors, in a form without writes.
 
 A storage is modelled by the value that it holds now; a tensor by its storage and the view
 operations that lead from the storage's base tensor to it. Then
@@ -70,7 +70,7 @@ class Storage:
 
     @property
     def is_written(self) -> bool:
-        """Whether anything was written since the storage came into being."""
+        """True if anything was written since the storage came into being."""
         return self.version > 0
 
 
@@ -240,7 +240,7 @@ def _put_as_strided(emitter: Emitter, base: Node, part: Node, *args: Any) -> Nod
 
 
 def _overlaps_itself(size: Sequence[Any], stride: Sequence[Any]) -> bool:
-    """Whether elements may share memory: a step is shorter than what the smaller steps cover."""
+    """Return whether elements may share memory: a stride is less than the extent of the smaller."""
     covered = 1
     for step, count in sorted(zip(stride, size, strict=True)):
         if count != 1 and step < covered:

@@ -28,8 +28,9 @@ TraceGraph: TypeAlias = Callable[[GraphModule, Sequence[torch.Tensor]], GraphMod
 
 @dataclass(eq=False)
 class Gradients(Composite):
-    """As a node: from the inputs of a captured graph, and tangents of those of its results that
-    can have one, to the gradients of the inputs that are `wanted`.
+    """A node's target: from the inputs of a captured graph and tangents to gradients.
+
+    Each differentiable result has a tangent; the gradients are of the inputs that are `wanted`.
     """
 
     module: GraphModule
@@ -37,7 +38,7 @@ class Gradients(Composite):
     __name__ = "gradients"
 
     def run(self, run_graph: RunGraph, *values: Any) -> tuple[Any, ...]:
-        """The gradients, as operators that the tracer sees; zeros where nothing depends on it."""
+        """Compute the gradients by operators that the tracer sees; zeros for unused inputs."""
         count = len(self.wanted)
         with torch.enable_grad():
             leaves = [x.detach() for x in values[:count]]
@@ -110,7 +111,7 @@ class _Call:
         return [next(made) if yes else None for yes in wanted]
 
     def _examples(self, target: HigherOrder) -> Sequence[torch.Tensor]:
-        """What a graph of the operator is given."""
+        """Return example inputs of the operator's graphs."""
         if isinstance(target, Loop):
             return target.step_inputs(self.inputs, 0, target.parts(self.inputs)[2])
         return self.inputs[1:]
@@ -118,7 +119,7 @@ class _Call:
     def _gradient(
         self, target: HigherOrder, needs: Sequence[bool], tangents: Sequence[torch.Tensor]
     ) -> tuple[HigherOrder, tuple[bool, ...]]:
-        """The operator, and of which inputs it gives the gradients."""
+        """Return the gradient's operator, and whether it gives the gradient of each input."""
         examples = self._examples(target)
         if isinstance(target, Cond):
             return target.map_graphs(
@@ -144,7 +145,7 @@ class _Call:
 
     @contextmanager
     def _autocast_as_before(self) -> Iterator[None]:
-        """The forward pass is computed again, as it was."""
+        """Switch autocast to its state in the forward pass, which is computed again."""
         with ExitStack() as stack:
             for device, dtype, enabled in self.autocasts:
                 stack.enter_context(torch.autocast(device, dtype, enabled, cache_enabled=False))
@@ -152,7 +153,7 @@ class _Call:
 
 
 class _Apply(torch.autograd.Function):
-    """Connects a call with its gradient."""
+    """The autograd function that connects a call with its gradient."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *inputs: Any) -> tuple[Any, ...]:
@@ -168,5 +169,5 @@ class _Apply(torch.autograd.Function):
 
 
 def is_differentiable(tensor: torch.Tensor) -> bool:
-    """Whether a tensor of this type can have a gradient."""
+    """Return whether a tensor of this dtype can have a gradient."""
     return tensor.is_floating_point() or tensor.is_complex()

@@ -1,8 +1,8 @@
 """Trace a captured graph into a functional aten graph, its gradients included.
 
-The captured graph is run on fake tensors under PyTorch's own eager autograd while a
-:class:`~minitorch2.autograd.trace.Tracer` records: that gives the *joint graph* (PyTorch 2 paper,
-section 3.9; the slides' ``graph(x, g_z)``)::
+The captured graph runs on fake tensors under PyTorch's own eager autograd, and a
+:class:`~minitorch2.autograd.trace.Tracer` records. The result is the *joint graph* (PyTorch 2
+paper, section 3.9; the slides' ``graph(x, g_z)``)::
 
     joint(inputs..., tangents...) -> (forward outputs..., gradients...)
 """
@@ -66,8 +66,8 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run of the captured graph has a forward output: in an input that it wrote or in a
-    result, and ``is_base`` if it is what that tensor is a view of.
+    """The place of a forward output in a run of the captured graph: a written input or a result.
+    With ``is_base``, the output is the tensor that this input or result is a view of.
     """
 
     of_input: bool
@@ -99,11 +99,11 @@ class TracedProgram:
 
     @property
     def has_backward(self) -> bool:
-        """Whether there is anything to differentiate."""
+        """True if some output is differentiable."""
         return bool(self.tangent_outputs)
 
     def tangents_read(self) -> tuple[frozenset[int], ...]:
-        """For each input, on which tangents its gradient depends: positions among them."""
+        """Return for each input the positions of the tangents on which its gradient depends."""
         graph = self.module.graph
         tangents = graph.placeholders[self.inputs :]
         read: dict[Node, frozenset[int]] = {t: frozenset([k]) for k, t in enumerate(tangents)}
@@ -199,7 +199,7 @@ class _ProgramTracer:
         )
 
     def _follow_sizes(self) -> None:
-        """Guards that come up while tracing are asked for by the line that is running."""
+        """Record the running line of the user with each guard that comes up while tracing."""
         carried = (*self.values, *(n.meta.get("val") for n in self.module.graph.nodes))
         self.env = env_of(size for value in carried for size in getattr(value, "shape", (value,)))
         if self.env is not None:
@@ -207,11 +207,11 @@ class _ProgramTracer:
             self.tracer.env = self.env
 
     def _state(self, autocast: bool = True) -> AbstractContextManager[None]:
-        """PyTorch's state while the program or its gradients run."""
+        """Put PyTorch in the state in which the program, or its gradients, run."""
         return tracing_state(autocast, symbolic=self.env is not None)
 
     def _new_symbols(self) -> AbstractContextManager[object]:
-        """A gradient counts what the forward pass has counted, or something new."""
+        """Let a gradient reuse the forward pass's unbacked symbols, or make new ones."""
         return nullcontext() if self.env is None else making_symbols(self.env)
 
     def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
@@ -221,9 +221,7 @@ class _ProgramTracer:
         return {} if self.env is None else {s: self.env.number_of(s) for s in symbols}
 
     def _keep_written_inputs(self) -> None:
-        """Backward must see an input's value from before the write: give it a copy that can be
-        saved.
-        """
+        """Copy inputs that are written to: backward saves their values from before the write."""
         placeholders = self.tracer.graph.placeholders
         first = next(n for n in self.tracer.graph.nodes if n.op not in ("placeholder", "get_attr"))
         for index, value in enumerate(self.values):
@@ -305,7 +303,7 @@ class _ProgramTracer:
             self.heads.append(part)
 
     def _written_part(self, value: FakeTensor) -> tuple[tuple[ViewStep, ...], FakeTensor]:
-        """The view of an input that was written to, and what it holds, which has no gradient."""
+        """Return the view of an input that was written to, and its value, which has no gradient."""
         views, node = self.tracer.state_of(value).storage.written or ((), None)
         if not views or node is None:
             part, state = fake_like(value), self.tracer.state_of(value)
@@ -492,7 +490,7 @@ def _dense_like(head: FakeTensor) -> FakeTensor:
 
 
 def _has_own_gradient(view: FakeTensor, base: torch.Tensor) -> bool:
-    """Whether a custom function gave a view of a tensor: its gradient is not that of a view."""
+    """Return whether a view comes from a custom function, whose gradient may be any."""
     history: Any = view.grad_fn
     while history is not None and history is not base.grad_fn:
         if isinstance(history, torch.autograd.function.BackwardCFunction):
@@ -504,9 +502,7 @@ def _has_own_gradient(view: FakeTensor, base: torch.Tensor) -> bool:
 
 
 class _AsNonLeaf(torch.autograd.Function):
-    """The identity: gives a leaf a history, so that it may be written to as the caller's tensor
-    may.
-    """
+    """The identity, which gives a leaf a history: it may be written to like the caller's tensor."""
 
     @staticmethod
     def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:
@@ -581,7 +577,7 @@ class _SourceInterpreter(Interpreter):
             return torch.autograd.grad(*args, **kwargs)
 
     def _trace_graph(self, module: GraphModule, examples: Sequence[torch.Tensor]) -> GraphModule:
-        """The functional form of a graph that a node of this graph calls."""
+        """Return the functional form of a graph that a node of this graph calls."""
         table = self.tracer.decompositions
         program = trace_program(module, examples, table, differentiate=False)
         assert program.epilogue.is_trivial(program.forward_outputs)
@@ -589,11 +585,11 @@ class _SourceInterpreter(Interpreter):
         return program.module
 
     def _run_graph(self, module: GraphModule, *inputs: Any) -> Any:
-        """Record what such a graph consists of."""
+        """Record the operators of a graph that a node of this graph calls."""
         return _SourceInterpreter(module, self.tracer, self.env, self.blocks).run(*inputs)
 
     def _same_symbols(self, node: Node) -> AbstractContextManager[object]:
-        """What depends on data gives the symbols that it gave while capturing."""
+        """Give operators that depend on data the same symbols as while capturing."""
         if self.env is None:
             return nullcontext()
         return making_symbols(self.env, node.meta.get("symbols", ()))

@@ -1,8 +1,8 @@
-"""Values laid out in memory as eager's are.
+"""Memory layouts equal to eager's for the results of decompositions.
 
-Whether a tensor can be viewed with another shape depends on its strides, so a program that runs in
-eager relies on those that operators give their results. Decompositions do not care for strides:
-what they give is laid out anew where that is not as the operator itself would have it.
+A tensor's strides decide whether it can be viewed with another shape, so an eager program relies on
+the strides of results. Decompositions do not preserve strides. Their results are laid out anew
+where the operator itself would have chosen another layout.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Operator = torch._ops.OpOverload
 
 
 def own_results(func: Operator, args: Any, kwargs: Any) -> Any:
-    """What a decomposed operator itself would give, if its layout has to be looked at.
+    """Return the operator's own results on fake tensors, to compare a decomposition's layouts.
 
-    None where it need not: contiguous arguments have contiguous results in both.
+    None where no comparison is needed: contiguous arguments have contiguous results in both.
     """
     facts = alias_facts(func)
     arguments = [x for x in tree_leaves((args, kwargs)) if isinstance(x, FakeTensor)]
@@ -56,7 +56,7 @@ def all_laid_out_like(results: Any, expected: Any) -> Any:
 def laid_out_like(value: FakeTensor, like: torch.Tensor) -> FakeTensor:
     """A copy with the strides of a dense tensor of the same shape; the value if it has them.
 
-    Symbolic strides other than contiguous ones are not compared: the value is as good.
+    Symbolic strides other than contiguous ones are not compared: the value is returned.
     """
     if not same_sizes(value.shape, like.shape) or same_sizes(value.stride(), like.stride()):
         return value

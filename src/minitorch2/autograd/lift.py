@@ -19,11 +19,10 @@ from minitorch2.graph.node import Node
 
 
 def lift_attributes(module: GraphModule) -> tuple[GraphModule, list[torch.Tensor]]:
-    """The graph with one more placeholder per tensor attribute (or submodule parameter), and those
-    tensors.
+    """Return the graph with one more placeholder for each tensor attribute, and those tensors.
 
-    What was frozen stays. Returns the module itself when it has none. Tensors reached twice are
-    lifted once.
+    Parameters of submodules count as attributes; frozen tensors stay attributes. The result is the
+    module itself if it holds no such tensor. A tensor reached twice is lifted once.
     """
     if not any(node.op in ("get_attr", "call_module") for node in module.graph.nodes):
         return module, []

@@ -1,9 +1,10 @@
-"""Which values of a joint graph are saved for backward: a minimum cut, within a memory budget.
+"""The choice of values that a joint graph saves for backward: a minimum cut within a budget.
 
-The network (PyTorch 2 paper, section 3.9): each forward node is split in two, ``in -> out``, with
-the price of saving it as capacity. An edge ``source -> in`` is the price of computing the node
-again, infinite where that is forbidden; ``out -> sink`` says that backward reads it, and a use is
-an edge that cannot be cut. What the least cut goes through is saved.
+The network (PyTorch 2 paper, section 3.9) splits each forward node in two, ``in -> out``, with the
+price of saving it as capacity. The capacity of an edge ``source -> in`` is the price of recomputing
+the node, infinite where that is forbidden. An edge ``out -> sink`` means that backward reads the
+node, and a use is an edge that cannot be cut. The nodes that the minimum cut goes through are
+saved.
 """
 
 from __future__ import annotations
@@ -66,13 +67,14 @@ class Roles:
         return Roles(forward, backward, read, held, _inside_checkpoints(forward) - held)
 
     def kept_bytes(self, saved: Collection[Node]) -> float:
-        """What saving these nodes holds, besides the program's own inputs and outputs."""
+        """Return the bytes that these saved nodes hold besides the program's inputs and outputs."""
         return sum(saved_bytes(node) for node in saved if node not in self.held)
 
 
 def _inside_checkpoints(forward: Iterable[Node]) -> set[Node]:
-    """What is read inside of one ``torch.utils.checkpoint`` only, and by derivatives: the program
-    says that it is not to be kept. What is random is, as few bytes as it takes.
+    """Return the nodes read inside one ``torch.utils.checkpoint`` only, and by derivatives.
+
+    The program asks not to save them. Random values, and values computed from them, may be saved.
     """
     inside: set[Node] = set()
     for node in filter(could_recompute, forward):
@@ -88,8 +90,9 @@ def _inside_checkpoints(forward: Iterable[Node]) -> set[Node]:
 
 
 def _leaves_checkpoint(node: Node) -> bool:
-    """Whether the program reads the node outside of the checkpoint in which it is computed: such
-    values are what the next part of the program is computed from, and no reason to repeat this one.
+    """Return whether the program reads the node outside of the checkpoint that computes it.
+
+    The next part of the program starts from such values: reading them does not repeat this part.
     """
     region = node.meta.get("checkpoint")
     readers = (user.meta for user in node.users if "derivative" not in user.meta)
@@ -97,10 +100,10 @@ def _leaves_checkpoint(node: Node) -> bool:
 
 
 def saved_within(roles: Roles, budget: float) -> list[Node]:
-    """The nodes to save; they hold at most ``budget`` times what the plain minimum cut holds.
+    """Return the nodes to save, of at most ``budget`` times the bytes of the plain minimum cut.
 
-    For that, costly operators are computed again in backward, those first that free most bytes for
-    their effort, and no more of them than it takes. At 0 that is all but what may not be repeated.
+    Backward recomputes costly operators until the budget is met, first those that free most bytes
+    for their effort. A budget of 0 recomputes all nodes that may be repeated.
     """
     saved = minimum_saved(roles, is_recomputable)
     if budget >= 1:
@@ -124,7 +127,7 @@ def _saved_with(roles: Roles, repeated: list[Node]) -> list[Node]:
 
 
 def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[Node]:
-    """The nodes of least price from which backward can compute what it reads."""
+    """Return the nodes of least price from which backward can compute all values that it reads."""
     relevant = _ancestors_of_backward(roles)
     stored = stored_anyway(roles.forward)
     edges: list[tuple[Place, Place, float]] = []

@@ -1,7 +1,8 @@
 """Split a joint graph into a forward and a backward graph.
 
-Any way to split is legal as long as backward gets the values it needs: from the forward's inputs,
-its outputs, or extra *saved* values (the slides: "No single way to do this"). Two ways are here:
+Any split is legal as long as backward gets the values it needs (the slides: "No single way to do
+this"). They are the forward's inputs, its outputs, or extra *saved* values. There are two ways
+here:
 
 - :func:`default_partition` computes in forward all that does not need a tangent;
 - :func:`min_cut_partition` saves the fewest bytes, recomputing cheap operators in backward
@@ -52,10 +53,10 @@ class SavedOutput:
 class Partition:
     """A forward and a backward graph.
 
-    ``forward(inputs...) -> (program outputs..., extra saved values...)``;
-    ``backward(saved..., tangents...) -> gradients...``, ``saved`` says where each value comes from.
-    Those in ``donated`` (positions in ``saved``) have memory that nobody else sees: backward may
-    write to it. The placeholders are marked in the same way: ``meta["donated"]``.
+    ``forward(inputs...) -> (program outputs..., extra saved values...)`` and ``backward(saved...,
+    tangents...) -> gradients...``, where ``saved`` tells the source of each value. The values in
+    ``donated`` (positions in ``saved``) have memory that nothing else refers to: backward may write
+    to it. The placeholders are marked in the same way: ``meta["donated"]``.
     """
 
     forward: GraphModule
@@ -66,7 +67,7 @@ class Partition:
 
     @property
     def saved_tensors(self) -> int:
-        """How many tensors are kept for backward."""
+        """The number of tensors saved for backward."""
         return sum(isinstance(node.meta["val"], torch.Tensor) for node in self.saved_nodes)
 
 
@@ -74,7 +75,7 @@ Partitioner: TypeAlias = Callable[[TracedProgram], Partition]
 
 
 def default_partition(program: TracedProgram) -> Partition:
-    """Save every value that backward reads: all that needs no tangent is computed in forward.
+    """Save every value that backward reads; forward computes all nodes that need no tangent.
 
     For ``sin(sin(x))`` that is the slides' split: ``cos(y)`` and ``cos(x)`` are saved.
     """
@@ -87,15 +88,15 @@ def default_partition(program: TracedProgram) -> Partition:
 def min_cut_partition(program: TracedProgram) -> Partition:
     """Save the set of values with the fewest bytes from which backward can recompute the rest.
 
-    The option ``memory_budget`` says what part of those bytes may be held; costly operators are
-    recomputed for that.
+    The option ``memory_budget`` is the fraction of those bytes that may be saved; costly operators
+    are recomputed to meet it.
     """
     roles = Roles.of(program)
     return _split(program, roles, saved_within(roles, config.current().memory_budget))
 
 
 def split_block(partition: Partitioner, program: TracedProgram) -> Split | None:
-    """The two graphs of a repeated block; None if backward reads sizes that no tensor tells."""
+    """Split a repeated block; return None if backward reads sizes that no tensor has."""
     parts = partition(program)
     given = parts.backward.graph.placeholders
     if not all(isinstance(node.meta["val"], torch.Tensor) for node in given):
@@ -116,7 +117,7 @@ def _gradients(program: TracedProgram) -> tuple[Any, ...]:
 
 
 def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition:
-    """The two graphs, given the nodes that are saved."""
+    """Return the two graphs, given the nodes to save."""
     placeholders = program.module.graph.placeholders
     inputs, tangents = placeholders[: program.inputs], placeholders[program.inputs :]
     outputs, gradients = _outputs(program), _gradients(program)
@@ -133,7 +134,7 @@ def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition
 
 
 def _donated(saved: list[Node], outputs: set[Node], extra: set[Node]) -> tuple[int, ...]:
-    """The saved values that fill a memory in which nothing else lies that forward returns.
+    """Return the saved values whose memory holds no other value that forward returns.
 
     Only on the CPU: on a GPU such memory may belong to recorded launches, which are repeated.
     """
@@ -152,7 +153,7 @@ def _donated(saved: list[Node], outputs: set[Node], extra: set[Node]) -> tuple[i
 def _places(
     values: list[Any], inputs: list[Node], outputs: tuple[Any, ...]
 ) -> tuple[list[SavedInput | SavedOutput], list[Any]]:
-    """Where backward finds each value, and the extra outputs that forward needs for that."""
+    """Return the place of each value that backward reads, and extra outputs of forward for them."""
     of_inputs = {node: index for index, node in enumerate(inputs)}
     of_outputs = {node: index for index, node in enumerate(outputs) if isinstance(node, Node)}
     places: list[SavedInput | SavedOutput] = []
@@ -169,7 +170,7 @@ def _places(
 
 
 def _forward_order(program: TracedProgram, roles: Roles, extra: list[Any]) -> list[Node]:
-    """What forward computes, in the joint graph's order: outputs, and all that has an effect."""
+    """Return the nodes of forward in the joint graph's order: for outputs, or with effects."""
     needed = set(nodes_in((_outputs(program), extra)))
     live = Liveness()
     live.note(_outputs(program), extra)
@@ -184,8 +185,9 @@ def _forward_order(program: TracedProgram, roles: Roles, extra: list[Any]) -> li
 
 
 def _backward_order(program: TracedProgram, roles: Roles, given: set[Node]) -> list[Node]:
-    """What backward computes, in the joint graph's order; a recomputed value right before its
-    first reader.
+    """Return the nodes of backward in the joint graph's order.
+
+    A recomputed value comes right before its first reader.
     """
     gradients = list(nodes_in(_gradients(program)))
     needed = set(gradients)
@@ -204,7 +206,7 @@ def _backward_order(program: TracedProgram, roles: Roles, given: set[Node]) -> l
 def _unbound_symbols(
     given: list[Node], order: list[Node], gradients: tuple[Any, ...]
 ) -> list[sympy.Symbol]:
-    """Size symbols that backward uses and that are no size of one of its tensors."""
+    """Return the size symbols that backward uses and that none of its tensors has as a size."""
     used: set[sympy.Symbol] = free_symbols(gradients)
     for node in order:
         used |= free_symbols((node.args, dict(node.kwargs)))

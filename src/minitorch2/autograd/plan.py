@@ -27,7 +27,7 @@ from minitorch2.graph.node import nodes_in
 
 @dataclass(frozen=True)
 class Layout:
-    """What the backward graph was compiled for: a tangent of this size, stride, dtype and place.
+    """The size, stride, dtype and device of a tangent for which the backward graph was compiled.
 
     ``size`` and ``stride`` are None where sizes are symbolic: then the tangent must be contiguous.
     """
@@ -49,13 +49,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class FunctionPlan:
-    """All that a compiled autograd function does besides computing.
+    """The plan of a compiled autograd function: everything but the computing itself.
 
     ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
-    saved.
-    ``saved`` says where each value for backward comes from, and ``numbers`` which of these are
-    sizes and not tensors; ``tangents`` which outputs have gradients; ``reads`` on which of these
-    each input's gradient depends.
+    saved. ``saved`` tells the source of each value for backward, and ``numbers`` lists those that
+    are sizes and not tensors. ``tangents`` are the outputs that have gradients. ``reads`` holds for
+    each input the tangents on which its gradient depends.
     """
 
     inputs: int
@@ -83,31 +82,32 @@ class FunctionPlan:
 
     @cached_property
     def without_gradient(self) -> tuple[int, ...]:
-        """The outputs that have none."""
+        """The outputs that have no gradient."""
         return tuple(i for i in range(self.outputs) if i not in self.tangents)
 
     @cached_property
     def some_may_be_unused(self) -> bool:
-        """Whether a caller may ask for gradients of a part of the outputs."""
+        """True if a caller may ask for gradients of only a part of the outputs."""
         return len(self.tangents) > 1 or bool(self.without_gradient)
 
     @cached_property
     def sizes_vary(self) -> bool:
-        """Whether the sizes of tangents are known at the call only."""
+        """True if the sizes of tangents are known at the call only."""
         return any(layout.size is None for layout in self.tangent_layouts)
 
     def places(self) -> list[int]:
-        """Where each saved value is in ``(*inputs, *outputs)``."""
+        """Return the position of each saved value in ``(*inputs, *outputs)``."""
         return [p.index + (isinstance(p, SavedOutput) and self.inputs) for p in self.saved]
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """How the captured graph is run again to differentiate it.
+    """The plan for running the captured graph again to differentiate it.
 
-    ``tensors`` are the positions of tensors among the ``inputs``; ``places`` is where a run has the
-    outputs that have gradients; ``written`` inputs are written to, and of these nothing depends on
-    the values of ``unread`` ones; ``draws`` says whether it draws random numbers.
+    ``tensors`` are the positions of tensors among the ``inputs``. ``places`` are the places of the
+    differentiable outputs in such a run. ``written`` inputs are written to; nothing depends on the
+    values of the ``unread`` ones among these. ``draws`` tells whether the graph draws random
+    numbers.
     """
 
     inputs: int
@@ -119,7 +119,7 @@ class Repetition:
 
     @staticmethod
     def of(program: TracedProgram) -> Repetition:
-        """How a traced program is repeated."""
+        """Return the plan for repeating a traced program."""
         examples = [node.meta["val"] for node in program.module.graph.placeholders]
         written = frozenset(mutation.input_index for mutation in program.epilogue.mutations)
         return Repetition(
@@ -134,14 +134,14 @@ class Repetition:
 
 @dataclass(frozen=True)
 class ProgramPlan:
-    """What is done around the compiled graphs of a program.
+    """The plan of the runtime's work around the compiled graphs of a program.
 
     ``outputs`` is the number of outputs that the epilogue reads. ``tensors`` are the positions of
-    tensors among the inputs, ``repeats`` which of them are one tensor: for each, where it comes
-    first. ``structure`` is that of the results; None if they are a flat sequence. ``function`` and
-    ``repetition`` are there if results are differentiable; ``detached`` says that inputs require
-    gradients, and no result has any. ``spent`` are the outputs whose history is used up, with the
-    error that their derivative raises.
+    tensors among the inputs, and ``repeats`` holds for each the position where the same tensor
+    comes first. ``structure`` is the structure of the results; None if they are a flat sequence.
+    ``function`` and ``repetition`` exist if results are differentiable. ``detached`` says that
+    inputs require gradients but the results have none. ``spent`` are the outputs whose history is
+    used up, with the error that their derivative raises.
     """
 
     outputs: int
@@ -156,19 +156,20 @@ class ProgramPlan:
 
     @property
     def checks_repeats(self) -> bool:
-        """Whether each call must repeat tensors as the first one did."""
+        """True if each call must pass the same tensor for the same inputs as the first call."""
         is_plain = self.repeats == (*range(len(self.repeats)),)
         return bool(self.epilogue.mutations) or not is_plain
 
 
 def tensor_positions(values: Sequence[Any]) -> tuple[int, ...]:
-    """Which of some values are tensors."""
+    """Return the positions of the tensors among some values."""
     return tuple(i for i, value in enumerate(values) if isinstance(value, torch.Tensor))
 
 
 def _indices_read(program: TracedProgram) -> frozenset[int]:
-    """The inputs on whose values differentiable outputs or gradients depend: running statistics
-    that are only written are not among them.
+    """Return the inputs on whose values differentiable outputs or gradients depend.
+
+    Running statistics that are only written are not among them.
     """
     graph = program.module.graph
     values = graph.output_node.args[0]

@@ -1,4 +1,4 @@
-"""Which values backward may compute again, and what saving one costs: the partitioner's prices."""
+"""The partitioner's prices: nodes that backward may recompute, and the cost of saving a value."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PRODUCTS: Final = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.
 
 
 def is_recomputable(node: Node) -> bool:
-    """Whether running the node again in backward is cheap and gives the same value.
+    """Return whether running the node again in backward is cheap and gives the same value.
 
-    Pointwise operators, views and constants are: they fuse into their readers. Matrix products,
-    reductions, gathers, random operators and whatever has effects are not.
+    That holds for pointwise operators, views and constants, which fuse into their readers. It does
+    not hold for matrix products, reductions, gathers, random operators and nodes with effects.
     """
     if node.op == "get_attr":
         return True
@@ -48,19 +48,19 @@ def is_recomputable(node: Node) -> bool:
 
 
 def _copies_an_input(node: Node) -> bool:
-    """The input may be written to before backward runs."""
+    """Return whether a node copies an input, which may be written to before backward runs."""
     return node.target is aten.clone.default and node.args[0].op == "placeholder"
 
 
 def could_recompute(node: Node) -> bool:
-    """Whether running the node again gives the same value, at whatever cost."""
+    """Return whether running the node again gives the same value, at whatever cost."""
     if node.op != "call_function" or is_impure(node):
         return is_recomputable(node)
     return not _copies_an_input(node)
 
 
 def effort(node: Node) -> float:
-    """Roughly the arithmetic operations of a node: what computing it again costs."""
+    """Estimate the arithmetic operations of a node, the cost of recomputing it."""
     inputs = [n.meta["val"] for n in node.all_input_nodes]
     read = sum(_numel(value) for value in inputs if isinstance(value, torch.Tensor))
     contracted = _contracted(node, inputs)
@@ -68,7 +68,7 @@ def effort(node: Node) -> float:
 
 
 def _contracted(node: Node, inputs: list[Any]) -> int | None:
-    """How many products are summed up for an element of a matrix product or a convolution."""
+    """Return the number of products summed for an element of a matrix product or convolution."""
     if node.target in _PRODUCTS:
         return _hint(inputs[-1].shape[-2])
     if node.target is aten.convolution.default:
@@ -77,11 +77,11 @@ def _contracted(node: Node, inputs: list[Any]) -> int | None:
 
 
 def price(node: Node, is_held: bool, is_stored: bool) -> float:
-    """What saving the node's value costs, in bytes of memory traffic and memory held.
+    """Return the cost of saving the node's value, in bytes of memory traffic and of memory held.
 
-    What is stored in memory anyway (`stored_anyway`) is only held longer. Any other value would
-    live in registers of a fused kernel: saving it writes it as well, so it counts twice. What
-    ``is_held`` as an input or output of the program is probably in use elsewhere, and counts half.
+    A value that is stored in memory anyway (`stored_anyway`) is only held longer. Any other value
+    would live in registers of a fused kernel: saving also writes it, so it counts twice. An input
+    or output of the program (`is_held`) is probably in use elsewhere, and counts half.
     """
     if is_held:
         return saved_bytes(node) / 2
@@ -89,9 +89,10 @@ def price(node: Node, is_held: bool, is_stored: bool) -> float:
 
 
 def stored_anyway(forward: Iterable[Node]) -> set[Node]:
-    """The values that forward writes to memory whether they are saved or not: results of library
-    calls and of reductions, what a library call reads, and what is read both before such a call
-    and after it, as the sums are that run along a transformer beside its layers.
+    """Return the values that forward writes to memory whether they are saved or not.
+
+    These are results of library calls and reductions, and the inputs of library calls. A value read
+    both before and after such a call is stored, too, as are the residual sums of a transformer.
     """
     calls: dict[Node, int] = {}  # so many library calls in a row came before
     for node in forward:
@@ -108,9 +109,10 @@ def stored_anyway(forward: Iterable[Node]) -> set[Node]:
 
 
 def is_written_again(node: Node, backward: Collection[Node]) -> bool:
-    """Whether computing the value again in backward also writes it, for a library call that reads
-    it there. A GPU's time is what it reads and writes, so there this is as much as saving the
-    value; on a CPU it is worth the memory that is not held.
+    """Return whether recomputing the value in backward writes it, for a library call that reads it.
+
+    A GPU's time is its memory traffic, so there the write costs as much as saving the value. On a
+    CPU the memory that is not held is worth it.
     """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.device.type == "cpu" or _is_view(node):
@@ -128,7 +130,7 @@ def _readers(node: Node) -> Iterator[Node]:
 
 
 def _is_library_call(node: Node) -> bool:
-    """Whether a kernel of a library computes the node: it shares no loops with others."""
+    """Return whether a library's kernel computes the node; it shares no loops with others."""
     if is_recomputable(node) or node.op != "call_function" or node.target in _PAIRS:
         return False
     value = node.meta.get("val")
@@ -140,9 +142,7 @@ def _is_view(node: Node) -> bool:
 
 
 def saved_bytes(node: Node) -> float:
-    """The bytes that saving the node's value holds; infinite for what is no tensor (a tuple of
-    results).
-    """
+    """Return the bytes that saving the node's value holds; infinite for a tuple of results."""
     value = node.meta.get("val")
     if node.op == "get_attr":
         return 0
@@ -152,7 +152,7 @@ def saved_bytes(node: Node) -> float:
 
 
 def result_bytes(node: Node) -> float:
-    """The bytes of all that the node computes."""
+    """Return the bytes of all results of the node."""
     value = node.meta.get("val")
     results = value if isinstance(value, tuple) else (value,)
     tensors = [t for t in results if isinstance(t, torch.Tensor)]

@@ -1,7 +1,7 @@
 """Run a partitioned program: one autograd function per compiled graph.
 
 The forward and backward graphs are called in the *boxed convention*: one list of arguments, which
-the callee may empty, so that a tensor is freed as soon as its last reader has run.
+the callee may empty. So a tensor is freed as soon as its last reader has run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LazilyCompiled:
     pays for it. The options are those with which forward was compiled.
 
     Args:
-        make: compiles it, or finds it compiled; is let go of after that.
+        make: compiles the graph, or finds it compiled; it is released after that.
 
     Attributes:
         call: the compiled graph, once there is one.
@@ -94,7 +94,7 @@ class LazilyCompiled:
 
 
 def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackward:
-    """The compiled graph, and those of the donated arguments that it writes to.
+    """Compile a backward graph; return it, and the donated arguments that it writes to.
 
     If it cannot be compiled, the graph runs as it is, and a warning says so.
 
@@ -117,7 +117,7 @@ def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackwar
 
 
 def run_as_it_is(module: GraphModule) -> BoxedCall:
-    """The graph in the boxed convention, operator by operator."""
+    """Return the graph as a function in the boxed convention that runs operator by operator."""
 
     def call(arguments: list[Any]) -> list[Any]:
         values = tuple(arguments)
@@ -175,9 +175,9 @@ def with_epilogue(
 
 
 def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[Any]]:
-    """``function.apply``, without what it does for functorch in Python, at each input.
+    """Return ``function.apply`` without its Python work for functorch at each input.
 
-    That is: unwrapping tensors that outlived their transform. Only those need it; they share the
+    That work unwraps tensors that outlived their transform. Only those need it: they share the
     class of tensors, but not their dispatch keys.
     """
     with_functorch = function.apply
@@ -194,10 +194,10 @@ def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[
 def make_function(
     plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled, again: EagerGradients
 ) -> type[torch.autograd.Function]:
-    """The autograd function of one compiled graph.
+    """Make the autograd function of one compiled graph.
 
-    What it does at each call is decided here, once: a short call costs little more than PyTorch's
-    own part of it.
+    All decisions are made here, once, so that a short call costs little more than PyTorch's own
+    part.
     """
     own, note = plan.outputs, again.note
     keep, arguments_of = _keeper(plan), _argument_maker(plan, backward)
@@ -246,7 +246,7 @@ def make_function(
 
 
 def _keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
-    """``keep(ctx, (*inputs, *outputs))``: what backward needs stays in the context."""
+    """Return ``keep(ctx, (*inputs, *outputs))``, which saves backward's values in the context."""
     places, own = plan.places(), plan.inputs
     tensors = picker([place for i, place in enumerate(places) if i not in plan.numbers])
     numbers = picker([places[i] for i in plan.numbers])
@@ -266,9 +266,9 @@ def _keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
 def _argument_maker(
     plan: FunctionPlan, backward: LazilyCompiled
 ) -> Callable[[Any, list[Any]], list[Any]]:
-    """``arguments_of(ctx, tangents)``: what backward's graph is called with.
+    """Return ``arguments_of(ctx, tangents)``, which collects the arguments of the backward graph.
 
-    It takes what it can out of the context and out of the list, so that nobody else holds it.
+    It removes them from the context and the list where it can, so that nothing else holds them.
     """
 
     def arguments_of(ctx: Any, given: list[Any]) -> list[Any]:
@@ -291,20 +291,22 @@ def _argument_maker(
 
 
 def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """A function that takes the elements at some places out of a tuple."""
+    """Return a function that takes the elements at some places out of a tuple."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda values: tuple(values[place] for place in places)
 
 
 def _is_batch(tensor: Any) -> bool:
-    """Whether it is a batch of gradients (``is_grads_batched``), which no kernel can read."""
+    """Return whether a gradient is a batch (``is_grads_batched``), which no kernel can read."""
     return tensor is not None and (_is_legacy_batched(tensor) or _is_batched(tensor))
 
 
 def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:
-    """Whether more than the caller's list refers to a tensor or to its memory: a graph that is kept
-    (``retain_graph``), a hook on saved tensors, or someone who has asked for them.
+    """Return whether more than the caller's list refers to a tensor or to its memory.
+
+    That may be a graph that is kept (``retain_graph``), a hook on saved tensors, or code that has
+    asked for them.
     """
     if sys.getrefcount(tensor) > _REFERENCES or tensor._use_count() > 1:  # type: ignore[attr-defined]
         return True
@@ -400,7 +402,7 @@ class _AutocastDisabled(AbstractContextManager[object]):
 
 
 def without_grad(call: BoxedCall) -> BoxedCall:
-    """``call`` run with grad mode off: what a graph computes has no history of its own."""
+    """Return ``call`` run with grad mode off: the values of a compiled graph have no history."""
 
     def run(arguments: list[Any]) -> list[Any]:
         with torch.no_grad():

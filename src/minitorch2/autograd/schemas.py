@@ -1,8 +1,8 @@
-"""What an operator's schema says about aliasing and mutation, and its functional form.
+"""The aliasing and mutation that an operator's schema declares, and its functional form.
 
-Everything here is read from the alias annotations of the operator's own schema
-(``Tensor(a!) self`` is written, ``Tensor(a)`` as result is a view), never from a list of names,
-except for the few operators whose functional form has another name.
+Everything here is read from the alias annotations of the operator's own schema: ``Tensor(a!) self``
+is written, ``Tensor(a)`` as result is a view. Only the few operators whose functional form has
+another name are listed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def alias_facts(func: Operator) -> AliasFacts:
 
 @cache
 def is_composite(func: Operator) -> bool:
-    """Whether the operator is defined by other operators, its gradient included."""
+    """Return whether the operator is defined by other operators, its gradient included."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     return bool(func.has_kernel_for_dispatch_key(key))
 
@@ -83,7 +83,7 @@ def _candidates(func: Operator) -> list[Operator]:
 
 
 def _inputs(func: Operator) -> list[tuple[str, str]]:
-    """Names and types of what the operator reads: all arguments but ``out=`` ones."""
+    """Return names and types of the arguments that the operator reads: all but ``out=`` ones."""
     return [
         (argument.name, str(argument.type))
         for argument in func._schema.arguments

@@ -1,14 +1,14 @@
 """Gradients of gradients: eager autograd differentiates the captured graph.
 
 A compiled backward graph has no derivative of its own. When a caller asks for gradients that can be
-differentiated again (``create_graph=True``), the graph that was captured is run once more by eager
-PyTorch, on the same inputs, and ``torch.autograd.grad`` gives gradients of any order. It is the
-captured graph and not the joint one, since only that still has ``detach``, ``no_grad`` and the
-user's own autograd functions.
+differentiated again (``create_graph=True``), eager PyTorch runs the captured graph once more on the
+same inputs. Then ``torch.autograd.grad`` gives gradients of any order. It is the captured graph and
+not the joint one, since only that still has ``detach``, ``no_grad`` and the user's own autograd
+functions.
 
-Nothing is kept for this but weak references to the inputs: most are parameters, or are saved for
-backward, or are the caller's. Where one is gone or was written since, gradients are those of the
-compiled backward graph, and their derivative is an error.
+Only weak references to the inputs are kept for this: most inputs are parameters, are saved for
+backward, or belong to the caller. If an input was freed or written to since, the compiled backward
+graph gives the gradients, and their derivative is an error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class EagerGradients:
         return [*map(weakref.ref, tensors)], versions, numbers, states
 
     def _given(self, call: Call) -> list[Any] | None:
-        """The inputs of a call; None if one is gone, or has other values now that matter."""
+        """Return the inputs of a call; None if one was freed, or written to although it matters."""
         references, versions, numbers, _ = call
         inputs: list[Any] = [None] * len(references) if self.all_tensors else [*numbers]
         for i, reference, version in zip(self.plan.tensors, references, versions, strict=True):
@@ -125,7 +125,7 @@ class EagerGradients:
 
 
 def _version(tensor: torch.Tensor) -> int:
-    """How often it was written to, where that is counted."""
+    """Return the number of writes to a tensor; 0 if they are not counted."""
     return 0 if tensor.is_inference() else tensor._version
 
 

@@ -3,9 +3,9 @@
     loss.backward()          # inside the program: frees what the derivatives would read
     return loss              # requires grad, but a second backward is an error
 
-PyTorch's own autograd decides: while a program is traced, fake tensors have a history like any
-others, so asking for the gradients of such a result fails there as it would in eager PyTorch. The
-compiled result requires grad, too, and its backward raises that error.
+PyTorch's own autograd decides. While a program is traced, fake tensors have a history like any
+others, so computing the gradients of such a result fails there as in eager PyTorch. The compiled
+result requires grad, too, and its backward raises that error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 
 class _Spent(torch.autograd.Function):
-    """The identity; its derivative is an error, or leads to nothing."""
+    """The identity; its derivative is an error, or zero."""
 
     @staticmethod
     def forward(ctx: Any, message: str, tensor: torch.Tensor, leaf: torch.Tensor) -> torch.Tensor:

@@ -1,9 +1,9 @@
 """Record the aten operators that a program runs, as a functional graph.
 
-:class:`Tracer` is a dispatch mode: it sees each operator below autograd, so the operators of the
-forward program and those of PyTorch's own derivative formulas alike (PyTorch 2 paper, section 3.9).
-Decompositions are applied while recording, to a fixed point (section 4.2); writes become new
-values (``functionalize.py``); nodes that only rename a value are not made at all.
+:class:`Tracer` is a dispatch mode that sees each operator below autograd. So it records the
+operators of the forward program and those of PyTorch's own derivative formulas alike (PyTorch 2
+paper, section 3.9). Decompositions are applied while recording, to a fixed point (section 4.2).
+Writes become new values (``functionalize.py``). An operator that only renames a value gets no node.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ class Tracer(DispatchMode):
         return node
 
     def set_state(self, fake: FakeTensor, state: TensorState) -> None:
-        """Say what a fake tensor is in the graph."""
+        """Set the state of a fake tensor: the storage and the views that it is in the graph."""
         fake.trace_state = (self, state)  # type: ignore[attr-defined]
 
     def state_of(self, tensor: torch.Tensor) -> TensorState:
-        """What a tensor is in the graph; a tensor never seen before is a constant."""
+        """Return a tensor's state in the graph; a tensor never seen before becomes a constant."""
         owner, state = getattr(tensor, "trace_state", (None, None))
         if owner is self:
             assert isinstance(state, TensorState)
@@ -166,7 +166,7 @@ class Tracer(DispatchMode):
     def _emit_composite(
         self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Node:
-        """Record what a composite operator consists of."""
+        """Record the operators that a composite operator consists of."""
 
         def as_tensor(node: Node) -> FakeTensor:
             fake = fake_like(node.meta["val"])
@@ -271,7 +271,7 @@ class Tracer(DispatchMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Compute functionally, let what is written hold the result, return as the schema says."""
+        """Compute the written values functionally, assign them, and return the schema's results."""
         bound = bind_arguments(func, args, kwargs)
         targets = [bound[name] for name in written if bound.get(name) is not None]
         if func.namespace not in _WITH_FUNCTIONAL_FORMS:
@@ -371,7 +371,7 @@ class Tracer(DispatchMode):
     def record_call(
         self, target: Callable[..., Any], inputs: Sequence[Node], results: Sequence[torch.Tensor]
     ) -> tuple[FakeTensor, ...]:
-        """Record a call that is no operator of PyTorch's, with results in memory of their own."""
+        """Record a call that is not an operator of PyTorch, with results in new memory."""
         node = self._record(target, inputs, {}, tuple(results))
         wrapped: tuple[FakeTensor, ...] = self._wrap_results(node, tuple(results))
         return wrapped
@@ -387,7 +387,7 @@ class Tracer(DispatchMode):
             add_check(self.graph, stated)
 
     def _bind_symbols(self, node: Node) -> None:
-        """Each symbol that only data will tell has its node behind the one that gives it."""
+        """Insert the node of each unbacked symbol behind the node that determines it."""
         new = unbacked_in(node.meta["val"]) - self.unbacked
         if not new:
             return

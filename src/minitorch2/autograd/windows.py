@@ -1,8 +1,8 @@
-"""``as_strided``, told as a chain of ordinary views.
+"""``as_strided`` as a chain of ordinary views.
 
-``as_strided`` speaks of cells of memory, not of elements of its tensor: taken of a view, it sees
-what the view does not. In a functional graph memory is where each value happens to be, so a window
-is told relative to the tensor that all views of a storage stem from, in that tensor's own order::
+``as_strided`` addresses memory, not elements of its tensor: on a view, it reaches elements outside
+of the view. In a functional graph values have no fixed memory. So a window is expressed relative to
+the base tensor of all views of a storage, in that tensor's own order::
 
     base.view.as_strided(size, stride, offset)
         --> base.permute(memory order).view(-1)[first:].as_strided(size, stride)
@@ -36,7 +36,7 @@ def window_steps(
     """The views from the base tensor of a storage to a window on its memory.
 
     ``state`` is that of ``tensor``, whose storage offset counts if no ``offset`` is given. Raises
-    UnsupportedError where the place in the base is not certain.
+    UnsupportedError where the position in the base is not certain.
     """
     storage = state.storage
     base = storage.origin.meta["val"]

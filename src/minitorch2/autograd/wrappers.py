@@ -1,12 +1,13 @@
-"""Programs on tensors that are made of others, as programs on the plain ones they are made of.
+"""Programs on wrapper tensors, as programs on the plain tensors that the wrappers are made of.
 
 Law::
 
     f(w)        -->        taken apart(f(put together(plain parts of w)))
 
 Both conversions are autograd functions, so a gradient of ``w`` is put together from those of its
-parts. An operator may also leave a plain gradient for ``w`` (one that dequantizes does): it belongs
-to no part, and flows through one more input, the *carrier*, which has ``w``'s size and no memory.
+parts. An operator, for example one that dequantizes, may also give ``w`` a plain gradient. It
+belongs to no part, and flows through one more input, the *carrier*, which has ``w``'s size and no
+memory.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class WrappedGradient(UnsupportedError):
         self.parts = [(tuple(p.size()), p.dtype, p.device) for p in plain_parts(gradient)]
 
     def is_fixed(self) -> bool:
-        """Whether all its sizes are numbers."""
+        """Return whether all its sizes are numbers."""
         sizes = [*self.structure.size, *(n for size, _, _ in self.parts for n in size)]
         return all(isinstance(n, int) for n in sizes)
 
@@ -160,7 +161,7 @@ def _carrier(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _present(gradient: torch.Tensor | None, part: torch.Tensor) -> torch.Tensor:
-    """A part without a gradient: zeros; of one that has none ever, such as an index, itself."""
+    """Return zeros for a part without a gradient; an index, which never has one, as it is."""
     if gradient is not None:
         return gradient
     return torch.zeros_like(part) if part.is_floating_point() else part
@@ -215,7 +216,7 @@ class TakeApart:
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """How one input is passed on: as it is, or taken apart."""
+    """The conversion of one input: it is passed on as it is, or taken apart."""
 
     structure: Wrapped | None
     has_carrier: bool = False
@@ -223,12 +224,12 @@ class Opening:
 
     @staticmethod
     def of(example: Any, gradient: WrappedGradient | None) -> Opening:
-        """How inputs like this one are passed on."""
+        """Return the conversion for inputs like this one."""
         structure = Wrapped.of(example) if is_wrapper(example) else None
         return Opening(structure, structure is not None and example.requires_grad, gradient)
 
     def open(self, value: Any) -> tuple[Any, ...]:
-        """The plain tensors for an input."""
+        """Return the plain tensors of an input."""
         if self.gradient is not None:
             return tuple(_Send.apply(self.gradient, value))  # type: ignore[no-untyped-call]
         if self.structure is None:
@@ -238,7 +239,7 @@ class Opening:
             return tuple(_TakeApart.apply(structure, self.has_carrier, value))  # type: ignore[no-untyped-call]
 
     def names(self, name: str) -> list[str]:
-        """Names of the placeholders that stand for one."""
+        """Return the names of the placeholders for one input."""
         if self.gradient is not None:
             carried = _part_names(self.gradient.structure)
             return [name, *(f"{name}_gradient_{part}" for part in carried)]
@@ -258,7 +259,7 @@ def _part_names(structure: Wrapped) -> Iterator[str]:
 
 @dataclass(frozen=True, eq=False)
 class Plain:
-    """A program on plain tensors, and how inputs and results of the other one are converted.
+    """A program on plain tensors, and the conversions from and to the original program.
 
     Attributes:
         module: the program.
@@ -272,17 +273,17 @@ class Plain:
     structure: Any
 
     def open(self, inputs: Sequence[Any]) -> list[Any]:
-        """The program's inputs."""
+        """Return the inputs of the plain program."""
         pairs = zip(self.openings, inputs, strict=True)
         return [part for opening, value in pairs for part in opening.open(value)]
 
     def input_of(self, index: int) -> int:
-        """Which input of the other program an input of this one belongs to."""
+        """Return the index of the original input to which an input of this program belongs."""
         widths = [len(opening.names("")) for opening in self.openings]
         return next(i for i in range(len(widths)) if index < sum(widths[: i + 1]))
 
     def around(self, run: Run) -> Run:
-        """The other program, given what runs this one."""
+        """Return the original program, given a function that runs this one."""
 
         def call(*inputs: Any) -> Any:
             values = iter(run(*self.open(inputs)))

@@ -1,9 +1,9 @@
 """Decompositions: operators as Python functions of simpler operators, one family a file.
 
 ``DECOMPOSITIONS`` is the table that our own backends use; :func:`register_decomposition` adds to it
-or to a table of one's own. What stays an operator: matrix products, convolutions, pooling,
-attention kernels, gathers and scatters, and random operators, unless kernels are to draw their own
-numbers (`randomness`, a table of its own).
+or to a table of one's own. Matrix products, convolutions, pooling, attention kernels, gathers and
+scatters stay operators. So do random operators, unless kernels draw their own numbers
+(`randomness`, a table of its own).
 """
 
 import torch

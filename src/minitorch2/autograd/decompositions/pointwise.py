@@ -88,7 +88,7 @@ def zero(x: Tensor) -> Tensor:
 
 @register_decomposition(aten.xlogy.Tensor)
 def xlogy(x: Tensor, y: Tensor) -> Tensor:
-    """``x * log(y)``, 0 where ``x`` is 0 and ``y`` is no NaN."""
+    """Return ``x * log(y)``, which is 0 where ``x`` is 0 and ``y`` is not NaN."""
     return torch.where(torch.isnan(y), y, torch.where(x == 0, 0.0, x * torch.log(y)))
 
 

@@ -1,8 +1,8 @@
-"""Maxima of windows, as programs of slices: what is before and behind a pooling joins its kernel.
+"""Maxima of windows, as slices: pointwise operators around a pooling join its kernel.
 
-The place of each maximum is kept as its row and column in the window, which fit into a byte, and
-not as an index of 64 bits; backward asks of each element which of the few windows over it chose it,
-so that nothing has to be zeroed or added atomically::
+The place of each maximum is saved as its row and column in the window, which fit into a byte, and
+not as an index of 64 bits. For each element, backward finds the windows over it that chose it, so
+that no memory is zeroed or added to atomically::
 
     best[r, c]  = max over (i, j) of padded[step*r + i, step*c + j]
     place[r, c] = i * 2**bits + j of the first of them; the index is made of it where it is read
@@ -36,7 +36,7 @@ class _Windows(NamedTuple):
     padding: int
 
     def count(self, ceil: bool) -> Any:
-        """How many there are; `ceil`: the last one may reach beyond the padding."""
+        """Return the number of windows; with `ceil`, the last one may reach beyond the padding."""
         rest = self.size + 2 * self.padding - self.length
         count = (rest + (self.step - 1 if ceil else 0)) // self.step + 1
         return count - 1 if ceil and (count - 1) * self.step >= self.size + self.padding else count
@@ -138,8 +138,10 @@ def at_maxima(grad: Tensor, windows: list[_Windows], indices: Tensor) -> Tensor:
 def _of_windows_over(
     x: Tensor, before: Sequence[int], windows: list[_Windows], outside: float
 ) -> Tensor:
-    """For each element, what `x` says of the last window that has begun there, or of one so many
-    `before` that; `outside` where there is none."""
+    """Return for each element the value in `x` of the last window that begins at or before it.
+
+    `before` counts windows back from that one; `outside` is the value where no such window exists.
+    """
     vertical, horizontal = windows
     rows, columns = x.shape[-2:]
     repeated = x[..., None, :, None].expand(

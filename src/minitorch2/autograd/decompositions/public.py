@@ -1,7 +1,7 @@
-"""Decompositions of PyTorch's own public table, for operators that ours need not tell otherwise.
+"""Decompositions of PyTorch's own public table, for operators that need none of ours.
 
-What is taken over is listed: an operator that is not here stays an operator. Random operators are
-left out, as theirs would draw other numbers than eager's.
+The module lists them: an operator that is not here stays an operator. Random operators are left
+out, as theirs would draw other numbers than eager's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Recurrent layers on the CPU, as oneDNN runs them.
 
-``aten.mkldnn_rnn_layer`` keeps what its gradient needs in a workspace, but only where gradients are
-being recorded, which is never so in a compiled graph; else it gives no tensor, though its schema
-says so; and its meta kernel does not know how large it is. So graphs call
-``minitorch2::rnn_layer``: it keeps the workspace in training, of a size that oneDNN is asked for
-once for each shape, and else gives one without elements.
+``aten.mkldnn_rnn_layer`` saves values for its gradient in a workspace, but only while gradients are
+recorded, which is never so in a compiled graph. Otherwise it returns no tensor, though its schema
+promises one, and its meta kernel does not know the size. So graphs call ``minitorch2::rnn_layer``.
+In training it returns the workspace, of a size that oneDNN is asked for once for each shape.
+Otherwise it returns one without elements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _layer(x: Tensor, *arguments: Any) -> Layer:
 
 
 def _meta_layer(x: Tensor, *arguments: Any) -> Layer:
-    """What the layer gives, without data."""
+    """Return the results of the layer, without data."""
     *results, _ = aten.mkldnn_rnn_layer.default(x, *arguments)
     size, is_training = 0, arguments[-1]
     if is_training:

@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 @register_decomposition(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
 def adaptive_max_pool(x: Tensor, output_size: list[int]) -> Any:
-    """Where the windows are equal and side by side, an ordinary pooling."""
+    """Decompose a pooling with equal windows side by side into an ordinary pooling."""
     sizes = x.shape[x.dim() - len(output_size) :]
     if any(n == 0 or size % n for size, n in zip(sizes, output_size, strict=True)):
         return NotImplemented
@@ -30,7 +30,7 @@ def adaptive_max_pool(x: Tensor, output_size: list[int]) -> Any:
     aten.adaptive_max_pool2d_backward.default, aten.fractional_max_pool2d_backward.default
 )
 def max_pool2d_backward(gradient: Tensor, x: Tensor, *options: Any, indices: Any = None) -> Tensor:
-    """The gradient of each maximum goes where it was."""
+    """Add the gradient of each maximum at its place in the image."""
     return _at_maxima(gradient, x, options[-1] if indices is None else indices, 2)
 
 
@@ -38,7 +38,7 @@ def max_pool2d_backward(gradient: Tensor, x: Tensor, *options: Any, indices: Any
     aten.adaptive_max_pool3d_backward.default, aten.max_pool3d_with_indices_backward.default
 )
 def max_pool3d_backward(gradient: Tensor, x: Tensor, *options: Any, indices: Any = None) -> Tensor:
-    """The gradient of each maximum goes where it was."""
+    """Add the gradient of each maximum at its place in the volume."""
     return _at_maxima(gradient, x, options[-1] if indices is None else indices, 3)
 
 

@@ -64,7 +64,7 @@ def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
 
 @register_decomposition(aten._unsafe_view.default, aten._reshape_alias.default)
 def unsafe_view(x: Tensor, size: Sequence[int], *stride: Any) -> Tensor:
-    """A view whose base nobody else holds."""
+    """Return a view whose base the program does not keep."""
     return x.view(list(size))
 
 
@@ -284,11 +284,11 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 
 
 @register_decomposition(aten.gather.default)
 def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Any:
-    """Nothing is gathered by an empty index, which need not have the rank of ``x``."""
+    """Return an empty result for an empty index, which need not have the rank of ``x``."""
     return x.new_empty(index.shape) if 0 in index.shape else NotImplemented
 
 
 @register_decomposition(aten.scatter_add.default)
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
-    """Nothing is added by an empty index, which need not have the rank of ``x``."""
+    """Add nothing for an empty index, which need not have the rank of ``x``."""
     return x.clone() if 0 in index.shape else NotImplemented

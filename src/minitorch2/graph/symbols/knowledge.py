@@ -4,9 +4,9 @@
 
 A recorded guard is a fact from then on, so that fewer later conditions need a guard. PyTorch 2
 paper, section 5.2: "we incrementally simplify our symbolic expressions as we learn more facts from
-guards". Two kinds of facts change the expressions themselves. *Unification* replaces one symbol
-(``s0 == s1``, ``s1 == 2*s0 + 1``, ``s0 == 8``). *Divisibility* (``s0 % 4 == 0``) writes a symbol as
-a multiple of a new one.
+guards". Two kinds of facts change the expressions themselves. By *unification* (``s0 == s1``, ``s1
+== 2*s0 + 1``, ``s0 == 8``) one symbol is replaced. By *divisibility* (``s0 % 4 == 0``) a symbol
+becomes a multiple of a new one.
 """
 
 from __future__ import annotations
