@@ -123,8 +123,7 @@ class Blocks:
 
 
 def _form(tensor: torch.Tensor) -> Hashable:
-    """Return the properties of an input on which a block's graphs depend: type and requires_grad.
-    """
+    """Return the properties of an input on which a block's graphs depend."""
     return type_text(tensor), tensor.requires_grad
 
 

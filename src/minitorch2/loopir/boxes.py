@@ -1,12 +1,12 @@
-"""What lowerings pass around: tensors whose elements may not be computed yet.
+"""Tensors during lowering, whose elements may not be computed yet.
 
     tensor  ::= TensorBox(StorageBox | View)
     storage ::= StorageBox(loops | buffer)             loops until realized, then a buffer
     view    ::= View(StorageBox | View, size, reindex)
 
-`TensorBox` and `StorageBox` match `torch.Tensor` and `torch.Storage` (PyTorch 2 paper,
-section 4.3). A view is a function from its index to its base's index, so views vanish: reading
-through one composes the functions and simplifies the result. No mutation: graphs are functional.
+`TensorBox` and `StorageBox` match `torch.Tensor` and `torch.Storage` (PyTorch 2 paper, section
+4.3). A view is a function from its index to its base's index, so views vanish: reading through one
+composes the functions and simplifies the result. No mutation: graphs are functional.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Reindex = Callable[[Index], Index]
 class StorageBox:
     """The cell that holds loops first and, once realized, a buffer.
 
-    `preferred_stride` is what eager PyTorch gives this tensor; `origins` are the graph nodes
-    whose work the loops do.
+    `preferred_stride` is the stride of this tensor in eager PyTorch; `origins` are the graph nodes
+    whose results the loops compute.
     """
 
     def __init__(self, data: Loops | Buffer) -> None:
@@ -58,15 +58,15 @@ class StorageBox:
 
     @property
     def device(self) -> torch.device:
-        """Where the elements are."""
+        """The device of the elements."""
         return self.data.device
 
     def is_realized(self) -> bool:
-        """Whether the elements have memory."""
+        """Return whether the elements have memory."""
         return isinstance(self.data, Buffer)
 
     def holds(self, buffer: Buffer) -> bool:
-        """Whether the elements are in that buffer."""
+        """Return whether the elements are in that buffer."""
         data = self.data
         return buffer is (data.base if isinstance(data, ReinterpretedBuffer) else data)
 
@@ -104,7 +104,7 @@ class View:
 
     @property
     def device(self) -> torch.device:
-        """Where the elements are."""
+        """The device of the elements."""
         return self.base.device
 
     @property
@@ -136,7 +136,7 @@ class TensorBox:
 
     @classmethod
     def computed(cls, loops: Loops, layout: FixedLayout) -> TensorBox:
-        """A tensor whose loops fill a part of their memory at a time: no reader repeats them."""
+        """Make a tensor whose loops fill memory part by part, so that no reader repeats them."""
         table = current_table()
         buffer = ComputedBuffer(table.next_name(), layout, loops, origins=table.origins)
         table.add(buffer)
@@ -159,7 +159,7 @@ class TensorBox:
 
     @property
     def device(self) -> torch.device:
-        """Where the elements are."""
+        """The device of the elements."""
         return self.data.device
 
     @property
@@ -176,7 +176,7 @@ class TensorBox:
         return TensorBox(View(self.data, size, reindex))
 
     def realize(self, reason: str) -> BufferView:
-        """This tensor as a strided window on memory, for those who need an address.
+        """Return this tensor as a strided window on memory, for a reader that needs an address.
 
         Elements without memory are computed; a view that no strides can express is copied.
         """
@@ -190,7 +190,7 @@ class TensorBox:
         )
 
     def copy(self) -> TensorBox:
-        """A new tensor with the same elements, row-major unless something asks otherwise."""
+        """Copy the elements to a new tensor, row-major unless a reader wants another layout."""
         loops = Pointwise(self.device, self.dtype, self.size, self.make_loader())
         return TensorBox.create(loops)
 
@@ -214,7 +214,7 @@ class TensorBox:
         return FixedLayout(layout.device, layout.dtype, self.size, *linear)
 
     def is_reduction(self) -> bool:
-        """Whether the storage is a reduction that has no memory yet."""
+        """Return whether the storage is a reduction that has no memory yet."""
         return isinstance(self.storage.data, Reduction)
 
 

@@ -39,8 +39,7 @@ ExternArgument: TypeAlias = Any  # `arg` of the grammar; Python has no closed re
 class Buffer:
     """Memory with a name. `origins` are the graph nodes whose result it holds or computes.
 
-    `symbols` are those of sizes that are known only when the buffer is there: each with its
-    dimension.
+    `symbols` are the sizes known only once the buffer is computed, each with its dimension.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Buffer:
 
     @property
     def device(self) -> torch.device:
-        """Where the memory is."""
+        """The device of the memory."""
         return self.layout.device
 
     @property
@@ -77,7 +76,7 @@ class Buffer:
 class InputBuffer(Buffer):
     """An argument of the graph. Its offset is 0: kernels get the address of the first element.
 
-    ``donated``: nobody else will read the memory; it may be written after its last use.
+    ``donated``: nothing else reads the memory afterwards; it may be written after its last use.
     ``becomes``: the graph's output that the caller will copy into it; it may be written there.
     """
 
@@ -117,7 +116,7 @@ class ReinterpretedBuffer(Buffer):
 
 @dataclass(frozen=True)
 class BufferView:
-    """A strided window on a buffer's memory: how a library call or the caller sees it."""
+    """A strided window on a buffer's memory, as a library call or the caller sees it."""
 
     buffer: Buffer
     layout: FixedLayout
@@ -128,7 +127,7 @@ class BufferView:
         return self.buffer.name
 
     def is_whole(self) -> bool:
-        """Whether the window is the buffer itself."""
+        """Return whether the window is the buffer itself."""
         return self.layout == self.buffer.layout
 
 
@@ -176,7 +175,7 @@ class MultiOutput(Buffer):
 
 
 def settles_numbers(buffer: Buffer) -> bool:
-    """Whether what comes later relies on the buffer without reading it: symbols, or a check."""
+    """Return whether later code relies on the buffer unread: it sets symbols, or is a check."""
     return bool(buffer.symbols) or isinstance(buffer, HostCall)
 
 
@@ -192,7 +191,7 @@ def _views_in(argument: ExternArgument) -> Iterator[BufferView]:
 
 @dataclass(frozen=True)
 class RealizeDecision:
-    """Why a value was given memory instead of being recomputed by its readers, or not."""
+    """The reason why a value was given memory, or why its readers recompute it."""
 
     name: str
     stored: bool
@@ -205,9 +204,9 @@ class RealizeDecision:
 class BufferTable:
     """The buffers of the graph being lowered, in the order in which they can be computed.
 
-    While a node is lowered, `origins` are the nodes whose work is being done, and `result` is the
-    node's fake result: what size, dtype and device must come out. `known` decides what guards say
-    about sizes.
+    While a node is lowered, `origins` are the nodes whose results are being computed, and `result`
+    is the node's fake result: what size, dtype and device must come out. `known` decides what
+    guards say about sizes.
     """
 
     def __init__(self) -> None:
@@ -220,7 +219,9 @@ class BufferTable:
 
     @contextmanager
     def working_for(self, inlined: Origins) -> Iterator[None]:
-        """Of all that the node goes on with, do the work of these nodes inside the block."""
+        """Record buffers made in the block as results of the nodes `inlined` and of the current
+        node.
+        """
         before = self.origins
         self.origins = tuple(dict.fromkeys((*inlined, *before[-1:])))
         yield
@@ -232,7 +233,7 @@ class BufferTable:
         return f"buf{self._computed - 1}"
 
     def add(self, buffer: Buffer) -> None:
-        """Append a buffer; everything that it reads has been appended before."""
+        """Append a buffer; all buffers that it reads have been appended before."""
         self.buffers.append(buffer)
 
     def decide(self, name: str, *, stored: bool, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Which operators have lowerings: `python -m minitorch2.loopir --operators`.
+"""The operators that have lowerings: `python -m minitorch2.loopir --operators`.
 
 Any other operator is called as it is, counted and listed by `minitorch2.explain`.
 """

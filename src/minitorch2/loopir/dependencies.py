@@ -1,9 +1,9 @@
-"""What a loop body reads and writes: buffer names with symbolic addresses.
+"""Reads and writes of a loop body: buffer names with symbolic addresses.
 
     dependency ::= MemoryDep(name, index, ranges)
 
 The address is an expression of canonical variables c0, c1, ... (loop variables first, then the
-reduction's), so that two bodies over the same ranges can be compared: the scheduler may fuse a
+reduction's), so that two bodies over the same ranges can be compared. The scheduler may fuse a
 producer and a consumer only where these addresses agree (PyTorch 2 paper, section 4.4).
 """
 
@@ -46,22 +46,22 @@ class MemoryDep:
         return frozenset(symbol for symbol, _ in self.ranges) & symbols
 
     def is_indirect(self) -> bool:
-        """Whether the address depends on loaded values (`ops.indirect_indexing`)."""
+        """Return whether the address depends on loaded values (`ops.indirect_indexing`)."""
         return not isinstance(self.index, int) and any(
             symbol.name.startswith(INDIRECT_PREFIX) for symbol in self.index.free_symbols
         )
 
     def numel(self) -> Expr:
-        """How many different elements are accessed, at most (indirect ones not counted)."""
+        """Return the number of different elements accessed, at most (indirect ones not counted)."""
         used = self.variables
         return product(size for symbol, size in self.ranges if symbol in used)
 
     def numbytes(self, dtype: torch.dtype) -> Expr:
-        """How many bytes of memory traffic this access is worth."""
+        """Return the bytes of memory traffic of this access."""
         return product((self.numel(), dtype.itemsize))
 
     def stride(self, variable: sympy.Symbol) -> Expr:
-        """How far the address moves when `variable` steps from 0 to 1."""
+        """Return the change of the address when `variable` steps from 0 to 1."""
         if isinstance(self.index, int):
             return 0
         step = self.index.subs(variable, 1) - self.index.subs(variable, 0)

@@ -52,13 +52,13 @@ def index_symbols(prefix: str, count: int) -> tuple[sympy.Symbol, ...]:
 
 
 def is_less(a: Expr, b: Expr) -> bool:
-    """Whether `a < b` is certain."""
+    """Return whether `a < b` is certain."""
     return is_nonnegative(to_expr(b - a - 1))
 
 
 @lru_cache(16384)
 def bounds(expr: Expr, ranges: Ranges) -> tuple[Expr, Expr] | None:
-    """The least and the largest value of `expr`, inclusive, if they can be told.
+    """Return the least and the largest value of `expr`, inclusive, if they can be found.
 
     Sizes may be symbols, and then so are the bounds. The ranges are taken as not empty.
     """
@@ -114,13 +114,15 @@ def _modular_bounds(parts: Sequence[tuple[Expr, Expr]]) -> tuple[Expr, Expr] | N
 
 @lru_cache(16384)
 def simplify(expr: Expr, ranges: Ranges) -> Expr:
-    """An equal expression in simpler form, given that each index is inside its range.
+    """Return an equal expression in simpler form, given that each index is inside its range.
 
-    q*b <= a < (q+1)*b    =>  a // b --> q
-    0 <= a < d*m          =>  a // d % m --> a // d
-    q*m <= a < (q+1)*m    =>  a % m --> a - q*m
-    0 <= r < g, g | d     =>  (g*q + r) // d --> q // (d/g)
-    m*(x // m) + x % m        --> x
+    The rules are::
+
+        q*b <= a < (q+1)*b    =>  a // b --> q
+        0 <= a < d*m          =>  a // d % m --> a // d
+        q*m <= a < (q+1)*m    =>  a % m --> a - q*m
+        0 <= r < g, g | d     =>  (g*q + r) // d --> q // (d/g)
+        m*(x // m) + x % m        --> x
     """
     if isinstance(expr, int) or not expr.has(FloorDiv, ModularIndexing):
         return to_expr(multiply_out(expr))
@@ -162,7 +164,7 @@ def _simplify_modular(expr: ModularIndexing, ranges: Ranges) -> Expr:
 
 
 def _quotient(limits: tuple[Expr, Expr] | None, divisor: sympy.Expr) -> int | None:
-    """What division by a number gives, if it gives the same for all that is in the limits."""
+    """Return the quotient by a number, if it is the same for all values in the limits."""
     if limits is None or not (divisor.is_Integer and all(isinstance(n, int) for n in limits)):
         return None
     low, high = (int(limit) // int(divisor) for limit in limits)
@@ -216,7 +218,7 @@ def _join_quotient_and_rest(expr: sympy.Expr, ranges: Ranges) -> sympy.Expr:
 def _next_digits(
     expr: sympy.Expr, x: sympy.Expr, d: sympy.Expr, m: sympy.Expr, ranges: Ranges
 ) -> Iterator[tuple[Expr, Expr]]:
-    """What may stand above the digit `x // d % m`, and what both are together."""
+    """Yield each digit that may stand above the digit `x // d % m`, and both digits joined."""
     yield simplify(FloorDiv(x, d * m), ranges), simplify(FloorDiv(x, d), ranges)
     for digit in expr.atoms(ModularIndexing):
         if digit.args[0] == x and digit.args[1] == d * m:

@@ -1,8 +1,8 @@
-"""Which nodes may become one kernel, how good that would be, and the fused node.
+"""Fusion of nodes into one kernel: its legality, its score, and the fused node.
 
 `can_fuse` decides legality from addresses: a consumer may only read, in each iteration, what the
-producer has written in that iteration. `score_fusion` orders the possibilities. Both are functions
-of the PyTorch 2 paper, section 4.4, and there methods of the scheduler.
+producer has written in that iteration. `score_fusion` orders the possibilities. The PyTorch 2
+paper, section 4.4, has both as methods of the scheduler.
 
 Two nodes are first *aligned*: their loops are split until both have the same domain.
 
@@ -50,7 +50,7 @@ Score = tuple[bool, bool, int, int]
 
 @dataclass(frozen=True)
 class Alignment:
-    """The domain of a fusion, and how far each side covers it."""
+    """The domain of a fusion, and the loops of it that each side covers."""
 
     ranges: Sizes
     reduction_ranges: Sizes
@@ -64,12 +64,12 @@ class Alignment:
 
 
 def has_reduction(node: KernelNode) -> bool:
-    """Whether any body of the kernel is a reduction, or a scan."""
+    """Return whether any body of the kernel is a reduction, or a scan."""
     return node.has_inner_loops
 
 
 def align(first: KernelNode, second: KernelNode) -> Alignment | None:
-    """A domain for both, if their loops are splits of common ones."""
+    """Return a domain for both nodes, if their loops are splits of common ones."""
     reduces = has_reduction(first), has_reduction(second)
     if reduces == (False, False):
         ranges = refine(first.ranges, second.ranges)
@@ -140,9 +140,9 @@ def aligned(body: SchedulerNode, access: Access, alignment: Alignment, covers: b
 
 
 def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) -> Refusal | None:
-    """Why `second` cannot run in the loops of `first`, or None if it can.
+    """Return the reason why `second` cannot run in the loops of `first`, or None if it can.
 
-    Cycles through other nodes are the scheduler's business.
+    The scheduler checks for cycles through other nodes.
     """
     if len(bodies(first)) + len(bodies(second)) > capabilities.max_fusion_size:
         return Refusal(f"more than {capabilities.max_fusion_size} loop bodies in a kernel")
@@ -166,7 +166,7 @@ def can_fuse(first: KernelNode, second: KernelNode, capabilities: Capabilities) 
 
 
 def _check_scatters(first: KernelNode, second: KernelNode) -> Refusal | None:
-    """A scatter shares loops only if no order of its stores counts: parts of a concatenation."""
+    """Refuse a scatter in shared loops unless its stores may run in any order (`is_disjoint`)."""
     for body in (*first.scatters, *second.scatters):
         loops = body.buffer.loops
         assert isinstance(loops, Scatter)
@@ -197,7 +197,7 @@ def _flows(
 
 
 def _check_addresses(first: KernelNode, second: KernelNode, alignment: Alignment) -> Refusal | None:
-    """The law: in each iteration the consumer reads the address that the producer writes."""
+    """Require that in each iteration the consumer reads the address that the producer writes."""
     for producer, consumer, write, read in _flows(first, second, alignment):
         written = aligned(producer, write, alignment, alignment.first_covers)
         wanted = aligned(consumer, read, alignment, alignment.second_covers)
@@ -219,7 +219,7 @@ def _same(a: Strides, b: Strides) -> bool:
 def _check_reductions(
     first: KernelNode, second: KernelNode, alignment: Alignment, capabilities: Capabilities
 ) -> Refusal | None:
-    """What a kernel's loops allow around reductions."""
+    """Return the reason why the kernels cannot share loops around a reduction, or None."""
     broadcasts = any(
         _waits(producer) and _covers(consumer, alignment.second_covers)
         for producer, consumer, _, _ in _flows(first, second, alignment)
@@ -236,7 +236,7 @@ def _check_reductions(
 
 
 def _waits(body: SchedulerNode) -> bool:
-    """Whether a value is there only after a reduction loop of its kernel."""
+    """Return whether a body's value exists only after a reduction loop of its kernel."""
     return body.is_reduction or not body.covers_reduction
 
 
@@ -292,14 +292,14 @@ def score_fusion(first: KernelNode, second: KernelNode, dtypes: Mapping[str, tor
 
 
 def score_of(first: KernelNode, second: KernelNode, shared: int) -> Score:
-    """The score of two kernels that share so many bytes of memory traffic."""
+    """Return the score of two kernels that share this many bytes of memory traffic."""
     same_category = has_reduction(first) == has_reduction(second)
     is_vertical = bool(first.written_names & second.read_names)
     return same_category, is_vertical, shared, -_distance(first, second)
 
 
 def _distance(first: KernelNode, second: KernelNode) -> int:
-    """How far apart in the graph the nearest bodies of two kernels are; bodies are in order."""
+    """Return the distance in the graph between the nearest bodies of two kernels."""
     orders = [body.order for body in bodies(second)]
     nearest = []
     for body in bodies(first):

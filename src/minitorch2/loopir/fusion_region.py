@@ -3,9 +3,9 @@
     until nothing changes: find all pairs that may be fused, sort by score, fuse each that is still
     legal; pairs that wait for a fused node are re-pointed to the new one
 
-This is the algorithm of the PyTorch 2 paper, section 4.4. What must run before and after each node
-is kept as sets of nodes, so a region is not larger than `MOST_NODES`: the work for a graph then
-grows with its size, not with the square of it.
+This is the algorithm of the PyTorch 2 paper, section 4.4. Each node has the set of nodes that must
+run before it, and the set of those after it. A region has at most `MOST_NODES` nodes, so that the
+work for a graph grows with its size, not with the square of it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Region:
             bits &= ~place.bits
 
     def _is_cycle(self, first: _Place, second: _Place) -> bool:
-        """Whether some third node must run between the two."""
+        """Return whether a third node must run between the two."""
         own = first.bits | second.bits
         return bool(first.after & second.before & ~own or second.after & first.before & ~own)
 
@@ -141,7 +141,7 @@ class Region:
     # -- rounds ---------------------------------------------------------------------------------
 
     def _round(self) -> bool:
-        """One round of the greedy loop; whether anything was fused."""
+        """Run one round of the greedy loop; return whether anything was fused."""
         scored = list(self._candidates())
         scored.sort(key=lambda item: item[0], reverse=True)
         changed = False
@@ -185,12 +185,12 @@ class Region:
         return node.touched_names | self._sources(node) | self._targets(node)
 
     def _sources(self, node: BaseSchedulerNode) -> frozenset[str]:
-        """The names of the kernels that compute what a node reads."""
+        """Return the names of the kernels that compute the buffers that a node reads."""
         sources = (self.places[name].node for name in node.read_names if name in self.places)
         return frozenset(source.name for source in sources if source.members != [source])
 
     def _targets(self, node: BaseSchedulerNode) -> frozenset[str]:
-        """The names of the generated kernels that read what a node computes."""
+        """Return the names of the generated kernels that read a buffer that a node computes."""
         return frozenset().union(*(self.readers.get(name, ()) for name in node.written_names))
 
     def _note_readers(self) -> None:
@@ -230,8 +230,10 @@ class Region:
         return refusal
 
     def _refuse_horizontal(self, first: _Place, second: _Place) -> Refusal | None:
-        """Two kernels that only share inputs are worth one if they share all of an input, or if
-        there is so little to do that a launch would count."""
+        """Refuse to fuse two kernels that share inputs only, if that saves too little.
+
+        It is worth it if they share all of an input, or if they are so small that a launch counts.
+        """
         if not self.capabilities.fuses_horizontally:
             return Refusal("the code generator wants no horizontal fusion")
         a, b = _kernel(first), _kernel(second)
@@ -240,15 +242,14 @@ class Region:
         return Refusal("they share no whole input")
 
     def _shared(self, first: _Place, second: _Place) -> tuple[int, bool]:
-        """The bytes that both move, and whether an access is of all elements."""
+        """Return the bytes that both kernels move, and whether an access is of all elements."""
         pair = first.bits, second.bits
         if pair not in self._common:
             self._common[pair] = common_bytes(_kernel(first), _kernel(second), self.dtypes)
         return self._common[pair]
 
     def _are_siblings(self, first: KernelNode, second: KernelNode) -> bool:
-        """Whether two small kernels with equal loops go on with the results of one kernel, or one
-        goes on with theirs."""
+        """Return whether two small kernels with equal loops share a producer or a consumer."""
         if not self.capabilities.fuses_siblings or first.group != second.group:
             return False
         elements = product(first.group)
@@ -259,7 +260,7 @@ class Region:
         )
 
     def _ordered(self, first: _Place, second: _Place) -> tuple[_Place, _Place]:
-        """The producer first; else the earlier one."""
+        """Return the pair with the producer first, or else the earlier node."""
         if second.before & first.bits:
             return first, second
         if first.before & second.bits or second.bits & -second.bits < first.bits & -first.bits:

@@ -30,8 +30,9 @@ Strides: TypeAlias = "tuple[Expr | None, ...]"
 
 @dataclass(frozen=True)
 class Access:
-    """One address that a body touches, as a function of its loops. `name` "" is a value made of
-    the indices themselves (`ops.index_expr`)."""
+    """One address that a body touches, as a function of its loops. The `name` is empty for a value
+    made of the indices themselves (`ops.index_expr`).
+    """
 
     name: str
     strides: Strides
@@ -39,11 +40,11 @@ class Access:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the strides and the offset say all about the address."""
+        """True if the strides and the offset determine the address."""
         return None not in self.strides
 
     def elements(self, sizes: Sizes) -> Expr:
-        """How many different elements are touched, at most."""
+        """Return the number of different elements touched, at most."""
         return product(n for n, stride in zip(sizes, self.strides) if stride != 0)
 
 
@@ -89,7 +90,7 @@ def refine(a: Sizes, b: Sizes) -> Sizes | None:
 
 
 def split_counts(coarse: Sizes, fine: Sizes) -> tuple[int, ...]:
-    """Into how many consecutive loops of `fine` each loop of `coarse` is split."""
+    """Return for each loop of `coarse` how many consecutive loops of `fine` it becomes."""
     counts, position = [], 0
     for size in coarse:
         start, covered = position, fine[position]
@@ -114,7 +115,7 @@ def split_strides(strides: Strides, counts: Sequence[int], fine: Sizes) -> Strid
 
 
 def can_merge(outer: int, inner: int, sizes: Sizes, accesses: Iterable[Access]) -> bool:
-    """Whether loop `outer` directly around loop `inner` can be one loop for all accesses."""
+    """Return whether loop `outer` directly around loop `inner` can be one loop for all accesses."""
     for access in accesses:
         far, near = access.strides[outer], access.strides[inner]
         if far is None or near is None or not equal(far, product((near, sizes[inner]))):
@@ -140,7 +141,7 @@ def vote_order(dims: Sequence[int], sizes: Sizes, accesses: Sequence[Access]) ->
 
 
 def _prefers_swap(outer: int, inner: int, sizes: Sizes, accesses: Sequence[Access]) -> bool:
-    """Whether the accesses would rather have `inner` around `outer`."""
+    """Return whether most accesses walk memory better with `inner` around `outer`."""
     votes = 0
     for access in accesses:
         far, near = access.strides[outer], access.strides[inner]

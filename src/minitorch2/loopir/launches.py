@@ -1,10 +1,11 @@
-"""Small kernels that need nothing of each other share a launch.
+"""Launches of several small kernels that do not depend on each other.
 
-A launch takes as long as a small kernel, and an optimizer, or a list of tensors, has many of these.
-When all fusions are done, which save memory traffic besides, kernels are taken from the last to the
-first, and each joins the last launch that it can wait for: one that comes before all that reads the
-kernel's results. Kernels only wait, so that no check, and no write to an argument, comes later than
-what it comes before in the program. The kernels of a launch run in any order, or at the same time.
+A launch takes as long as a small kernel, and an optimizer, or a list of tensors, has many small
+kernels. Fusions come first, since they save memory traffic, too. Then kernels are taken from the
+last to the first. Each joins the last launch that still comes before all readers of the kernel's
+results. Kernels are only delayed, never moved forward, so a check or a write to an argument stays
+before the kernels that it precedes in the program. The kernels of a launch run in any order, or at
+the same time.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ def join_launches(
 
 @dataclass
 class _Launch:
-    """A launch in the making, or a node that is none; `place` is counted from the end."""
+    """A launch being collected, or a node that is not a kernel; `place` counts from the end."""
 
     place: int
     nodes: list[BaseSchedulerNode] = field(default_factory=list)
 
     def node(self) -> BaseSchedulerNode:
-        """What goes into the schedule."""
+        """Return the node for the schedule: the kernels joined, or the single node."""
         kernels = [kernel for node in self.nodes for kernel in kernels_in(node)]
         return JoinedSchedulerNode(kernels) if len(kernels) > 1 else self.nodes[0]
 
@@ -74,7 +75,7 @@ class _Joiner:
         self.log: list[LaunchDecision] = []
 
     def run(self) -> Schedule:
-        """A new schedule, or the old one if nothing can be joined."""
+        """Return a new schedule, or the old one if nothing can be joined."""
         nodes = self._join()
         while refused := [*self._refused(nodes)]:
             for launch, refusal in refused:
@@ -93,7 +94,7 @@ class _Joiner:
     def _refused(
         self, nodes: Sequence[BaseSchedulerNode]
     ) -> Iterator[tuple[JoinedSchedulerNode, Refusal]]:
-        """The launches that are taken apart: few kernels; where memory is short, the largest."""
+        """Yield the launches to take apart: small ones, and the largest if memory is short."""
         launches = [node for node in nodes if isinstance(node, JoinedSchedulerNode)]
         for node in launches:
             if len(node.kernels) < self.capabilities.fewest_joined:
@@ -120,7 +121,7 @@ class _Joiner:
         return [launch.node() for launch in reversed(launches)]
 
     def _is_alone(self, node: BaseSchedulerNode) -> bool:
-        """Whether a node has a launch of its own, or is none."""
+        """Return whether a node cannot share a launch, or launches nothing."""
         if node not in self.alone:
             (kernel,) = kernels_in(node) or (None,)
             refusal = kernel and (self._refuse_size(kernel) or self.refuse(kernel))
@@ -141,7 +142,7 @@ class _Joiner:
         return Refusal("no elements") if elements == 0 else None
 
     def _fits(self, node: BaseSchedulerNode, launch: _Launch) -> bool:
-        """Whether there is room in a launch of such kernels."""
+        """Return whether a launch has room for one more kernel of this kind."""
         others = launch.nodes
         if self.alone[others[0]]:
             return False
@@ -156,7 +157,7 @@ class _Joiner:
         )  # fmt: skip
 
     def _is_in_the_way(self, reader: BaseSchedulerNode, writer: BaseSchedulerNode) -> bool:
-        """Whether a kernel reads an argument in whose memory another could compute."""
+        """Return whether `reader` reads an argument in whose memory `writer` could compute."""
         written = writer.written_names & self.rewritten.keys()
         return any(self.rewritten[name].name in reader.read_names for name in written)
 

@@ -1,10 +1,10 @@
-"""Where the elements of a tensor lie in its memory.
+"""Layouts: the places of a tensor's elements in its memory.
 
     layout ::= FixedLayout(device, dtype, size, stride, offset)      the strides are decided
              | FlexibleLayout(device, dtype, size, preferred_stride) they may still be chosen
 
-A computed buffer starts flexible: whoever first needs its strides (a library call, a graph output,
-the scheduler) fixes them. Sizes, strides and offsets count elements, and may be symbols.
+A computed buffer starts flexible: the first user that needs its strides (a library call, a graph
+output, the scheduler) fixes them. Sizes, strides and offsets count elements, and may be symbols.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def contiguous_strides(size: Sequence[Expr]) -> Size:
 
 
 def is_dense(size: Size, stride: Size) -> bool:
-    """Whether the strides are a permutation of row-major ones: no gaps, no overlaps."""
+    """Return whether the strides are a permutation of row-major ones: no gaps, no overlaps."""
     pairs = [(s, n) for n, s in zip(size, stride, strict=True) if n != 1]
     expected: Expr = 1
     while pairs:
@@ -47,7 +47,7 @@ def is_dense(size: Size, stride: Size) -> bool:
 
 @dataclass(frozen=True)
 class FixedLayout:
-    """Strides and offset are decided."""
+    """A layout whose strides and offset are decided."""
 
     device: torch.device
     dtype: torch.dtype
@@ -60,14 +60,14 @@ class FixedLayout:
         return _linear_index(self.stride, self.offset, self.size, tuple(index))
 
     def storage_size(self) -> Expr:
-        """How many elements of memory the layout spans from position 0 (0 for an empty tensor)."""
+        """Return the elements of memory that the layout spans from position 0 (0 if empty)."""
         if any(extent == 0 for extent in self.size):
             return 0
         last = sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True))
         return to_expr(multiply_out(self.offset + last + 1))
 
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps, from position 0."""
+        """Return whether the elements lie in row-major order without gaps, from position 0."""
         return self.offset == 0 and same_strides(
             self.size, self.stride, contiguous_strides(self.size)
         )
@@ -75,7 +75,7 @@ class FixedLayout:
 
 @dataclass(frozen=True)
 class FlexibleLayout:
-    """Strides are still open; `preferred_stride` is what eager PyTorch would have chosen."""
+    """A layout whose strides are open; `preferred_stride` is the choice of eager PyTorch."""
 
     device: torch.device
     dtype: torch.dtype
@@ -83,7 +83,7 @@ class FlexibleLayout:
     preferred_stride: Size | None = None
 
     def fix(self, stride: Size | None = None) -> FixedLayout:
-        """Decide: the given strides, or the preferred ones if dense, or row-major ones."""
+        """Fix the strides: the given ones, or the preferred ones if dense, or row-major ones."""
         if stride is None and self.preferred_stride and is_dense(self.size, self.preferred_stride):
             stride = self.preferred_stride
         return FixedLayout(
@@ -95,7 +95,7 @@ Layout = FixedLayout | FlexibleLayout
 
 
 def same_strides(size: Size, a: Size, b: Size) -> bool:
-    """Whether two strides address the same elements: dimensions of size 1 do not matter."""
+    """Return whether two strides address the same elements: dimensions of size 1 do not matter."""
     if any(extent == 0 for extent in size):
         return True
     return all(n == 1 or equal(s, t) for n, s, t in zip(size, a, b, strict=True))
@@ -111,5 +111,5 @@ def _linear_index(stride: Size, offset: Expr, size: Size, index: tuple[Expr, ...
 
 
 def numel(size: Sequence[Expr]) -> Expr:
-    """How many elements a tensor of this size has."""
+    """Return the number of elements of a tensor of this size."""
     return product(size)

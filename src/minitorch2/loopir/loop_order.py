@@ -108,7 +108,7 @@ def _sorted_into(own_sizes: Sizes, own: Access, sizes: Sizes, other: Access) -> 
 def _matching(
     stride: Expr | None, size: Expr, own_sizes: Sizes, own: Access, left: list[int]
 ) -> list[int]:
-    """The one own loop with this stride and this size; symbols may be compared so."""
+    """Return the first own loop with this stride and size, as a list; both may be symbols."""
     for i in left:
         mine = own.strides[i]
         moves = stride is not None and mine is not None and stride != 0
@@ -197,21 +197,22 @@ def _merge_all(node: KernelNode, kept: int) -> None:
 
 
 def _verify(body: SchedulerNode) -> None:
-    """The merged body, run again, must touch what the strides say."""
+    """Check that the merged body, run again, touches the addresses that its strides give."""
     reads, writes = body.record_accesses()
     if set(reads) != set(body.reads_of) or set(writes) != set(body.writes_of):
         raise VerificationError(f"merging the loops of {body.name} changed its addresses")
 
 
 def reduces_across(node: KernelNode) -> bool:
-    """Whether memory is walked better along the last kept loop than the last reduced one."""
+    """Return whether the last kept loop walks memory better than the last reduced one."""
     kept, reduced = unit_steps(node)
     return kept > reduced
 
 
 def unit_steps(node: KernelNode) -> tuple[int, int]:
-    """How many accesses that move with both step by 1 along the last kept loop, and how many along
-    the last reduced one.
+    """Count the accesses with step 1 along the last kept loop, and along the last reduced one.
+
+    Only accesses that move with both loops count.
     """
     if not node.ranges:
         return 0, 0

@@ -91,11 +91,11 @@ class Scan:
 class Scatter:
     """`result = base`, then `result[output_index(index)] = inner_fn(index)` (or `+=`).
 
-    The result takes over the memory of the buffer `base`, which nobody else reads; without a base
-    it is new memory, and what is not written has no meaning. In `ranges`, the loops that move the
-    address by themselves write elements of their own and run in any order. The others may meet an
-    element again: they run in order. With `is_disjoint` no element is written twice, nor one that
-    `base` has written: parts of a concatenation.
+    The result takes over the memory of the buffer `base`, which nothing else reads. Without a base
+    it is new memory, in which elements that are not written are undefined. In `ranges`, the loops
+    that move the address by themselves write elements of their own and run in any order. The other
+    loops may write an element again, so they run in order. With `is_disjoint` no element is written
+    twice, nor one that `base` has written, as for parts of a concatenation.
     """
 
     device: torch.device

@@ -1,11 +1,11 @@
 """From an aten graph to buffers with loop bodies.
 
 The graph is interpreted node by node: each tensor is a `TensorBox`, and each operator's lowering
-answers with another (PyTorch 2 paper, section 4.3). What may be recomputed cheaply stays a
-function that its readers call; everything else gets memory here, with a logged reason.
+returns another one (PyTorch 2 paper, section 4.3). A value that is cheap to recompute stays a
+function that its readers call. Every other value gets memory here, with a logged reason.
 
-Nodes have the user's names; buffers do not: inputs are arg0, arg1, ..., constants constant0, ...,
-what is computed buf0, buf1, ... So graphs that differ in names are one program.
+Nodes have the user's names; buffers do not. Inputs are arg0, arg1, ..., constants are constant0,
+..., and computed buffers are buf0, buf1, ... So graphs that differ in names only are one program.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> Lower
     `example_inputs` are not needed: sizes, strides and dtypes come from the graph.
 
     Raises:
-        LoweringError: the graph is not functional, or a node is no aten operator.
+        LoweringError: the graph is not functional, or a node is not an aten operator.
     """
     with stages.phase("lower"), use_table(BufferTable()) as table:
         lowered = _GraphLowering(gm, table).run()
@@ -91,7 +91,7 @@ def lower_graph(gm: GraphModule, example_inputs: Sequence[object] = ()) -> Lower
 
 
 class _GraphLowering:
-    """One pass over the nodes; `values` maps each node to what it lowered to."""
+    """One pass over the nodes; `values` maps each node to its lowered value."""
 
     def __init__(self, gm: GraphModule, table: BufferTable) -> None:
         self.gm = gm
@@ -112,7 +112,7 @@ class _GraphLowering:
         return self.result
 
     def _origins(self, node: Node) -> Origins:
-        """The node, and the nodes whose work its readers do because they have no memory."""
+        """Return the node, and its inputs without memory, whose work the node does."""
         inlined: dict[Node, None] = {}
         for argument in node.all_input_nodes:
             value = self.values.get(argument)
@@ -190,7 +190,7 @@ class _GraphLowering:
         return extern_call(call, tuple(given), {}, node.meta["val"])
 
     def _for_call(self, reader: Node, value: LoweredValue, argument: Argument) -> Any:
-        """An argument in memory. What nobody else reads, and nobody filled, stays so."""
+        """Return an argument in memory; uninitialized memory of `reader` alone stays unfilled."""
         if not isinstance(value, TensorBox) or not isinstance(argument, Node):
             return to_exprs(value)
         fake = argument.meta["val"]
@@ -201,7 +201,7 @@ class _GraphLowering:
         return self._laid_out(value, fake, "a call reads it")
 
     def _is_owned(self, reader: Node, argument: Argument, view: Any) -> bool:
-        """Tell that the memory of an argument is the graph's own, and only `reader` uses it."""
+        """Return whether the graph owns the memory of an argument, and only `reader` uses it."""
         if not isinstance(argument, Node) or set(argument.users) != {reader}:
             return False
         sharing = [
@@ -213,14 +213,14 @@ class _GraphLowering:
         return own and len(sharing) <= 1
 
     def _is_check_alone(self, node: Node) -> bool:
-        """Whether a call is there to raise or not: nobody reads it, or it has no elements."""
+        """Return whether a call matters only because it may raise: no element of it is read."""
         is_unread = not node.users or _is_empty(node.meta["val"])
         return is_unread and may_raise(node)
 
     def _call_on_host(
         self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LoweredValue:
-        """Read a number, check a condition, or call what may raise, at its place in the graph."""
+        """Read a number, check a condition, or run a call that may raise, at its place."""
         symbols = dict.fromkeys(unbacked_in(node.meta["val"]) - self.bound, 0)
         self.bound |= symbols.keys()
         layout = FixedLayout(torch.device("cpu"), torch.int64, (), ())
@@ -232,7 +232,7 @@ class _GraphLowering:
         return expr_of(node.meta["val"])
 
     def _bind_symbols(self, buffers: Sequence[Buffer]) -> None:
-        """Sizes that only data will tell are read off the first buffer that has them."""
+        """Read unbacked sizes off the first buffer that has them."""
         for buffer in buffers:
             if isinstance(buffer, ExternKernel | MultiOutput) and not _is_several(buffer):
                 sizes = {size: dim for dim, size in enumerate(buffer.size)}
@@ -274,7 +274,7 @@ class _GraphLowering:
                 box.storage.realize(reason)
 
     def _reason_to_store(self, node: Node, box: TensorBox) -> str | None:
-        """Why a value must or should have memory, or None: its readers recompute it."""
+        """Return the reason to give a value memory, or None if its readers recompute it."""
         loops = box.storage.data
         if isinstance(loops, Buffer):
             return None
@@ -317,7 +317,7 @@ class _GraphLowering:
         return self._laid_out(value, fake, "the graph returns it")
 
     def _laid_out(self, value: TensorBox, fake: torch.Tensor, reason: str) -> BufferView:
-        """The value in memory, with the strides of its fake."""
+        """Return the value in memory, with the strides of its fake."""
         stride = tuple(map(expr_of, fake.stride()))
         if isinstance(value.data, StorageBox) and not value.data.is_realized():
             value.data.preferred_stride = stride
@@ -367,12 +367,12 @@ def positional(
 
 
 def _is_empty(fake: object) -> bool:
-    """Whether there is no element to compute, and no index that could be divided by a size of 0."""
+    """Return whether a tensor has no elements, so that no index may be divided by a size of 0."""
     return isinstance(fake, torch.Tensor) and any(expr_of(size) == 0 for size in fake.shape)
 
 
 def agrees(result: LoweredValue, fake: Any) -> bool:
-    """Whether a lowered value has the dtype, the rank and the known sizes of the fake result."""
+    """Return whether a lowered value has the dtype, rank and known sizes of the fake result."""
     if isinstance(result, TensorBox):
         pairs = zip(result.size, map(expr_of, fake.shape))
         same_sizes = all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))

@@ -22,11 +22,11 @@ OutputValue: TypeAlias = BufferView | int | float | bool | sympy.Expr | None
 
 @dataclass
 class LoweredGraph:
-    """What lowering gives: buffers in the order in which they can be computed.
+    """The result of lowering: buffers in the order in which they can be computed.
 
-    `inputs` has one entry per placeholder: a buffer, or the expression that a number input is.
-    `outputs` is what the graph returns, in order; `constants` are the buffers of its attributes;
-    `hints` tells what symbolic sizes are in the example inputs.
+    `inputs` has one entry per placeholder: a buffer, or the expression of a number input. `outputs`
+    are the results of the graph, in order; `constants` are the buffers of its attributes; `hints`
+    are the values of symbolic sizes in the example inputs.
     """
 
     inputs: list[InputBuffer | Expr | float | None]
@@ -48,7 +48,7 @@ class LoweredGraph:
 
     @property
     def rewritten(self) -> dict[str, InputBuffer]:
-        """Buffers that the caller will copy into arguments of the same layout, and these."""
+        """The buffers that the caller will copy into arguments of the same layout, with these."""
         pairs = ((b, self.outputs[b.becomes]) for b in self.inputs
                  if isinstance(b, InputBuffer) and b.becomes is not None)  # fmt: skip
         return {

@@ -1,9 +1,9 @@
-"""The life of buffers: which vanish, when each dies, who takes over whose memory.
+"""The life of buffers: buffers that need no memory, last uses, and reuse of memory in place.
 
-A buffer whose readers are all in the kernel that computes it never needs memory (buffer removal,
-PyTorch 2 paper, section 4.4), unless a later pass over a long row reads it back. A dying buffer of
-equal size is reused in place where each iteration reads it only at the address it then writes; it
-may be one that the same kernel has written in an earlier pass.
+A buffer whose readers are all in the kernel that computes it needs no memory, unless a later pass
+over a long row reads it back. This is buffer removal (PyTorch 2 paper, section 4.4). A dying buffer
+of equal size is reused in place if each iteration reads it only at the address that the iteration
+then writes. The same kernel may have written it in an earlier pass.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _shared_memory(schedule: Schedule) -> dict[str, str]:
 
 
 def _scratch_elements(body: SchedulerNode, node: KernelNode) -> Expr:
-    """How many elements a kernel must keep to have the value of a body until its last reader."""
+    """Return the elements that a kernel must keep to have a body's value until its last reader."""
     if body.is_reduction or not body.covers_reduction:
         return 0
     if not outlives_pass(body, node):
@@ -87,8 +87,9 @@ def _scratch_elements(body: SchedulerNode, node: KernelNode) -> Expr:
 
 
 def outlives_pass(body: SchedulerNode, node: KernelNode) -> bool:
-    """Whether a kernel reads a body's values behind the pass that computes them: in a later pass,
-    or in the loop that searches along the row for the position of an extreme.
+    """Return whether a later pass, or a search for a position, reads a body's values.
+
+    The search runs along the row after the pass that computes the values.
     """
     level = passes(node)
     readers = [reader for reader in bodies(node) if body.name in reader.read_names]
@@ -97,17 +98,17 @@ def outlives_pass(body: SchedulerNode, node: KernelNode) -> bool:
 
 
 def searches(body: SchedulerNode) -> bool:
-    """Whether a body looks for a position, which along a row is a loop of its own, after the
-    pass."""
+    """Return whether a body looks for a position, which along a row is a loop after the pass."""
     loops = body.buffer.loops
     return isinstance(loops, Reduction) and loops.kind in ("argmax", "argmin")
 
 
 def passes(node: KernelNode) -> dict[str, int]:
-    """In which pass over the reduction loops each body runs.
+    """Return for each body the number of its pass over the reduction loops.
 
     A body that covers the loops and needs a reduction's result runs in a later pass than that
-    reduction; one that does not cover them runs once, after the pass that it has (-1: before all).
+    reduction. A body that does not cover them runs once, after the pass of its number (-1: before
+    all).
     """
     level: dict[str, int] = {}
     by_name = {body.name: body for body in bodies(node)}
@@ -119,7 +120,7 @@ def passes(node: KernelNode) -> dict[str, int]:
 
 
 def _after(producer: SchedulerNode, consumer: SchedulerNode, level: dict[str, int]) -> int:
-    """The first pass in which the consumer finds the producer's value."""
+    """Return the first pass in which the consumer can read the producer's value."""
     waits = producer.is_reduction or not producer.covers_reduction
     return level[producer.name] + (1 if waits and consumer.covers_reduction else 0)
 
@@ -136,7 +137,7 @@ def _find_last_uses(schedule: Schedule) -> dict[str, int]:
 
 
 def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> InPlace:
-    """For each new buffer, one that dies in the same kernel and has as much memory."""
+    """Find for each new buffer one that dies in the same kernel and has as much memory."""
     buffers = {**buffers_of(schedule.nodes), **lowered.donated}
     outputs = lowered.output_names
     inplace = {**_shared_memory(schedule), **_written_back(schedule, lowered)}
@@ -156,14 +157,15 @@ def _find_inplace(schedule: Schedule, lowered: LoweredGraph) -> InPlace:
 
 
 def _bodies_in(node: BaseSchedulerNode) -> list[tuple[KernelNode, SchedulerNode]]:
-    """Each body that a node runs, behind its kernel."""
+    """Return each body that a node runs, with its kernel."""
     return [(kernel, body) for kernel in kernels_in(node) for body in bodies(kernel)]
 
 
 def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     """Outputs that are computed in the memory of the arguments that the caller will copy them to.
 
-    Only where nothing can fail any more: a graph that raises has changed no argument.
+    This is legal only where nothing can fail any more: a graph that raises must not have changed an
+    argument.
     """
     found: dict[str, str] = {}
     rewritten = lowered.rewritten
@@ -181,7 +183,7 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
 
 
 def _may_raise(node: BaseSchedulerNode) -> bool:
-    """Whether a node is a call, or computes addresses, which may be out of range, or divides."""
+    """Return whether a node is a call, divides, or computes addresses, which may be wrong."""
     if isinstance(node, ExternKernelSchedulerNode):
         return True
     if any(may_raise(origin) for _, body in _bodies_in(node) for origin in body.buffer.origins):
@@ -193,7 +195,7 @@ def _may_raise(node: BaseSchedulerNode) -> bool:
 
 
 def _is_owned(buffer: Buffer | None) -> bool:
-    """Whether the graph may write to the memory: inputs belong to the caller, unless donated."""
+    """Return whether the graph may write to the memory: the caller's only if it is donated."""
     if isinstance(buffer, ExternKernel):
         return not (buffer.outputs or buffer.is_fallback or buffer.copies_result)
     return isinstance(buffer, (ComputedBuffer, InputBuffer))
@@ -223,7 +225,7 @@ def _can_take_over(
 
 
 def _reads_before(reader: SchedulerNode, writer: SchedulerNode, node: KernelNode) -> bool:
-    """Whether a body has read an element for the last time when another writes it."""
+    """Return whether `reader` has read an element for the last time when `writer` writes it."""
     level = passes(node)
     if level[reader.name] != level[writer.name]:
         return level[reader.name] < level[writer.name]

@@ -1,8 +1,8 @@
-"""The primitives of the loop IR and the one dynamic thing: who answers them.
+"""The primitives of the loop IR, and the handler in force that answers them.
 
 A loop body is a Python function of SymPy indices that calls `ops.*`. It never looks at the values
-it gets back: they are whatever the current *handler* answers with: text (printer, code
-generators), NumPy arrays (the interpreter), dtypes (the type checker), nothing (the recorder).
+that they return, whose type depends on the current *handler*. They are text (printer, code
+generators), NumPy arrays (the interpreter), dtypes (the type checker) or nothing (the recorder).
 
     body   ::=  def inner_fn(index[, reduction_index]) -> value
     value  ::=  ops.load(buffer, expr) | ops.constant(number, dtype) | ops.index_expr(expr, dtype)
@@ -53,7 +53,7 @@ V = TypeVar("V")
 
 
 class Value:
-    """An opaque value inside a loop body: what it really is only the current handler knows."""
+    """An opaque value inside a loop body: only the current handler knows its type."""
 
 
 class OpsHandler(Protocol[V]):

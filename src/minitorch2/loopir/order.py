@@ -1,4 +1,4 @@
-"""The order of kernels: among all that respect what needs what, one whose memory peaks low.
+"""The order of kernels: one that respects all dependencies, and whose peak of memory is low.
 
 Memory is allocated when the node that fills it runs, and free after its last reader. The order of
 the program is compared with a greedy one, which always runs the node after which least memory is
@@ -32,7 +32,7 @@ WORTH = 0.95
 
 @dataclass(frozen=True)
 class OrderDecision:
-    """The peaks in bytes of both orders, and which was taken."""
+    """The peaks in bytes of both orders, and the order that was chosen."""
 
     program: int
     greedy: int
@@ -44,10 +44,10 @@ class OrderDecision:
 
 
 def direct_needs(nodes: Sequence[BaseSchedulerNode]) -> Needs:
-    """The edges between the nodes of single buffers, which are in the order of the graph.
+    """Return the dependencies between the nodes of single buffers, given in the graph's order.
 
-    A node needs those whose buffers it reads. Operators with side effects keep their order. What
-    settles numbers comes before all that follows it in the graph, and needs what it reads.
+    A node needs the nodes whose buffers it reads. Operators with side effects keep their order. A
+    node that settles numbers comes before all nodes that follow it in the graph.
     """
     by_name = {node.name: node for node in nodes}
     needs: dict[BaseSchedulerNode, list[BaseSchedulerNode]] = {}
@@ -70,7 +70,7 @@ def _settles_numbers(node: BaseSchedulerNode) -> bool:
 
 
 def needs_between(nodes: Sequence[BaseSchedulerNode], needs: Needs) -> Needs:
-    """The edges between nodes of one or several buffers each, from those of single ones."""
+    """Return the dependencies between nodes of one or several buffers each, from single ones."""
     owner = {member: node for node in nodes for member in node.members}
     result: dict[BaseSchedulerNode, list[BaseSchedulerNode]] = {}
     for node in nodes:
@@ -80,7 +80,7 @@ def needs_between(nodes: Sequence[BaseSchedulerNode], needs: Needs) -> Needs:
 
 
 def as_in_program(needs: Needs) -> list[BaseSchedulerNode]:
-    """The nodes by their first buffers, each behind what it needs."""
+    """Return the nodes in the order of their first buffers, each behind the nodes that it needs."""
     return list(_in_order(needs, lambda node: node.members[0].order))
 
 
@@ -89,9 +89,9 @@ def _in_order(
     rank: Callable[[BaseSchedulerNode], Any],
     run: Callable[[BaseSchedulerNode], Iterable[BaseSchedulerNode]] = lambda node: (),
 ) -> Iterator[BaseSchedulerNode]:
-    """The nodes, always the ready one of the lowest rank next.
+    """Yield the nodes in order: the next one is the ready node of the lowest rank.
 
-    `run` is told which, and names nodes that have a lower rank now.
+    `run` is called with each node, and returns nodes whose rank is lower now.
     """
     missing = {node: len(needed) for node, needed in needs.items()}
     followers = _followers(needs)
@@ -122,7 +122,7 @@ def _followers(needs: Needs) -> dict[BaseSchedulerNode, list[BaseSchedulerNode]]
 
 
 class Memory:
-    """What is held while nodes run: buffers that other nodes read later, and donated arguments."""
+    """The memory held while nodes run: buffers that are read later, and donated arguments."""
 
     def __init__(self, nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> None:
         buffers = {**buffers_of(nodes), **lowered.donated}
@@ -137,12 +137,12 @@ class Memory:
         self.held = self.peak = sum(self.bytes.get(name, 0) for name in lowered.donated)
 
     def growth(self, node: BaseSchedulerNode) -> int:
-        """By how much a node changes what is held, once it is done."""
+        """Return the change of the bytes held when a node is done."""
         dying = (name for name in self._last_read(node) if name not in self.outputs)
         return self._allocated(node) - sum(self.bytes.get(name, 0) for name in dying)
 
     def run(self, node: BaseSchedulerNode) -> list[BaseSchedulerNode]:
-        """Account for a node; the nodes that may be the last readers of a buffer now."""
+        """Account for a node; return the nodes that may now be the last readers of a buffer."""
         self.peak = max(self.peak, self.held + self._allocated(node))
         self.held += self.growth(node)
         changed = []
@@ -182,7 +182,7 @@ def order_nodes(
 def _greedy(
     nodes: Sequence[BaseSchedulerNode], needs: Needs, memory: Memory
 ) -> list[BaseSchedulerNode]:
-    """Always the ready node after which least is held; of several, the first of the program."""
+    """Return the nodes, always the ready one after which least is held, or the program's first."""
     place = {node: position for position, node in enumerate(nodes)}
     return list(_in_order(needs, lambda node: (memory.growth(node), place[node]), memory.run))
 

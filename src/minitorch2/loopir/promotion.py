@@ -21,7 +21,7 @@ Operand: TypeAlias = TensorBox | bool | int | float | sympy.Expr
 
 
 class Promotion(Enum):
-    """How an elementwise operator's result dtype follows from its operands (torch's names)."""
+    """The rules for an elementwise operator's result dtype (torch's names)."""
 
     DEFAULT = "the promoted dtype"
     INT_TO_FLOAT = "the promoted dtype; integers and bool become the default float dtype"

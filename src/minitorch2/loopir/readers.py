@@ -1,4 +1,4 @@
-"""Who reads a value, and how many kernels they will be: what it costs to compute it in each."""
+"""The readers of a value, and the number of their kernels: the cost of computing it in each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REDUCTION: Final = getattr(torch.Tag, "reduction", None)
 
 
 def all_is_read(node: Node) -> bool:
-    """Whether each reader reads each element of a value: if one may raise, it must be computed."""
+    """Return whether each reader reads each element of a value, as it must if one may raise."""
     return all(map(_reads_all, node.users))
 
 
@@ -48,8 +48,9 @@ def _reads_all(reader: Node) -> bool:
 
 
 def readers_of(node: Node) -> Iterator[Node]:
-    """The nodes that read a value. One that only makes it wider does not count, but its readers do:
-    what they share is stored before it is made wider.
+    """Yield the nodes that read a value.
+
+    A conversion to a wider dtype does not count, but its readers do: the narrow value is stored.
     """
     for user in node.users:
         if _widens(user):
@@ -59,7 +60,7 @@ def readers_of(node: Node) -> Iterator[Node]:
 
 
 def _widens(node: Node) -> bool:
-    """Whether a node converts to a dtype of more bytes that has all values of the former."""
+    """Return whether a node converts to a dtype of more bytes that has all values of the former."""
     source = node.args[0].meta.get("val") if node.target in _CONVERSIONS else None
     if not isinstance(source, torch.Tensor):
         return False
@@ -68,7 +69,7 @@ def _widens(node: Node) -> bool:
 
 
 def kernels_that_read(node: Node, waits: Mapping[Node, int]) -> int:
-    """At least how many kernels read a value: library calls and reductions lie between them."""
+    """Count at least the kernels that read a value: library calls and reductions separate them."""
     return len({waits[reader] for reader in _through_views(node)})
 
 
@@ -82,7 +83,7 @@ def _through_views(node: Node) -> Iterator[Node]:
 
 
 def waits_of(nodes: Iterable[Node]) -> dict[Node, int]:
-    """How many library calls and reductions come one after the other before each node."""
+    """Count the library calls and reductions that come one after the other before each node."""
     waits: dict[Node, int] = {}
     for node in nodes:
         inputs = node.all_input_nodes
@@ -91,7 +92,7 @@ def waits_of(nodes: Iterable[Node]) -> dict[Node, int]:
 
 
 def _is_waited_for(node: Node) -> bool:
-    """Whether a value is complete only when a kernel has ended: no operator of single elements."""
+    """Return whether a value is complete only when a kernel has ended: it is not elementwise."""
     target = node.target
     if not isinstance(target, OpOverload) or target.is_view or not node.all_input_nodes:
         return False

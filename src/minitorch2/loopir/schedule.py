@@ -1,4 +1,4 @@
-"""What scheduling gives to code generation: nodes in execution order, and where buffers live.
+"""The schedule for code generation: nodes in execution order, and the life of buffers.
 
     schedule ::= Schedule(nodes, removed, last_use, inplace, log)
     node     ::= SchedulerNode(buffer)                          one loop body: a kernel
@@ -40,7 +40,7 @@ Translate = Callable[[Index], list[Expr]]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why two nodes are not fused; `is_of_loops` if other loops may help."""
+    """The reason why two nodes are not fused; `is_of_loops` if other loops may help."""
 
     reason: str
     is_of_loops: bool = False
@@ -62,7 +62,7 @@ class FusionDecision:
 
 @dataclass(frozen=True)
 class LaunchDecision:
-    """One line of the launch log: kernels, and why they share a launch or have one each."""
+    """One line of the launch log: kernels, and the reason to launch them together or apart."""
 
     kernels: tuple[str, ...]
     reason: str
@@ -73,14 +73,14 @@ class LaunchDecision:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a code generator can do with fused nodes.
+    """The capabilities of a code generator for fused nodes.
 
-    `row_scratch` is how many elements of a row a kernel can keep between its passes over that
-    row; a value of a longer row needs memory if a later pass reads it, unless the code generator
-    `recomputes_rows`. Where a launch takes as long as a small kernel, it `fuses_siblings`: small
-    kernels that go on with the results of one, or one goes on with theirs. A kernel reads at most
-    `max_reads` buffers. A launch `joins` so many kernels of at most `join_elements` each, which
-    touch `max_pointers` buffers, and not less than `fewest_joined`.
+    A kernel can keep `row_scratch` elements of a row between its passes over that row. A value of a
+    longer row needs memory if a later pass reads it, unless the code generator `recomputes_rows`.
+    If a launch takes as long as a small kernel, the code generator `fuses_siblings`: small kernels
+    with a producer or a consumer in common. A kernel reads at most `max_reads` buffers. A launch
+    has `fewest_joined` to `joins` kernels of at most `join_elements` each, which touch at most
+    `max_pointers` buffers.
     """
 
     fuses_reduction_broadcast_reduction: bool = True
@@ -145,7 +145,7 @@ class ExternKernelSchedulerNode(BaseSchedulerNode):
 
 
 class NopKernelSchedulerNode(BaseSchedulerNode):
-    """A buffer that another node's work fills: it only orders what reads it after that node."""
+    """A buffer that another node fills; it only orders the buffer's readers after that node."""
 
     def __init__(self, buffer: MultiOutput, order: int) -> None:
         super().__init__(buffer.name, order)
@@ -159,7 +159,7 @@ class NopKernelSchedulerNode(BaseSchedulerNode):
 
 
 class _AccessRecorder(RecordingHandler):
-    """Also records `index_expr`, as a read of the buffer without a name."""
+    """The recorder of accesses, with `index_expr` as a read of the buffer without a name."""
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
         self.reads["", expr] = None
@@ -202,9 +202,9 @@ class SchedulerNode(BaseSchedulerNode):
     def run(self, index: Index, reduction_index: Index = ()) -> None:
         """Execute the body, with its store, once under the current ops handler.
 
-        The indices are those of this node's domain; a member of a fused reduction that covers the
-        kept loops only ignores `reduction_index`, one that is pointwise and covers all loops gets
-        its index in two parts.
+        The indices are those of this node's domain. A member of a fused reduction that covers the
+        kept loops only ignores `reduction_index`. A pointwise one that covers all loops gets its
+        index in two parts.
         """
         if self.has_inner_loops:
             self.buffer.run(self._to_index(index), self._to_reduction(reduction_index))
@@ -229,12 +229,12 @@ class SchedulerNode(BaseSchedulerNode):
 
     @property
     def own_loops(self) -> list[int]:
-        """The loops that move the address of the store: each step writes other elements."""
+        """The loops that change the address of the store: each step writes other elements."""
         return [i for i, stride in enumerate(self.writes_of[0].strides) if stride not in (0, None)]
 
     @property
     def repeats_stores(self) -> bool:
-        """Whether two iterations may store to one element, so that their order counts."""
+        """True if two iterations may store to one element, so that their order matters."""
         loops = self.buffer.loops
         is_scatter = isinstance(loops, Scatter) and not loops.is_disjoint
         return is_scatter and len(self.own_loops) < len(self.ranges)
@@ -426,7 +426,7 @@ KernelNode = SchedulerNode | FusedSchedulerNode
 
 
 class JoinedSchedulerNode(BaseSchedulerNode):
-    """Kernels that need nothing of each other, each over its own domain, in one launch."""
+    """Kernels that do not depend on each other, each over its own domain, in one launch."""
 
     def __init__(self, kernels: Sequence[KernelNode]) -> None:
         self.kernels = tuple(kernels)
@@ -462,7 +462,10 @@ def bodies(node: KernelNode) -> list[SchedulerNode]:
 
 
 class InPlace(dict[str, str]):
-    """For each buffer that takes over the memory of a dying one, that one. It does not change."""
+    """A map from each buffer that takes over a dying buffer's memory to the dying buffer.
+
+    It does not change.
+    """
 
     def __init__(self, pairs: Mapping[str, str] | None = None) -> None:
         super().__init__(pairs or {})
@@ -484,7 +487,7 @@ class InPlace(dict[str, str]):
         return owner
 
     def without(self, names: Collection[str]) -> InPlace:
-        """The rest, if these buffers take over nothing."""
+        """Return the map without these buffers."""
         return InPlace({new: old for new, old in self.items() if new not in names})
 
 
@@ -505,7 +508,7 @@ class Schedule:
     launches: list[LaunchDecision] = field(default_factory=list)
 
     def memory_decisions(self) -> list[str]:
-        """Which buffers need no memory, and which take over another's."""
+        """List the buffers that need no memory, and those that take over another's memory."""
         removed = [f"{name}: no memory, one kernel keeps it" for name in sorted(self.removed)]
         return removed + [f"{new}: takes over {old}" for new, old in self.inplace.items()]
 

@@ -163,7 +163,7 @@ def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
 
 
 def infer_size(old: Size, size: Sequence[Expr]) -> Size:
-    """`size` with its -1, if any, replaced by what is left of the elements."""
+    """Return `size` with its -1, if any, replaced by the number of elements left."""
     if -1 not in size:
         return tuple(size)
     known = product(extent for extent in size if extent != -1)
@@ -212,7 +212,7 @@ def _smallest_group(old: Size, new: Size, i: int, j: int) -> tuple[int, int]:
 
 
 def _rest_matches(old: Size, new: Size, i: int, j: int) -> bool:
-    """Whether what follows a group can be matched too (sizes of 0 make products misleading)."""
+    """Return whether the sizes after a group can be matched, too (0 makes products misleading)."""
     return equal(product(old[i:]), product(new[j:]))
 
 

@@ -1,6 +1,8 @@
 """The interpreters of loop bodies: each answers every primitive of `minitorch2.loopir.ops`.
 
-printer.py    text: Python that runs again          recorder.py  which addresses are accessed
-counter.py    operations, loads, bytes, flops       dtypes.py    the dtype of every value
-bounds.py     the range of every address            interpreter.py  NumPy arrays: the oracle
+    printer.py    text: Python that runs again          recorder.py  the addresses accessed
+    counter.py    operations, loads, bytes, flops       dtypes.py    the dtype of every value
+    bounds.py     the range of every address            interpreter.py  NumPy arrays: the oracle
+
+Each handler is a subclass of `OpsHandler`.
 """

@@ -25,7 +25,7 @@ from minitorch2.loopir.ops import Number, StoreMode, use_handler
 
 @dataclass(frozen=True)
 class Access:
-    """One access and the range of its address, if that can be told. `masked`: it may not happen."""
+    """An access and the range of its address, if that is known. `masked`: it may not happen."""
 
     name: str
     index: Expr
@@ -33,7 +33,7 @@ class Access:
     masked: bool
 
     def is_within(self, storage_size: Expr) -> bool:
-        """Whether the address is certainly inside a buffer of that many elements."""
+        """Return whether the address is certainly inside a buffer of `storage_size` elements."""
         if self.limits is None:
             return False
         low, high = self.limits
@@ -71,7 +71,7 @@ class BoundsHandler(EffectHandler):
         return symbol
 
     def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
-        """What the body accesses happens only where the mask is true."""
+        """Mark the accesses of the body as masked: they happen only where the mask is true."""
         self._mask_depth += 1
         body()
         self._mask_depth -= 1
@@ -89,7 +89,7 @@ def accesses_of(buffer: ComputedBuffer) -> list[Access]:
 
 
 def unproved_accesses(buffers: list[Buffer]) -> list[Access]:
-    """Accesses without a mask whose address may leave its buffer, as far as can be proved."""
+    """Return the accesses without a mask whose address is not proved to be in its buffer."""
     sizes = {buffer.name: buffer.fixed_layout().storage_size() for buffer in buffers}
     computed = [buffer for buffer in buffers if isinstance(buffer, ComputedBuffer)]
     return [

@@ -26,7 +26,10 @@ NO_ARITHMETIC = frozenset(("index_expr", "load", "to_dtype", "to_dtype_bitcast")
 
 @dataclass
 class BodyCost:
-    """What one execution of a body does, repeats included (a code generator may share some)."""
+    """The operations and reads of one execution of a body, repeats included.
+
+    A code generator may share some of them.
+    """
 
     operations: int = 0
     flops: int = 0
@@ -40,7 +43,7 @@ class BodyCost:
         return {name for name, _ in self.reads}
 
     def large_loads(self, ranges: Sequence[Expr]) -> int:
-        """How many addresses are not the same along any dimension."""
+        """Return the number of addresses that vary along every dimension."""
         pairs = zip(index_symbols("i", len(ranges)), ranges, strict=True)
         varying = {symbol for symbol, size in pairs if size != 1}
         return sum(varying <= sympy.sympify(index).free_symbols for _, index in self.reads)
@@ -89,7 +92,7 @@ class CountingHandler(EffectHandler):
         return super().indirect_indexing(value, size, check, wrap)
 
     def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
-        """One operation and what the body does."""
+        """Count one operation and the operations of the body."""
         self._count("masked")
         body()
 
@@ -107,7 +110,7 @@ class CountingHandler(EffectHandler):
 
 
 def body_cost(loops: Pointwise) -> BodyCost:
-    """What computing one element takes."""
+    """Return the cost of computing one element."""
     counter = CountingHandler()
     with use_handler(counter):
         loops.inner_fn(index_symbols("i", len(loops.ranges)))

@@ -1,6 +1,6 @@
 """The handler that computes with NumPy: the meaning of every primitive, and the tests' oracle.
 
-All elements of a loop nest are computed at once: an index variable is an `arange` along its own
+All elements of a loop nest are computed at once. An index variable is an `arange` along its own
 axis, so a value is an array that broadcasts to the ranges (reduction ranges last).
 """
 
@@ -56,7 +56,7 @@ _AS_BITS = {torch.complex32: torch.int32} | dict.fromkeys(
 
 
 def narrowed(value: Array, dtype: torch.dtype) -> torch.Tensor:
-    """Numbers rounded to a 16-bit float. NaN that fit keep their bits, as those that memory had."""
+    """Round numbers to a 16-bit float. A NaN that fits keeps its bits, as in memory."""
     single = np.array(value, np.float32)
     short, bits = torch.from_numpy(single).to(dtype), single.view(np.int32)
     cut = _FRACTION_BITS[torch.float32] - _FRACTION_BITS[dtype]

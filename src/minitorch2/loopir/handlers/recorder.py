@@ -8,9 +8,9 @@ from minitorch2.loopir.ops import StoreMode
 
 
 class RecordingHandler(EffectHandler):
-    """`reads` and `writes` are (buffer name, address) pairs; the dictionaries are ordered sets.
+    """The recorder; `reads` and `writes` are ordered sets of (buffer name, address) pairs.
 
-    What a masked body may read counts as read.
+    A read inside of a masked body counts as a read.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Tensors side by side: concatenation, stacking, padding.
 
-Of few parts, each element asks which one it lies in; `ops.masked` reads only that part, and the
-result may be inlined into its readers. Many parts are computed into one memory, each into its
+For a few parts, each element finds the part that it lies in. `ops.masked` reads only that part, and
+the result may be inlined into its readers. Many parts are computed into one memory, each into its
 place, without a copy (PyTorch 2 paper, section 4.4).
 """
 
@@ -56,7 +56,7 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
 
 
 def _side_by_side(parts: Sequence[TensorBox], dtype: torch.dtype, dim: int) -> TensorBox:
-    """Each part is computed into its place; what no loops compute is copied by the library."""
+    """Compute each part into its place; the library copies parts that no loops compute."""
     if not any(isinstance(part.storage.data, Loops | ComputedBuffer) for part in parts):
         same = [cast(part, dtype) for part in parts]
         result: TensorBox = extern_call(aten.cat.default, (same, dim), {}, current_table().result)
@@ -85,7 +85,7 @@ def _size_and_stride(parts: Sequence[TensorBox], dim: int) -> tuple[Size, Size]:
 def _add_part(
     part: TensorBox, dim: int, start: Expr, layout: FixedLayout, whole: TensorBox | None
 ) -> TensorBox:
-    """The memory of `whole`, or new memory, with one more part."""
+    """Add one part to the memory of `whole`, or to new memory."""
 
     def output_index(index: Index) -> Index:
         return (*index[:dim], to_expr(index[dim] + start), *index[dim + 1 :])
@@ -101,7 +101,7 @@ def _loader_as(x: TensorBox, dtype: torch.dtype) -> InnerFn:
 
 
 def _choose(loaders: Sequence[InnerFn], starts: Sequence[Expr], index: Index, dim: int) -> Value:
-    """The element of the part in which `index[dim]` lies; the last part needs no question."""
+    """Return the element of the part in which `index[dim]` lies; the last part is the default."""
     position = ops.index_expr(index[dim], torch.int64)
     parts = [
         _part(load, position, start, end, index, dim, is_last=load is loaders[-1])
@@ -116,9 +116,9 @@ def _choose(loaders: Sequence[InnerFn], starts: Sequence[Expr], index: Index, di
 def _part(
     load: InnerFn, position: Value, start: Expr, end: Expr, index: Index, dim: int, is_last: bool
 ) -> tuple[Value, Value]:
-    """Whether `index[dim]` lies in `start..end` of the result, and the element if it does.
+    """Return whether `index[dim]` lies in `start..end` of the result, and the element if so.
 
-    Parts are asked in order, so the last one needs no upper bound and the first no lower one.
+    Parts are tried in order, so the last one needs no upper bound and the first no lower one.
     """
     inner = (*index[:dim], to_expr(index[dim] - start), *index[dim + 1 :])
     before_end = ops.lt(position, ops.index_expr(end, torch.int64))
@@ -175,7 +175,7 @@ def _positive(pad: Expr) -> Expr:
 
 
 def _crop(x: TensorBox, dim: int, before: Expr, after: Expr) -> TensorBox:
-    """Negative pads take elements away."""
+    """Take elements away where pads are negative."""
     front, back = _positive(to_expr(-before)), _positive(to_expr(-after))
     if front == 0 and back == 0:
         return x

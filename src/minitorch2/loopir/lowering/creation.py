@@ -25,7 +25,7 @@ Scalar: TypeAlias = bool | int | float | sympy.Expr
 def full(
     size: Sequence[Expr], value: Scalar, dtype: torch.dtype, device: torch.device
 ) -> TensorBox:
-    """One number everywhere."""
+    """Return one number everywhere."""
 
     def inner_fn(index: Index) -> Value:
         return number_value(value, compute_dtype(dtype))
@@ -71,8 +71,9 @@ def zeros(*args: Any, **options: Any) -> TensorBox:
     aten.empty_strided.default, aten.new_empty_strided.default, aten.empty_permuted.default,
 )  # fmt: skip
 def empty(*args: Any, **options: Any) -> TensorBox:
-    """Zeros: any value would do, and a constant needs no memory. Where PyTorch promises to fill
-    what is not initialized, the value that it fills with.
+    """Return zeros: any value is legal, and a constant needs no memory.
+
+    If PyTorch promises to fill uninitialized memory, the value is the one that it fills with.
     """
     is_filled = torch.are_deterministic_algorithms_enabled() and (
         torch._C._get_deterministic_fill_uninitialized_memory()
@@ -137,7 +138,7 @@ def arange(end: Scalar, **options: Any) -> TensorBox:
 
 
 def _diagonal_distance(index: Index) -> Value:
-    """How far an element is above the main diagonal."""
+    """Return the distance of an element above the main diagonal."""
     return ops.index_expr(to_expr(index[-1] - index[-2]), torch.int64)
 
 

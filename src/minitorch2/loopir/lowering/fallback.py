@@ -30,7 +30,7 @@ _LOGGER = get_logger(__name__)
 def lower_by_fallback(
     target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any, reason: str
 ) -> Any:
-    """A call of the operator itself; `fake` is the node's fake result, one or a nest of tensors.
+    """Call the operator itself; `fake` is the node's fake result, one or a nest of tensors.
 
     Raises:
         LoweringError: the operator writes into an argument, which a functional graph has not.
@@ -89,7 +89,7 @@ def extern_call(
 
 
 def _draws(target: Target) -> bool:
-    """Whether a call draws random numbers, or might do anything else, and must stay."""
+    """Return whether a call must stay: it draws random numbers, or may have other effects."""
     if isinstance(target, HigherOrder):
         return any(map(is_random, target.nodes()))
     if isinstance(target, FunctionalCall):
@@ -98,7 +98,7 @@ def _draws(target: Target) -> bool:
 
 
 def _may_alias(target: Target) -> bool:
-    """Whether the result may share memory with an argument."""
+    """Return whether the result may share memory with an argument."""
     if not isinstance(target, OpOverload):
         return False
     return any(result.alias_info is not None for result in target._schema.returns)

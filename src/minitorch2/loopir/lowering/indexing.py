@@ -47,7 +47,7 @@ def _indexed(x: TensorBox, indices: Sequence[TensorBox | None], wrap: bool) -> T
 
 
 class IndexPlaces:
-    """Where the elements of `x[indices]` lie in `x`; `size` is that of the result.
+    """The places of the elements of `x[indices]` in `x`; `size` is the size of the result.
 
     The broadcast dimensions stand where the tensors stood if these are neighbours, else in front.
     """
@@ -158,7 +158,7 @@ def _put_slice(x: TensorBox, source: TensorBox, dim: int, begin: Expr, step: int
 
 
 def _in_slice(position: Expr, begin: Expr, step: int, count: Expr) -> Value:
-    """Whether a position is one of `begin, begin + step, ...`, `count` of them."""
+    """Return whether a position is one of the `count` positions `begin, begin + step, ...`."""
     value = ops.index_expr(position, torch.int64)
     end = to_expr(begin + (count - 1) * step + 1)
     inside = ops.logical_and(

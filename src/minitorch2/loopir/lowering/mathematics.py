@@ -158,19 +158,19 @@ def pow_(x: Operand, exponent: Operand) -> TensorBox:
 
 @pointwise(aten.isnan, promote=BOOL)
 def isnan(dtype: torch.dtype, x: Value) -> Value:
-    """Whether x is NaN; no integer is."""
+    """Return whether x is NaN; an integer never is."""
     return ops.isnan(x) if dtype.is_floating_point else ops.constant(False, torch.bool)
 
 
 @pointwise(aten.isinf, promote=BOOL)
 def isinf(dtype: torch.dtype, x: Value) -> Value:
-    """Whether x is infinite; no integer is."""
+    """Return whether x is infinite; an integer never is."""
     return ops.isinf(x) if dtype.is_floating_point else ops.constant(False, torch.bool)
 
 
 @pointwise(aten.isfinite, promote=BOOL)
 def isfinite(dtype: torch.dtype, x: Value) -> Value:
-    """Whether x is a number."""
+    """Return whether x is a number."""
     if not dtype.is_floating_point:
         return ops.constant(True, torch.bool)
     return ops.logical_not(ops.logical_or(ops.isnan(x), ops.isinf(x)))
@@ -178,13 +178,13 @@ def isfinite(dtype: torch.dtype, x: Value) -> Value:
 
 @pointwise(aten.isposinf, promote=BOOL)
 def isposinf(dtype: torch.dtype, x: Value) -> Value:
-    """Whether x is plus infinity."""
+    """Return whether x is plus infinity."""
     return _equals_infinity(dtype, x, math.inf)
 
 
 @pointwise(aten.isneginf, promote=BOOL)
 def isneginf(dtype: torch.dtype, x: Value) -> Value:
-    """Whether x is minus infinity."""
+    """Return whether x is minus infinity."""
     return _equals_infinity(dtype, x, -math.inf)
 
 
@@ -196,7 +196,7 @@ def _equals_infinity(dtype: torch.dtype, x: Value, infinity: float) -> Value:
 
 @pointwise(aten.signbit, promote=BOOL)
 def signbit(dtype: torch.dtype, x: Value) -> Value:
-    """Whether x is negative; true for -0.0."""
+    """Return whether x is negative; true for -0.0."""
     if dtype == torch.bool:
         return ops.constant(False, torch.bool)
     return ops.signbit(x) if dtype.is_floating_point else ops.lt(x, number_value(0, dtype))

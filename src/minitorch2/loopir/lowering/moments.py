@@ -1,10 +1,10 @@
 """Mean and variance, for which each element is read from memory once.
 
-What stays in registers or in a cache is visited twice, for its mean and for the squares of the
-differences from it: both are plain sums, which vectorize without a division per element and fuse
-with their neighbours. What is too long for that is cut into pieces of n elements. The moments
-(m_i, M_i) of p pieces are combined as Welford's update combines those of single elements (Chan,
-Golub and LeVeque, "Algorithms for computing the sample variance", 1983)::
+A row that fits into registers or a cache is visited twice, for its mean and for the squares of the
+differences from it. Both are plain sums, which vectorize without a division per element and fuse
+with their neighbours. A longer row is cut into pieces of n elements. The moments (m_i, M_i) of p
+pieces are combined as Welford's update combines those of single elements (Chan, Golub and LeVeque,
+"Algorithms for computing the sample variance", 1983)::
 
     m = sum(m_i) / p        M = sum(M_i) + n * sum((m_i - m)^2)
 """
@@ -100,7 +100,7 @@ def _of_rows(x: TensorBox, dim: Dims) -> tuple[TensorBox, TensorBox]:
 
 
 def _pieces(x: TensorBox, dim: Dims) -> dict[int, int]:
-    """Into how many pieces dimensions are cut: where a sum is, and where rows are very long."""
+    """Return the numbers of pieces for each dimension: as for a sum, and for very long rows."""
     dims, reads = dims_in_memory(x, dim, True)
     pieces = pieces_of(dims, reads, x.device, exact=True)
     count = product(dims.reduction_ranges)
@@ -111,7 +111,7 @@ def _pieces(x: TensorBox, dim: Dims) -> dict[int, int]:
 
 
 def _combined(x: TensorBox, dim: Dims, pieces: Mapping[int, int]) -> tuple[TensorBox, TensorBox]:
-    """The moments of pieces, and those of the whole; see the head of the module."""
+    """Combine the moments of pieces into those of the whole; see the module's docstring."""
     size, among, within = list[Expr](), list[int](), list[int]()
     reduced = reduced_dims(x.ndim, dim)
     for d, extent in enumerate(x.size):

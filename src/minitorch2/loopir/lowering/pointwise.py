@@ -1,8 +1,8 @@
 """Elementwise arithmetic, comparison, logic and bits.
 
 A body sees values of the compute dtype, already promoted and broadcast; see `registry.pointwise`.
-Integer and bool semantics are eager's. An integer divided by zero is an error on the CPU, an index
-out of range as far as the kernel is concerned; on a GPU the result is undefined, as in eager.
+Integer and bool semantics are eager's. An integer divided by zero is an error on the CPU, where the
+kernel reports it as an index out of range. On a GPU the result is undefined, as in eager.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def rsub(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
 
 
 def _as_element(number: Operand, x: Operand) -> Operand:
-    """A term as eager adds it to 16-bit floats: rounded to their dtype. Factors are not."""
+    """Round a term to the dtype of 16-bit floats, as eager adds it; factors are not rounded."""
     if not (isinstance(number, float) and isinstance(x, TensorBox)):
         return number
     if x.dtype == compute_dtype(x.dtype) or not config.current().emulate_eager:
@@ -354,7 +354,7 @@ _register_bitwise("bitwise_not", aten.bitwise_not)
 
 
 def _in_word(dtype: torch.dtype, shift: Value) -> Value:
-    """Whether a shift count is less than the width, so that the primitive is defined."""
+    """Return whether a shift count is less than the width, so that the primitive is defined."""
     width = number_value(dtype.itemsize * 8, dtype)
     return ops.logical_and(ops.ge(shift, number_value(0, dtype)), ops.lt(shift, width))
 

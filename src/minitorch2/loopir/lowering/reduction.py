@@ -50,7 +50,7 @@ def sum_(
 def nansum(
     x: TensorBox, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> TensorBox:
-    """The sum along dimensions of what is not NaN."""
+    """Return the sum along dimensions, without NaN elements."""
     if x.dtype.is_floating_point:
         x = map_elements(_zero_if_nan, (x,), x.dtype, x.dtype)
     return sum_(x, dim, keepdim, dtype=dtype)
@@ -152,7 +152,7 @@ def argmin(x: TensorBox, dim: int | None = None, keepdim: bool = False) -> Tenso
 
 
 def _position(x: TensorBox, kind: ReductionKind, dim: int | None, keepdim: bool) -> TensorBox:
-    """The position is part of the value, so loops may run in any order."""
+    """Reduce to the position of an extreme; values carry it, so loops may run in any order."""
     dims = ReducedDims(x, dim, keepdim)
     load, source = x.make_loader(), compute_dtype(x.dtype)
 
@@ -189,14 +189,14 @@ def _logic_dtype(x: TensorBox) -> torch.dtype:
 
 @lowering(aten.any)
 def any_(x: TensorBox, dim: Dims = None, keepdim: bool = False) -> TensorBox:
-    """Whether some element is not 0."""
+    """Return whether some element is not 0."""
     found = make_reduction(x, "any", dim, keepdim, torch.bool)
     return cast(found, _logic_dtype(x))
 
 
 @lowering(aten.all)
 def all_(x: TensorBox, dim: Dims = None, keepdim: bool = False) -> TensorBox:
-    """Whether no element is 0."""
+    """Return whether no element is 0."""
     zeros = _negated(cast(x, torch.bool))
     found = make_reduction(zeros, "any", dim, keepdim, torch.bool)
     return cast(_negated(found), _logic_dtype(x))
@@ -208,5 +208,5 @@ def _negated(x: TensorBox) -> TensorBox:
 
 @lowering(aten.count_nonzero)
 def count_nonzero(x: TensorBox, dim: Dims = None) -> TensorBox:
-    """How many elements are not 0."""
+    """Count the elements that are not 0."""
     return make_reduction(cast(x, torch.bool), "sum", dim, False, torch.int64)

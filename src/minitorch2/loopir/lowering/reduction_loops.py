@@ -1,7 +1,7 @@
-"""How a reduction becomes loops: one nest over the kept dimensions, another over the reduced ones.
+"""Loops of a reduction: one nest over the kept dimensions, another over the reduced ones.
 
-A few elements are combined by an expression without a loop. Very many elements with few results
-are reduced in two stages, so that the first runs in parallel.
+A few elements are combined by an expression without a loop. Very many elements with few results are
+reduced in two stages, so that the first runs in parallel.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COMBINE: dict[str, str] = {
 
 
 class ReducedDims:
-    """Which dimensions are reduced, and how an element's index is made of its two halves."""
+    """The kept and the reduced dimensions, and the index of an element from its two halves."""
 
     def __init__(self, x: TensorBox, dim: Dims, keepdim: bool) -> None:
         self.ndim, self.keepdim = x.ndim, keepdim
@@ -58,7 +58,7 @@ class ReducedDims:
         )
 
     def walk_along(self, strides: Sequence[Expr | None]) -> None:
-        """Reduce in the order of memory, given how far the reduced dimensions are apart there."""
+        """Reduce in the order of memory, given the strides of the reduced dimensions there."""
         far = [stride for stride in strides if isinstance(stride, int) and stride > 0]
         if len(far) == len(strides):
             order = sorted(range(len(far)), key=lambda i: -far[i])
@@ -111,8 +111,11 @@ def make_reduction(
 
 
 def _is_made_of_reductions(x: TensorBox) -> bool:
-    """Whether each element of a value on a GPU is computed of results of reductions, as the loss of
-    a row is: then it is better read than its parts, which may have memory for nothing else."""
+    """Return whether each element of a value on a GPU is computed of results of reductions.
+
+    The loss of a row is an example. It is better stored and read than its parts, which may need
+    memory for nothing else.
+    """
     loops = x.storage.data
     if x.device.type != "cuda" or not isinstance(loops, Pointwise):
         return False
@@ -125,7 +128,7 @@ def _is_made_of_reductions(x: TensorBox) -> bool:
 
 
 def dims_in_memory(x: TensorBox, dim: Dims, keepdim: bool) -> tuple[ReducedDims, list[Strides]]:
-    """The reduced dimensions in the order of memory, and how each read moves with them."""
+    """The reduced dimensions in the order of memory, and the strides of each read along them."""
     dims = ReducedDims(x, dim, keepdim)
     return dims, _walk_along_memory(dims, x.make_loader())
 
@@ -193,26 +196,26 @@ def pieces_of(
 
 
 def _pieces_of_rows(sizes: Size, count: int) -> Size:
-    """Sums of columns on the CPU: in pieces of rows, so that each thread keeps to its rows.
+    """Cut sums of columns on the CPU into pieces of rows, so that each thread keeps to its rows.
 
-    What a kernel that goes along rows has left in a processor's cache, no other asks for then.
+    The rows are then still in the processor's cache in which an earlier kernel has left them.
     """
     pieces = cut(sizes[:1], min(MOST_PIECES_OF_ROWS, count // SHORTEST_COLUMN))
     return pieces if math.prod(pieces) >= FEWEST_PIECES_OF_ROWS else ()
 
 
 def goes_across(dims: ReducedDims, reads: Sequence[Strides]) -> bool:
-    """Whether neighbours in memory are reduced into different results, as in sums of columns: then
-    a result has no threads of its own, and many rows are a long way.
+    """Return whether neighbours in memory are reduced into different results, as columns are.
 
-    Memory says it, not the order of dimensions: channels may be the last ones there.
+    Then a result has no threads of its own, and many rows are a long way. Strides in memory decide,
+    not the order of dimensions: channels may be the innermost ones there.
     """
     kept = len(dims.ranges)
     return any(1 in strides[:kept] and any(strides[kept:]) for strides in reads)
 
 
 def reads_of(dims: ReducedDims, load: InnerFn) -> list[Strides]:
-    """Tell how each read of `load` moves with the kept and the reduced dimensions."""
+    """Return the strides of each read of `load` along the kept and the reduced dimensions."""
     symbols = index_symbols("c", len(dims.ranges) + len(dims.reduction_ranges))
     kept, recorder = len(dims.ranges), RecordingHandler()
     limits = tuple(zip(symbols, (*dims.ranges, *dims.reduction_ranges), strict=True))
@@ -236,7 +239,7 @@ def cut(sizes: Size, most: int, *, exact: bool = True) -> Size:
 
 
 def _count_of_pieces(size: int, most: int, exact: bool) -> int:
-    """The greatest divisor up to `most`; where it is small, the number that leaves the least."""
+    """Return the greatest divisor up to `most`; if it is small, the number with the least rest."""
     divisor = max((p for p in range(1, most + 1) if size % p == 0), default=1)
     if exact or size <= most or 2 * divisor >= most:
         return divisor
@@ -311,7 +314,7 @@ def _rest(
     kept: torch.dtype,
     pieces: Size,
 ) -> TensorBox | None:
-    """Reduce the elements that no piece has; None if each element has its piece."""
+    """Reduce the elements that no piece contains; None if each element has its piece."""
     last, sizes = len(pieces) - 1, dims.reduction_ranges
     missing = sizes[last] % pieces[last]
     if not missing:
@@ -345,10 +348,10 @@ def wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def count_of(x: TensorBox, dim: Dims) -> Expr:
-    """How many elements are reduced into one."""
+    """Return the number of elements that are reduced into one."""
     return product(x.size[d] for d in reduced_dims(x.ndim, dim))
 
 
 def cast(x: TensorBox, dtype: torch.dtype) -> TensorBox:
-    """`x` as `dtype`: itself if it is that already."""
+    """Return `x` converted to `dtype`; `x` itself if it has that dtype."""
     return x if x.dtype == dtype else convert(x, dtype)

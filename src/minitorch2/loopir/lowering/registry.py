@@ -36,7 +36,7 @@ from minitorch2.loopir.views import broadcast_sizes, expand
 
 
 class NoLoopForm(Exception):
-    """Raised by a lowering whose arguments have no loop form: the operator itself is called."""
+    """Arguments of a lowering have no loop form: the operator itself is called."""
 
 
 Lowering = Callable[..., Any]
@@ -57,12 +57,12 @@ def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
 
 
 def _gives_tensors(overload: OpOverload) -> bool:
-    """Overloads on Python numbers alone (`aten.add.int`) are no tensor operators."""
+    """Return whether an overload returns tensors; overloads on numbers (`aten.add.int`) do not."""
     return any("Tensor" in str(result.type) for result in overload._schema.returns)
 
 
 def _takes_names(overload: OpOverload) -> bool:
-    """Overloads on dimensions with names (`aten.sum.dim_DimnameList`), which torch 2.11 has."""
+    """Return whether an overload takes names of dimensions, as in torch 2.11."""
     return "name" in overload._overloadname.lower()
 
 
@@ -82,7 +82,7 @@ def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Rule], Rule]:
 def pointwise(
     *targets: OpOverload | OpOverloadPacket, promote: Promotion = Promotion.DEFAULT
 ) -> Callable[[PointwiseBody], PointwiseBody]:
-    """Register a body of one element as the lowering of elementwise operators; gives the body."""
+    """Register and return the body for one element as the lowering of elementwise operators."""
 
     def register(body: PointwiseBody) -> PointwiseBody:
         note_extension(body)
@@ -139,18 +139,18 @@ def map_elements(
 
 
 def _rounds_to(dtype: torch.dtype) -> bool:
-    """Whether a 16-bit result is rounded although its readers go on in float32."""
+    """Return whether a 16-bit result is rounded although its readers compute in float32."""
     return config.current().emulate_eager and dtype != compute_dtype(dtype)
 
 
 def device_of(tensors: Sequence[TensorBox]) -> torch.device:
-    """The device of a result: 0-dim CPU tensors, as numbers are, go where the others are."""
+    """Return the device of a result: 0-dim CPU tensors and numbers follow the other operands."""
     ordered = sorted(tensors, key=lambda t: (t.device.type == "cpu", t.ndim == 0))
     return ordered[0].device if ordered else torch.device("cpu")
 
 
 def to_device(x: TensorBox, device: torch.device) -> TensorBox:
-    """A copy of a 0-dim CPU tensor for a kernel on another device; anything there is `x` itself."""
+    """Copy a 0-dim CPU tensor for a kernel on another device; return any other tensor as it is."""
     if x.device == device:
         return x
     fake = FakeTensor(torch.empty((), dtype=x.dtype, device="meta"), device)
@@ -171,7 +171,7 @@ def _producer(arg: Operand, dtype: torch.dtype, size: Size) -> Callable[[Index],
 
 
 def repeats_expensive_work(x: TensorBox, size: Size) -> bool:
-    """Whether broadcasting `x` to `size` would compute expensive functions again and again.
+    """Return whether broadcasting `x` to `size` would compute expensive functions repeatedly.
 
     A value that is constant along the last dimension does not count: it leaves the inner loop.
     """
@@ -202,7 +202,7 @@ def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) ->
 
 
 def _float_value(number: sympy.Expr) -> Value:
-    """A float argument, or what Python computes of it and of sizes: it is computed once a call."""
+    """Return a float argument, or a float computed from it and from sizes once in each call."""
     bits = ops.index_expr(FloatBits(number), torch.int64)
     return ops.to_dtype_bitcast(bits, torch.float64, torch.int64)
 

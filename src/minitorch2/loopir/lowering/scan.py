@@ -36,7 +36,7 @@ def make_scan(x: TensorBox, kind: ScanKind, dim: int, dtype: torch.dtype) -> Ten
 
 
 def _layout(x: TensorBox, dtype: torch.dtype) -> FixedLayout:
-    """The strides of eager's result, where that is a tensor of this size."""
+    """Return the layout of eager's result if it has this size, else a row-major one."""
     fake = current_table().result
     fake = fake if isinstance(fake, torch.Tensor) else fake[0]
     stride = tuple(map(expr_of, fake.stride()))
@@ -45,7 +45,7 @@ def _layout(x: TensorBox, dtype: torch.dtype) -> FixedLayout:
 
 
 def _is_along_memory(x: TensorBox, dim: int) -> bool:
-    """Whether the result's elements along a dimension lie side by side."""
+    """Return whether the result's elements along a dimension lie side by side."""
     return x.ndim > 0 and _layout(x, x.dtype).stride[normalize_dim(dim, x.ndim)] == 1
 
 

@@ -23,7 +23,7 @@ MOST_COMPARED = 64
 def isin(
     elements: Operand, tests: Operand, *, assume_unique: bool = False, invert: bool = False
 ) -> TensorBox:
-    """Whether each element is among some others (or not): each is compared with all."""
+    """Return whether each element is among `tests` (not among them, with `invert`)."""
     if isinstance(elements, TensorBox):
         elements = unsqueeze(elements, elements.ndim)
     if isinstance(tests, TensorBox):

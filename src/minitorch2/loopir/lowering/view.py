@@ -97,7 +97,7 @@ def squeeze(x: TensorBox) -> TensorBox:
 
 @lowering(aten.squeeze.dim, aten.squeeze.dims)
 def squeeze_dims(x: TensorBox, dims: int | Sequence[int]) -> TensorBox:
-    """Without those of the given dimensions that have size 1."""
+    """Drop the given dimensions that have size 1."""
     return views.squeeze(x, [dims] if isinstance(dims, int) else dims)
 
 
@@ -124,17 +124,17 @@ def from_front(position: Expr, size: Expr) -> Expr:
 
 
 def first_position(start: Expr | None, size: Expr) -> Expr:
-    """Where a slice begins, counted from the front; a start beyond the end selects nothing."""
+    """Return the first position of a slice, from the front; one beyond the end selects nothing."""
     if start is None:
         return 0
     return start if _is_from_front(start) else positive_or_zero(to_expr(start + size))
 
 
 def _is_from_front(position: Expr) -> bool:
-    """Whether a position counts from the front, not from the end.
+    """Return whether a position counts from the front, not from the end.
 
     Raises:
-        NoLoopForm: only the run will tell.
+        NoLoopForm: that is known at run time only.
     """
     if is_nonnegative(position):
         return True
@@ -312,7 +312,7 @@ def _rolled(position: Expr, shift: int, size: Expr) -> Expr:
 
 
 def _register_copy(name: str, overload: str) -> None:
-    """`aten.<name>_copy` is the view `aten.<name>` and a copy."""
+    """Register `aten.<name>_copy` as the view `aten.<name>` and a copy."""
     rule = LOWERINGS[getattr(getattr(aten, name), overload)]
 
     @lowering(getattr(getattr(aten, f"{name}_copy"), overload))
