@@ -15,7 +15,7 @@ from minitorch2.graph.graph_module import GraphModule
 
 
 def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The toy example of the PyTorch 2 slides: its branch depends on data."""
+    """Run the toy example of the PyTorch 2 slides, whose branch depends on data."""
     x = a / (torch.abs(a) + 1)
     if b.sum() < 0:
         b = b * -1
@@ -23,7 +23,7 @@ def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def run_as_captured(module: GraphModule, inputs: list[torch.Tensor]) -> GraphModule:
-    """The simplest backend: a graph module is callable."""
+    """Return the graph module itself, which is callable: the simplest backend."""
     return module
 
 

@@ -16,7 +16,7 @@ from minitorch2.bytecode.trackers.python_values.containers import DictVariable, 
 def bind_arguments(
     callee: Callee, args: Sequence[VariableTracker], kwargs: Mapping[str, VariableTracker]
 ) -> dict[str, VariableTracker]:
-    """The callee's parameters, as CPython binds them; the user's TypeError if they do not fit."""
+    """Bind arguments to the callee's parameters as CPython does; raise the user's TypeError."""
     code = callee.code
     positional = code.co_varnames[: code.co_argcount]
     end = code.co_argcount + code.co_kwonlyargcount

@@ -196,7 +196,7 @@ def _reads_its_caller(tracker: VariableTracker) -> bool:
 
 
 def _pop_jump(end: FrameEnd, instruction: Instruction) -> None:
-    """The instruction behind the jump comes first, as in the user's program."""
+    """Write a branch; the instruction behind the jump comes first, as in the user's program."""
     residual = end.residual
     condition = residual.operand(end.evaluator.pop())
     test = TESTS[instruction.opname].format(condition)

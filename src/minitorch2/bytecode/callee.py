@@ -43,7 +43,7 @@ class Callee:
 
 
 def callee_of(capture: Capture, function: FunctionType, source: Source | None) -> Callee:
-    """The callee that a function object of the outside world is."""
+    """Return the callee that a function object of the outside world is."""
     origin = source or capture.reference(function)
 
     def default(attribute: str, key: object, value: object) -> Default:
@@ -72,7 +72,7 @@ def callee_of(capture: Capture, function: FunctionType, source: Source | None) -
 def _outer_cell(
     capture: Capture, function: FunctionType, source: Source, index: int
 ) -> CellVariable:
-    """A cell of an existing closure; closures that share a cell share its tracker."""
+    """Return a cell of an existing closure; closures that share a cell share its tracker."""
     assert function.__closure__ is not None
     name, cell = function.__code__.co_freevars[index], function.__closure__[index]
     place = ItemSource(AttributeSource(source, "__closure__"), index)

@@ -224,14 +224,14 @@ class Capture:
         return guard
 
     def reference(self, value: object, base: str = "") -> ReferenceSource:
-        """The source of an object that has no path from the frame."""
+        """Return the source of an object that has no path from the frame."""
         return self.references.source(value, base)
 
     def wrap(self, value: object, source: Source | None) -> VariableTracker:
-        """The tracker of a real value that `source` loads; without a source, by a private name.
+        """Return the tracker of a real value that `source` loads, or else a private name.
 
-        One object has one tracker, whichever way it was reached: a second path to it is guarded
-        to lead to the same object.
+        One object has one tracker, whichever way it was reached: a second path to it is guarded to
+        lead to the same object.
         """
         if (made := self.references.stands_for(value)) is not None:
             return made
@@ -301,7 +301,7 @@ class Capture:
     def outer_cell(
         self, name: str, cell: CellType, place: Source, contents: Source
     ) -> CellVariable:
-        """The tracker of a cell made outside the captured region.
+        """Return the tracker of a cell made outside the captured region.
 
         Closures that share the cell share one tracker. A function that was passed is known by its
         code only, so the next one may have another cell: a guard checks that it is this cell.

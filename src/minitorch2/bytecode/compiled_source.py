@@ -42,7 +42,7 @@ def compile_function(
 
 
 def _unmentioned(module: ast.Module) -> str:
-    """A name that the text does not mention."""
+    """Return a name that the text does not mention."""
     names = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
     return Scope(names).fresh("__function")
 

@@ -71,7 +71,7 @@ class FrameEvaluator(Evaluator):
         return None
 
     def catch(self, error: ObservedError, instruction: Instruction) -> None:
-        """An exception that leaves the captured frame is raised by Python, at this instruction."""
+        """Let Python raise, at this instruction, an exception that leaves the captured frame."""
         try:
             super().catch(error, instruction)
         except ObservedError:

@@ -18,6 +18,6 @@ LEFT_TO_PYTHON: Final[dict[str, str]] = {
 
 
 def cause_of(opname: str) -> str:
-    """Why an instruction is left to Python, in the user's terms."""
+    """Return the reason why an instruction is left to Python, in the user's terms."""
     what = LEFT_TO_PYTHON.get(opname, "an instruction that is not known")
     return f"{what} is left to Python ({opname})"

@@ -184,7 +184,7 @@ class Overrides:
 
     @contextmanager
     def without_innermost(self) -> Iterator[None]:
-        """Inside of the block, take the innermost mode off: it does not see its own calls."""
+        """Take the innermost mode off in the block: it does not see its own calls."""
         mode = self.modes.pop()
         try:
             yield

@@ -283,7 +283,7 @@ def perform_convert(evaluator: Evaluator, residual: Residual, instruction: Instr
 
 @performs("LOAD_GLOBAL")
 def perform_load_global(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
-    """The bare name: a NameError is the user's own."""
+    """Write the bare name: a NameError is the user's own."""
     push_result(evaluator, residual, instruction.argval, instruction.argval)
 
 

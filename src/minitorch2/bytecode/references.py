@@ -31,7 +31,7 @@ class References:
     _names: dict[int, str] = field(default_factory=dict)
 
     def name(self, value: object, base: str = "") -> str:
-        """The private name of an object, such as ``__Linear`` or ``__value_2``."""
+        """Return the private name of an object, such as ``__Linear`` or ``__value_2``."""
         if id(value) not in self._names:
             text = base or str(getattr(value, "__name__", type(value).__name__))
             self.bind("__" + identifier(text).strip("_"), value)
@@ -42,7 +42,7 @@ class References:
         self.stand_ins[id(value)] = value, tracker
 
     def stands_for(self, value: object) -> VariableTracker | None:
-        """The tracker of what an object stands in for; None for all other objects."""
+        """Return the tracker that an object stands in for; None for all other objects."""
         known = self.stand_ins.get(id(value))
         return None if known is None else known[1]
 
@@ -57,9 +57,9 @@ class References:
         return name
 
     def source(self, value: object, base: str = "") -> ReferenceSource:
-        """The source of an object that has no path from the frame."""
+        """Return the source of an object that has no path from the frame."""
         return ReferenceSource(self.name(value, base))
 
     def globals_name(self, namespace: dict[str, object]) -> str:
-        """The private name of a module's globals."""
+        """Return the private name of a module's globals."""
         return self.name(namespace, f"globals_of_{namespace.get('__name__', 'module')}")

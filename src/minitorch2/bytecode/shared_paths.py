@@ -47,14 +47,14 @@ def share_paths(
 
 
 def _branching(sources: Iterable[Source]) -> set[Source]:
-    """The paths from which at least two different steps are taken."""
+    """Return the paths from which at least two different steps are taken."""
     steps = {step for source in sources for step in source.path() if isinstance(step, StepSource)}
     branches = Counter(step.of for step in steps)
     return {source for source, count in branches.items() if count > 1}
 
 
 def _suggestion(source: Source) -> str:
-    """The last names on the path, back to a proper one: ``key_parameters``, ``layer_0_modules``."""
+    """Return the last names on the path, back to a proper one: ``layer_0_modules``."""
     words: list[str] = []
     for step in source.path():
         word = str(step.key) if isinstance(step, ItemSource) else getattr(step, "name", "")

@@ -47,7 +47,7 @@ class Signature:
 
 @once_per_code
 def signature_of(code: CodeType) -> Signature:
-    """The signature of a function's code."""
+    """Return the signature of a function's code."""
     star, double = (
         bool(code.co_flags & inspect.CO_VARARGS),
         bool(code.co_flags & inspect.CO_VARKEYWORDS),
@@ -100,6 +100,6 @@ def generate_function(template: str, code: CodeType, values: Mapping[str, object
 
 
 def taking_all_positionally(function: FunctionType) -> FunctionType:
-    """Calls a function with the values of all its parameters in the order of their slots."""
+    """Return a function that calls another with the values of all parameters in slot order."""
     text = f"def call({{names}}): return {PRIVATE}function({{call}})"
     return generate_function(text, function.__code__, {"function": function})

@@ -163,7 +163,7 @@ RULES: Final = (
 
 
 def build(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """The tracker of a value that `source` loads, with the guards it relies on."""
+    """Return the tracker of a value that `source` loads, with the guards it relies on."""
     if is_constant_value(value):
         return ConstantVariable(
             value, source=source, guards=constant_guards(capture, value, source)
@@ -177,7 +177,7 @@ def build(capture: Capture, value: object, source: Source) -> VariableTracker:
 
 
 def _by_class(value: object) -> Builder:
-    """The builder for a value whose exact class has none."""
+    """Return the builder for a value whose exact class has none."""
     if isinstance(value, torch.Tensor):
         return wrap_tensor
     if isinstance(value, torch.nn.Module):

@@ -122,7 +122,7 @@ def _is_tensor_method(value: types.FunctionType) -> bool:
 
 
 def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A method of `torch.Tensor` that is written in Python, such as ``torch.Tensor.__rsub__``."""
+    """Return the tracker of a method of `torch.Tensor` in Python: ``torch.Tensor.__rsub__``."""
     method = BuiltinMethodVariable(
         value, value.__name__, None, capture.wrap(torch.Tensor, capture.reference(torch.Tensor))
     )
@@ -149,7 +149,7 @@ def _polyfill(capture: Capture, value: Any) -> VariableTracker:
 
 
 def wrap_torch_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A function of PyTorch that becomes a node of the graph."""
+    """Return the tracker of a function of PyTorch that becomes a node of the graph."""
     definition = triton_operator_of(value)
     if definition is not None:
         return wrap_custom_operator(capture, definition, source)
@@ -169,14 +169,14 @@ def wrap_custom_operator(capture: Capture, value: CustomOpDef, source: Source) -
 
 
 def wrap_triton_kernel(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """A kernel of Triton: launching it is a node of the graph."""
+    """Return the tracker of a kernel of Triton: launching it is a node of the graph."""
     return TritonKernelVariable(
         value, source=source, guards=identity_guards(capture, value, source)
     )
 
 
 def wrap_triton_object(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """An object of Triton's language, such as a data type."""
+    """Return the tracker of an object of Triton's language, such as a data type."""
     return TritonObjectVariable(
         value, source=source, guards=identity_guards(capture, value, source)
     )
@@ -185,7 +185,7 @@ def wrap_triton_object(capture: Capture, value: object, source: Source) -> Varia
 def wrap_builtin(
     capture: Capture, value: types.BuiltinFunctionType, source: Source
 ) -> VariableTracker:
-    """A function or method written in C."""
+    """Return the tracker of a function or method written in C."""
     if value in POLYFILLS:
         identity_guards(capture, value, source)
         return _polyfill(capture, value)
@@ -208,7 +208,7 @@ def wrap_builtin(
 
 
 def wrap_descriptor(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A method found on a class, such as ``torch.Tensor.add`` or ``dict.get``."""
+    """Return the tracker of a method of a class, such as ``torch.Tensor.add`` or ``dict.get``."""
     guards = identity_guards(capture, value, source)
     cls = capture.wrap(value.__objclass__, capture.reference(value.__objclass__))
     method = BuiltinMethodVariable(value, value.__name__, None, cls)
@@ -219,7 +219,7 @@ def wrap_descriptor(capture: Capture, value: Any, source: Source) -> VariableTra
 def wrap_attribute(
     capture: Capture, value: types.GetSetDescriptorType, source: Source
 ) -> VariableTracker:
-    """An attribute that C code computes, found on a class: ``torch.Tensor.shape``."""
+    """Return the tracker of a class's attribute that C code computes: ``torch.Tensor.shape``."""
     guards = identity_guards(capture, value, source)
     return AttributeVariable(value, source=source, guards=guards)
 
@@ -236,7 +236,7 @@ def wrap_accessor(
 
 
 def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> VariableTracker:
-    """A bound method."""
+    """Return the tracker of a bound method."""
     guards = guarded(capture, *type_guards(capture, value, source))
     function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
     owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
@@ -250,7 +250,7 @@ def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> Va
 def wrap_partial(
     capture: Capture, value: functools.partial[Any], source: Source
 ) -> VariableTracker:
-    """A `functools.partial`."""
+    """Return the tracker of a `functools.partial`."""
     guards = guarded(capture, *type_guards(capture, value, source))
     function = capture.wrap(value.func, AttributeSource(source, "func"))
     args = capture.wrap(value.args, AttributeSource(source, "args"))
@@ -274,14 +274,14 @@ def wrap_getter(capture: Capture, value: Any, source: Source) -> VariableTracker
 
 
 def wrap_cached_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A function under `functools.lru_cache`."""
+    """Return the tracker of a function under `functools.lru_cache`."""
     guards = identity_guards(capture, value, source)
     function = capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
     return CachedFunctionVariable(value, function, source=source, guards=guards)
 
 
 def wrap_class(capture: Capture, value: type, source: Source) -> VariableTracker:
-    """A class."""
+    """Return the tracker of a class."""
     guards = identity_guards(capture, value, source)
     if value in POLYFILLS:
         return _polyfill(capture, value)
@@ -298,6 +298,6 @@ def wrap_cell(capture: Capture, value: types.CellType, source: Source) -> Variab
 def wrap_python_module(
     capture: Capture, value: types.ModuleType, source: Source
 ) -> VariableTracker:
-    """A module of Python."""
+    """Return the tracker of a module of Python."""
     guards = identity_guards(capture, value, source)
     return PythonModuleVariable(value, source=source, guards=guards)

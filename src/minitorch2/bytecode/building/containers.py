@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def elements_of(capture: Capture, value: Any, source: Source) -> list[VariableTracker]:
-    """The elements, each wrapped when it is read."""
+    """Return the elements, each wrapped when it is read."""
     return [
         LazyVariable(capture, element, ItemSource(source, index))
         for index, element in enumerate(value)
@@ -56,7 +56,7 @@ def elements_of(capture: Capture, value: Any, source: Source) -> list[VariableTr
 
 
 def wrap_list(capture: Capture, value: list[Any], source: Source) -> VariableTracker:
-    """A list: its length is guarded when something is done with it but appending."""
+    """Return the tracker of a list; its length is guarded unless it is only appended to."""
 
     def read() -> list[VariableTracker]:
         capture.add_guard(LengthMatch(source, len(value), user_line=capture.line))
@@ -67,7 +67,7 @@ def wrap_list(capture: Capture, value: list[Any], source: Source) -> VariableTra
 
 
 def tuple_builder(cls: type[TupleVariable]) -> Builder:
-    """The builder for tuples of this kind."""
+    """Return the builder for tuples of this kind."""
 
     def builder(capture: Capture, value: Any, source: Source) -> VariableTracker:
         if source.is_fixed:
@@ -80,7 +80,7 @@ def tuple_builder(cls: type[TupleVariable]) -> Builder:
 
 
 def wrap_deque(capture: Capture, value: deque[Any], source: Source) -> VariableTracker:
-    """A deque: its length is guarded."""
+    """Return the tracker of a deque; its length is guarded."""
     length = LengthMatch(source, len(value), user_line=capture.line)
     guards = guarded(capture, *type_guards(capture, value, source), length)
     elements = elements_of(capture, value, source)
@@ -89,7 +89,7 @@ def wrap_deque(capture: Capture, value: deque[Any], source: Source) -> VariableT
 
 
 def wrap_named_tuple(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A named tuple, or one of `torch.return_types`."""
+    """Return the tracker of a named tuple, or of one of `torch.return_types`."""
     guards = guarded(capture, *type_guards(capture, value, source))
     elements = elements_of(capture, value, source)
     cls = type(value)
@@ -140,7 +140,7 @@ def _lazy_key_guards(capture: Capture, value: dict[Any, Any], source: Source) ->
 
 
 def wrap_dict(capture: Capture, value: dict[Any, Any], source: Source) -> VariableTracker:
-    """A dict: a key is guarded when it is read, if keys can be written down."""
+    """Return the tracker of a dict; a key is guarded when it is read, if it has a literal."""
     guards = guarded(capture, *type_guards(capture, value, source))
     keys = _lazy_key_guards(capture, value, source)
     if keys is None:
@@ -150,7 +150,7 @@ def wrap_dict(capture: Capture, value: dict[Any, Any], source: Source) -> Variab
 
 
 def wrap_default_dict(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A defaultdict, with its factory."""
+    """Return the tracker of a defaultdict, with its factory."""
     guards = guarded(capture, *type_guards(capture, value, source))
     keys = _lazy_key_guards(capture, value, source)
     if keys is None:
@@ -169,7 +169,7 @@ def wrap_mapping_proxy(capture: Capture, value: Any, source: Source) -> Variable
 
 
 def wrap_set(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A set or frozenset."""
+    """Return the tracker of a set or frozenset."""
     if not all(is_constant_value(element) or _is_constant_tuple(element) for element in value):
         return _set_of_objects(capture, value, source)
     elements = SetMatch(source, tuple(value), user_line=capture.line)
@@ -182,7 +182,7 @@ _LASTING = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleTyp
 
 
 def _set_of_objects(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A set of classes, functions and modules is guarded as a whole; others, element by element."""
+    """Return a set: classes, functions and modules are guarded as a whole, others one by one."""
     if all(isinstance(element, _LASTING) or is_constant_value(element) for element in value):
         same: Guard = SetMatch(source, tuple(value), user_line=capture.line)
         places: list[Source] = [capture.reference(element) for element in value]
@@ -195,12 +195,12 @@ def _set_of_objects(capture: Capture, value: Any, source: Source) -> VariableTra
 
 
 def wrap_range(capture: Capture, value: range, source: Source) -> VariableTracker:
-    """A range is a constant."""
+    """Return the tracker of a range: a range is a constant."""
     return RangeVariable(value, source=source, guards=constant_guards(capture, value, source))
 
 
 def wrap_slice(capture: Capture, value: slice, source: Source) -> VariableTracker:
-    """A slice, with its three parts."""
+    """Return the tracker of a slice, with its three parts."""
     guards = guarded(capture, *type_guards(capture, value, source))
     names = ("start", "stop", "step")
     parts = [capture.wrap(getattr(value, n), AttributeSource(source, n)) for n in names]

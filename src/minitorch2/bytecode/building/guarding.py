@@ -30,7 +30,7 @@ def guarded(capture: Capture, *guards: Guard) -> frozenset[Guard]:
 
 
 def constant_guards(capture: Capture, value: object, source: Source) -> frozenset[Guard]:
-    """The guard that a value stays equal, unless its source cannot change."""
+    """Return the guard that a value stays equal, unless its source cannot change."""
     if source.is_fixed:
         return frozenset()
     if isinstance(value, decimal.Decimal):  # 1.0 and 1.00 are equal, but print otherwise
@@ -39,14 +39,14 @@ def constant_guards(capture: Capture, value: object, source: Source) -> frozense
 
 
 def identity_guards(capture: Capture, value: object, source: Source) -> frozenset[Guard]:
-    """The guard that the very same object is found again, unless that cannot change."""
+    """Return the guard that the very same object is found again, unless that cannot change."""
     if source.is_fixed:
         return frozenset()
     return guarded(capture, id_match(source, value, capture.line))
 
 
 def type_guards(capture: Capture, value: object, source: Source) -> list[Guard]:
-    """The guard that the class stays the same, unless the source cannot change."""
+    """Return the guard that the class stays the same, unless the source cannot change."""
     if source.is_fixed:
         return []
     return [TypeMatch(source, type(value), user_line=capture.line)]

@@ -38,7 +38,7 @@ OVER_SEQUENCES = tuple(
 def wrap_sequence_iterator(
     capture: Capture, value: Iterator[Any], source: Source
 ) -> VariableTracker:
-    """An iterator over a list, a tuple, a range or a string."""
+    """Return the tracker of an iterator over a list, a tuple, a range or a string."""
     guards = guarded(capture, *type_guards(capture, value, source))
     iterated, container = _parts(value)[0], None
     if isinstance(iterated, list):
@@ -47,28 +47,28 @@ def wrap_sequence_iterator(
 
 
 def wrap_zip(capture: Capture, value: Iterator[Any], source: Source) -> VariableTracker:
-    """A `zip`, strict or not."""
+    """Return the tracker of a `zip`, strict or not."""
     strict = len(_reduced(value)) > 2
     guards, iterators = _wrap_parts(capture, value, source, 0)
     return ZipVariable(iterators, strict, TupleVariable, source=source, guards=guards)
 
 
 def wrap_map(capture: Capture, value: Iterator[Any], source: Source) -> VariableTracker:
-    """A `map`."""
+    """Return the tracker of a `map`."""
     guards, iterators = _wrap_parts(capture, value, source, 1)
     function = capture.wrap(_parts(value)[0], _part(source, 0))
     return MapVariable(function, iterators, source=source, guards=guards)
 
 
 def wrap_filter(capture: Capture, value: Iterator[Any], source: Source) -> VariableTracker:
-    """A `filter`."""
+    """Return the tracker of a `filter`."""
     guards, (iterator,) = _wrap_parts(capture, value, source, 1)
     function = capture.wrap(_parts(value)[0], _part(source, 0))
     return FilterVariable(function, iterator, source=source, guards=guards)
 
 
 def wrap_enumerate(capture: Capture, value: Iterator[Any], source: Source) -> VariableTracker:
-    """An `enumerate`."""
+    """Return the tracker of an `enumerate`."""
     guards = guarded(capture, *type_guards(capture, value, source))
     inner, number = _parts(value)
     iterator = _iterator(capture, inner, _part(source, 0))

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def wrap_module(capture: Capture, value: torch.nn.Module, source: Source) -> VariableTracker:
-    """A module of `torch.nn`."""
+    """Return the tracker of a module of `torch.nn`."""
     if is_scripted_module(value):
         unsupported("script-module", "a TorchScript module")
     guards = guarded(capture, *type_guards(capture, value, source))
@@ -85,7 +85,7 @@ def wrap_object(capture: Capture, value: object, source: Source) -> VariableTrac
 
 
 def wrap_autocast(capture: Capture, value: torch.autocast, source: Source) -> VariableTracker:
-    """A region of autocast made outside."""
+    """Return the tracker of a region of autocast made outside."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return context.autocast_of(capture, value, source, guards)
 
@@ -121,32 +121,32 @@ def wrap_token(capture: Capture, value: Any, source: Source) -> VariableTracker:
 
 
 def wrap_device_mode(capture: Capture, value: DeviceContext, source: Source) -> VariableTracker:
-    """A default device that is in force around the captured code."""
+    """Return the tracker of a default device that is in force around the captured code."""
     guards = guarded(capture, *type_guards(capture, value, source))
     capture.wrap(value.device, AttributeSource(source, "device"))
     return override_rules.DeviceModeVariable(value.device, source=source, guards=guards)
 
 
 def wrap_outside_context(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """A context manager that residual code enters and leaves."""
+    """Return the tracker of a context manager that residual code enters and leaves."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return OutsideContextVariable(type(value), source=source, guards=guards)
 
 
 def wrap_array(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A NumPy array: a tensor on the same memory, where it means the same."""
+    """Return the tracker of a NumPy array: a tensor on its memory, if that means the same."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return numpy_array.array_of(capture, value, source, guards)
 
 
 def wrap_numpy_scalar(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A scalar of NumPy: a tensor of no dimension."""
+    """Return the tracker of a scalar of NumPy: a tensor of no dimension."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return numpy_array.scalar_of(capture, value, source, guards)
 
 
 def wrap_ufunc(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A universal function of NumPy."""
+    """Return the tracker of a universal function of NumPy."""
     return UfuncVariable(value, source=source, guards=identity_guards(capture, value, source))
 
 
@@ -159,19 +159,19 @@ def wrap_numpy_function(capture: Capture, value: Any, source: Source) -> Variabl
 
 
 def wrap_thread_local(capture: Capture, value: threading.local, source: Source) -> VariableTracker:
-    """A `threading.local`: its attributes are those of the thread that calls."""
+    """Return the tracker of a `threading.local`, with the attributes of the calling thread."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return ThreadLocalVariable(type(value), value, source=source, guards=guards)
 
 
 def wrap_weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A weak reference."""
+    """Return the tracker of a weak reference."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return WeakReferenceVariable(value, source=source, guards=guards)
 
 
 def wrap_error_on_graph_break(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A block in which breaks are errors, or are not."""
+    """Return the tracker of a block in which breaks are errors, or are not."""
     guards = identity_guards(capture, value, source)
     return control_rules.ErrorOnGraphBreakVariable(value.error, source=source, guards=guards)
 

@@ -52,7 +52,7 @@ TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
-    """A tensor is an input of the graph; one that is not modelled can only be passed on."""
+    """Make a tensor an input of the graph; one that is not modelled can only be passed on."""
     if is_wrapper(value) and value.layout is torch.strided:
         return wrap_wrapper(capture, value, source)
     if is_subclass(value):
@@ -81,7 +81,7 @@ def is_subclass(value: torch.Tensor) -> bool:
 
 
 def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
-    """A tensor of a derived class: the graph has a plain one on the same memory."""
+    """Return the tracker of a derived class's tensor: the graph has a plain one on its memory."""
     cls = type(value)
     guards = guarded(capture, *type_guards(capture, value, source))
     data, place, kind = value, source, cls
@@ -100,7 +100,7 @@ def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> Vari
 
 
 def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
-    """A tensor made of others: an input of the graph as it is; its parts are guarded."""
+    """Make a tensor made of others an input of the graph as it is; its parts are guarded."""
     cls, guards = type(value), guarded(capture, *type_guards(capture, value, source))
     is_weight = isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
     fake, found = fake_wrapper(capture, value, source, is_weight)

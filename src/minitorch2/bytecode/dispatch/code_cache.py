@@ -65,7 +65,7 @@ class CodeCache:
         return len(self.compiled) + self.died
 
     def new_compile_id(self) -> str:
-        """Numbers of the frame in this process and of its next compilation: ``"0/1"``."""
+        """Return the numbers of the frame in this process and its next compilation: ``"0/1"``."""
         if self._frame_number is None:
             self._frame_number = next(_FRAME_NUMBERS)
         return f"{self._frame_number}/{next(self._compilations)}"

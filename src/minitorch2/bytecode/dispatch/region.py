@@ -129,7 +129,7 @@ class Region:
             cache.misses.clear()
 
     def name_of(self, function: FunctionType) -> str:
-        """A function's qualified name, behind the name of the region if it has one."""
+        """Return a function's qualified name, behind the name of the region if it has one."""
         return f"{self.name}: {function.__qualname__}" if self.name else function.__qualname__
 
     def settings(self) -> config.Config:
@@ -138,7 +138,7 @@ class Region:
             return options
 
     def exceeded_limit(self, cache: CodeCache) -> str | None:
-        """The option that forbids one more entry for a code object.
+        """Return the option that forbids one more entry for a code object.
 
         Entries that died count. So the moment of garbage collection makes no difference, and a
         class that is made at each call does not cause a compilation at each call.
@@ -165,7 +165,7 @@ class Region:
     # What residual code needs --------------------------------------------------------------------
 
     def new_number(self) -> int:
-        """Numbers compiled graphs and continuations."""
+        """Return the next number for the names of compiled graphs and continuations."""
         return next(self._numbers)
 
     def measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> bool:
@@ -218,7 +218,7 @@ class Region:
         return self._dispatcher_of(FunctionType(code, namespace, code.co_name))
 
     def capturing(self) -> AbstractContextManager[object]:
-        """The context in which functions called by residual code are captured on their own."""
+        """Return the context in which functions that residual code calls are captured, too."""
         if self._hook is None:
             reason = frame_hook.why_unavailable()
             if reason is not None:
@@ -230,7 +230,7 @@ class Region:
     # Frames --------------------------------------------------------------------------------------
 
     def cache_of(self, code: CodeType) -> CodeCache:
-        """The cache of a code object."""
+        """Return the cache of a code object."""
         cache = self.caches.get(id(code))
         if cache is None:
             cache = self.caches.setdefault(id(code), CodeCache(code))
@@ -273,7 +273,7 @@ class Region:
         return lambda: call(*values)
 
     def _dispatcher_of(self, function: FunctionType) -> Dispatcher:
-        """One dispatcher for all functions of one code and module; a new one for each closure."""
+        """Return the dispatcher of a code and module's functions, or a new one for a closure."""
         if function.__closure__ is not None:
             return Dispatcher(self, function)
         shared = self.cache_of(function.__code__).shared

@@ -60,7 +60,7 @@ _current = Stance()
 
 
 def current() -> Stance:
-    """The stance of the process."""
+    """Return the stance of the process."""
     return _current
 
 

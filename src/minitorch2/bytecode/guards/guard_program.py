@@ -225,7 +225,7 @@ class _Constants:
     named: dict[str, object] = field(default_factory=dict)
 
     def name(self, value: object) -> str:
-        """The name of an object."""
+        """Return the name of an object."""
         known = next((name for name, other in self.named.items() if other is value), None)
         name = known or f"_constant_{len(self.named)}"
         self.named[name] = value

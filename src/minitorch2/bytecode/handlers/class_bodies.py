@@ -13,7 +13,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 
 
 def _names(evaluator: Evaluator, instruction: Instruction) -> VariableTracker:
-    """The namespace that the body fills; a module's is left to Python."""
+    """Return the namespace that the body fills; a module's is left to Python."""
     if evaluator.names is None:
         unsupported("instruction", f"{instruction.opname} in the body of a module")
     return evaluator.names

@@ -123,7 +123,7 @@ def dict_merge(evaluator: Evaluator, instruction: Instruction) -> None:
 
 
 def _shown(evaluator: Evaluator, callee: VariableTracker) -> str:
-    """A callable as CPython names it in errors: ``module.function()``."""
+    """Return a callable as CPython names it in errors: ``module.function()``."""
 
     def ask(name: str) -> object:
         real = getattr(callee, "value", None)

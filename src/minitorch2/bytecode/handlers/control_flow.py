@@ -41,7 +41,7 @@ def pop_jump_if(evaluator: Evaluator, instruction: Instruction) -> None:
 def _truth_that_goes_on(
     evaluator: Evaluator, instruction: Instruction, jumps_if: bool
 ) -> bool | None:
-    """The truth with which a branch does not end in a ``raise``; None if it does on no side."""
+    """Return the truth for which a branch does not raise; None unless exactly one side raises."""
     program = evaluator.program
     assert instruction.target is not None, "a jump without a target"
     target = program.positions[id(instruction.target)]

@@ -95,7 +95,7 @@ def _classes(evaluator: Evaluator, wanted: VariableTracker) -> list[type]:
 
 
 def class_of(tracker: VariableTracker) -> type:
-    """The class that a tracker of a class stands for."""
+    """Return the class that a tracker of a class stands for."""
     value = getattr(tracker, "value", None)
     if not isinstance(value, type):
         unsupported("exception-class", f"{tracker} as the class of an except clause")

@@ -20,7 +20,7 @@ from minitorch2.bytecode.trackers.python_values.generator import (
 
 @handles("RETURN_GENERATOR")
 def return_generator(evaluator: Evaluator, instruction: Instruction) -> None:
-    """The evaluator of a generator starts behind its creation; CPython leaves None to be popped."""
+    """Push the None that CPython pops: a generator's evaluator starts behind its creation."""
     evaluator.push(ConstantVariable(None))
 
 
@@ -95,7 +95,7 @@ def cleanup_throw(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("CALL_INTRINSIC_1")
 def call_intrinsic(evaluator: Evaluator, instruction: Instruction) -> None:
-    """A StopIteration that leaves a generator becomes a RuntimeError (3.12 and later)."""
+    """Turn a StopIteration that leaves a generator into a RuntimeError (3.12 and later)."""
     if instruction.argval != "INTRINSIC_STOPITERATION_ERROR":
         unsupported("instruction", cause_of(instruction.opname))
     if issubclass(evaluator.stack[-1].python_type(), StopIteration):

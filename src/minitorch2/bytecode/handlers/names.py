@@ -97,7 +97,7 @@ def delete_global(evaluator: Evaluator, instruction: Instruction) -> None:
 
 
 def global_value(evaluator: Evaluator, name: str) -> VariableTracker:
-    """The value of a global of the frame's module, pending writes included, or of a builtin."""
+    """Return the value of a global of the module, pending writes included, or of a builtin."""
     pending = evaluator.capture.side_effects.load_global(evaluator.namespace, name)
     if isinstance(pending, VariableTracker):
         return pending
@@ -118,7 +118,7 @@ def _global_source(evaluator: Evaluator, name: str) -> Source:
 
 
 def _builtin_source(evaluator: Evaluator, name: str) -> Source:
-    """A builtin seen from the captured module is guarded not to be shadowed later."""
+    """Return the source of a builtin; one that the frame's code names is loaded as a global."""
     if name not in evaluator.capture.frame.globals and name in evaluator.code.co_names:
         return GlobalSource(name)
     return evaluator.capture.reference(getattr(builtins, name), name)
@@ -139,7 +139,7 @@ def make_cell(evaluator: Evaluator, instruction: Instruction) -> None:
 
 @handles("COPY_FREE_VARS")
 def copy_free_vars(evaluator: Evaluator, instruction: Instruction) -> None:
-    """The evaluator was given its free variables as cells."""
+    """Do nothing: the evaluator was given its free variables as cells."""
 
 
 @handles("LOAD_CLOSURE")

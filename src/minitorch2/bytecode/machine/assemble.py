@@ -103,7 +103,7 @@ def _without_parameters(code: CodeType) -> CodeType:
 
 
 def encode(instructions: Sequence[Instruction], like: CodeType, slots: Slots) -> Encoder:
-    """Picks real opcodes; loops get the landing place that this version's FOR_ITER wants."""
+    """Pick real opcodes; loops get the landing place that this version's FOR_ITER wants."""
     version = current_version()
     order = {instruction: index for index, instruction in enumerate(instructions)}
     loops = {i.target: i for i in instructions if i.opname == "FOR_ITER" and version.loop_exit}
@@ -122,7 +122,7 @@ def encode(instructions: Sequence[Instruction], like: CodeType, slots: Slots) ->
 def _encode_loop_exit(
     encoder: Encoder, loop: Instruction, opnames: tuple[str, ...], reachable: bool
 ) -> None:
-    """Puts the landing place of an exhausted loop before its target, out of the way of others."""
+    """Put the landing place of an exhausted loop before its target, out of the way of others."""
     assert loop.target is not None
     if reachable:
         encoder.emit_jump("JUMP_FORWARD", loop.target)
@@ -135,8 +135,8 @@ def _encode_loop_exit(
 
 
 def lay_out(units: list[Unit], labels: dict[JumpTarget, int]) -> tuple[list[int], list[Unit]]:
-    """Start of each unit in code units (with the end of the code behind the last), and the units
-    with the arguments of jumps filled in.
+    """Return the start of each unit in code units (with the end of the code behind the last), and
+    the units with the arguments of jumps filled in.
 
     A longer argument needs EXTENDED_ARGs, which move targets further away: repeat until it is
     stable. Arguments never shrink, so this ends.

@@ -53,7 +53,7 @@ def make_continuation(
     previous_slots: Collection[int] = (),
     number: int = 1,
 ) -> CodeType:
-    """The code of a function that goes on at an instruction of `code`; its program is known, too.
+    """Make the code of a function that goes on at an instruction of `code`; note its program.
 
     Its parameters are positional. First come the stack items from the bottom up, without those that
     the prefix makes itself, then the live plain locals in the order of `live`. If the rest may call
@@ -144,7 +144,7 @@ class _Items:
 
 
 def _super_first(code: CodeType, body: Sequence[Instruction], arguments: list[str]) -> list[str]:
-    """Puts the object of a `super()` first, where it looks for it."""
+    """Put the object of a `super()` first, where `super()` looks for it."""
     calls_super = any(i.opname == "LOAD_GLOBAL" and i.argval == "super" for i in body)
     if not calls_super or "__class__" not in code.co_freevars or not code.co_argcount:
         return arguments

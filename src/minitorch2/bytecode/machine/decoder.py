@@ -61,32 +61,32 @@ class Decoder:
         self._offset = 0
 
     def start(self, raw: RawInstruction) -> None:
-        """Says which raw instruction the next ones come from."""
+        """Say which raw instruction the next canonical ones come from."""
         self._offset = raw.offset
 
     def emit(self, opname: str, argval: Any = None) -> Instruction:
-        """Appends a canonical instruction at the current place."""
+        """Append a canonical instruction at the current place."""
         positions = dis.Positions(*self._positions[self._offset // 2])
         instruction = Instruction(opname, argval, positions=positions, offset=self._offset)
         self.instructions.append(instruction)
         return instruction
 
     def emit_jump(self, opname: str, offset: int) -> None:
-        """Appends a jump to a byte offset."""
+        """Append a jump to a byte offset."""
         self.jumps[self.emit(opname)] = offset
 
     def take_last(self, opname: str) -> Instruction:
-        """Removes and returns the last instruction, which a merge of two opcodes expects."""
+        """Remove and return the last instruction, which a merge of two opcodes expects."""
         if not self.instructions or self.instructions[-1].opname != opname:
             raise BytecodeError(f"expected {opname} before this instruction")
         return self.instructions.pop()
 
     def fast_name(self, index: int) -> str:
-        """The variable that an opcode of the LOAD_FAST family means."""
+        """Return the variable that an opcode of the LOAD_FAST family means."""
         return self._checked_name(index, self.slots.fast)
 
     def cell_name(self, index: int) -> str:
-        """The variable that an opcode of the LOAD_DEREF family means."""
+        """Return the variable that an opcode of the LOAD_DEREF family means."""
         return self._checked_name(index, self.slots.deref)
 
     def _checked_name(self, index: int, slot_of: Callable[[str], int]) -> str:
@@ -100,7 +100,7 @@ DecodeRule = Callable[[Decoder, RawInstruction], None]
 
 
 def decode_by_family(decoder: Decoder, raw: RawInstruction) -> None:
-    """The rule for opcodes without one of their own: `dis` knows what the argument refers to."""
+    """Decode an opcode without a rule of its own: `dis` knows what the argument refers to."""
     number = dis.opmap[raw.opname]
     if number in dis.hasjrel:
         decoder.emit_jump(raw.opname, raw.jump_offset)

@@ -18,7 +18,7 @@ EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 
 
 def disassemble(code: CodeType) -> list[Instruction]:
-    """The canonical instructions of a function's code, with jumps and exception handlers resolved.
+    """Return the canonical instructions of a code object, with jumps and handlers resolved.
 
     Two calls give two separate lists, so a list may be edited.
 
@@ -40,7 +40,7 @@ def disassemble(code: CodeType) -> list[Instruction]:
 
 
 def read_instructions(bytecode: bytes) -> Iterator[RawInstruction]:
-    """The real instructions of `co_code`, without caches and EXTENDED_ARG."""
+    """Yield the real instructions of `co_code`, without caches and EXTENDED_ARG."""
     high = 0
     offset = 0
     while offset < len(bytecode):
@@ -57,7 +57,7 @@ def read_instructions(bytecode: bytes) -> Iterator[RawInstruction]:
 
 
 def _instruction_at(instructions: list[Instruction], offset: int) -> Instruction:
-    """The first instruction at or behind a byte offset (which may be an EXTENDED_ARG's)."""
+    """Return the first instruction at or behind a byte offset (maybe of an EXTENDED_ARG)."""
     index = bisect_left(instructions, offset, key=lambda instruction: instruction.offset)
     if index == len(instructions):
         raise BytecodeError(f"offset {offset} lies behind the last instruction")

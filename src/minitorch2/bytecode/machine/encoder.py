@@ -60,16 +60,16 @@ class Encoder:
         self._name_index = {name: i for i, name in enumerate(self.names)}
 
     def start(self, label: JumpTarget, origin: Instruction) -> None:
-        """Marks where a jump target begins, and to which instruction the next units belong."""
+        """Mark where a jump target begins, and the instruction to which the next units belong."""
         self.labels[label] = len(self.units)
         self._origin = origin
 
     def emit(self, opname: str, arg: int = 0) -> None:
-        """Appends a real instruction."""
+        """Append a real instruction."""
         self.units.append(Unit(opname, arg, None, self._origin))
 
     def emit_jump(self, opname: str, target: JumpTarget | None) -> None:
-        """Appends a real jump; raises BytecodeError if it has no target."""
+        """Append a real jump; raise BytecodeError if it has no target."""
         if target is None:
             raise BytecodeError(f"{opname} has no target")
         self.units.append(Unit(opname, 0, target, self._origin))
@@ -99,7 +99,7 @@ EncodeRule = Callable[[Encoder, Instruction], None]
 
 
 def encode_by_family(encoder: Encoder, instruction: Instruction) -> None:
-    """The rule for opcodes without one of their own, the reverse of `decode_by_family`."""
+    """Encode an opcode without a rule of its own, the reverse of `decode_by_family`."""
     opname, argval = instruction.opname, instruction.argval
     number = dis.opmap.get(opname)
     if number is None or number > 255:

@@ -221,7 +221,7 @@ class _Machinery:
         )
 
     def mark(self, code: CodeType, value: int) -> None:
-        """Writes the extra slot of a code object.
+        """Write the extra slot of a code object.
 
         Raises:
             RecursionError: the program's calls are too deep for one more.
@@ -232,7 +232,7 @@ class _Machinery:
             raise RecursionError("maximum recursion depth exceeded") from error
 
     def take_row(self) -> int:
-        """A row of the table for this thread; the first one installs the hook."""
+        """Take a row of the table for this thread; the first one installs the hook."""
         with self._lock:
             if not self._free_rows:
                 raise UnsupportedPythonError(f"more than {MOST_THREADS} threads compile at once")
@@ -246,7 +246,7 @@ class _Machinery:
             return row
 
     def give_row(self, row: int) -> None:
-        """Takes a row back; the last one uninstalls the hook."""
+        """Give a row back; the last one uninstalls the hook."""
         with self._lock:
             self._used_rows.remove(row)
             self._free_rows.append(row)
@@ -341,7 +341,7 @@ def run_apart(code: CodeType) -> None:
 
 
 def unskip(code: CodeType) -> None:
-    """Takes a skip mark back."""
+    """Take a skip mark back."""
     machinery().mark(code, 0)
 
 

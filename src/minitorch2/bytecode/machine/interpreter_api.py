@@ -34,7 +34,7 @@ def _interpreter(function: str) -> int:
 
 
 def check_interpreter() -> None:
-    """Raises UnsupportedPythonError unless this is a CPython with a GIL and a known bytecode."""
+    """Raise UnsupportedPythonError unless this is a CPython with a GIL and a known bytecode."""
     check_threads()
     current_version()
     if ctypes.sizeof(ctypes.c_void_p) != 8:
@@ -42,7 +42,7 @@ def check_interpreter() -> None:
 
 
 def address(*names: str) -> int:
-    """Address of the first of these C functions that the interpreter exports."""
+    """Return the address of the first of these C functions that the interpreter exports."""
     for name in names:
         try:
             found = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
@@ -77,5 +77,5 @@ def compile_ir(text: str, function: str) -> int:
 
 
 def keep_forever(value: object) -> None:
-    """Leaks one reference on purpose, for what machine code refers to by address."""
+    """Leak one reference on purpose, for an object that machine code refers to by address."""
     api.Py_IncRef(ctypes.py_object(value))

@@ -29,5 +29,5 @@ class Program:
 
 @once_per_code
 def program_of(code: CodeType) -> Program:
-    """The program of a code object; disassembled once, so nobody may edit it."""
+    """Return the program of a code object; it is disassembled once, so nobody may edit it."""
     return Program(disassemble(code))

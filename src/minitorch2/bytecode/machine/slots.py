@@ -23,7 +23,7 @@ class Slots:
 
     @classmethod
     def of(cls, code: CodeType) -> Slots:
-        """The slots of an existing code object."""
+        """Return the slots of an existing code object."""
         return cls(code.co_varnames, code.co_cellvars, code.co_freevars)
 
     @cached_property
@@ -33,11 +33,11 @@ class Slots:
         return self.varnames + own_cells + self.freevars
 
     def fast(self, name: str) -> int:
-        """The slot that LOAD_FAST and its kin mean by a name."""
+        """Return the slot that LOAD_FAST and its like mean by a name."""
         return self._index(name, self.names)
 
     def deref(self, name: str) -> int:
-        """The slot that LOAD_DEREF and its kin mean by a name: its cell."""
+        """Return the slot that LOAD_DEREF and its like mean by a name: its cell."""
         if name in self.cellvars:
             return self._index(name, self.names)
         return len(self.names) - len(self.freevars) + self._index(name, self.freevars)

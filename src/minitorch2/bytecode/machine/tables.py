@@ -28,7 +28,7 @@ class TableEntry:
 
 
 def parse_exception_table(table: bytes) -> Iterator[TableEntry]:
-    """Rows of `co_exceptiontable`, in order."""
+    """Yield the rows of `co_exceptiontable`, in order."""
     numbers = _read_numbers(table)
     for start, length, target, flags in zip(numbers, numbers, numbers, numbers, strict=True):
         yield TableEntry(start, start + length, target, flags >> 1, bool(flags & 1))

@@ -27,7 +27,7 @@ pre, .listing { font: 13px/1.45 ui-monospace, monospace; } .listing td { white-s
 
 
 def page(explanation: Explanation) -> str:
-    """The page: numbers, breaks by cost, the user's source, guards, graphs."""
+    """Return the page: numbers, breaks by cost, the user's source, guards, graphs."""
     body = "\n".join(_sections(explanation))
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>minitorch2.explain"
@@ -36,7 +36,7 @@ def page(explanation: Explanation) -> str:
 
 
 def part(explanation: Explanation) -> str:
-    """The same for a notebook: no page of its own."""
+    """Return the same for a notebook: not a page of its own."""
     return in_notebook("\n".join(_sections(explanation)))
 
 

@@ -59,7 +59,7 @@ def stack_module_state(models: Sequence[torch.nn.Module]) -> Any:
 
 
 def _stacked(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """A leaf of autograd that holds the tensors along a new first dimension."""
+    """Return a leaf of autograd that holds the tensors along a new first dimension."""
     required = [tensor.requires_grad for tensor in tensors]
     if any(required) != all(required):
         refuse("stack_module_state of tensors of which some require gradients")

@@ -127,7 +127,7 @@ def map_slices(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
 
 
 def _flat(results: Any, memory_format: torch.memory_format) -> Results:
-    """Results in memory of their own."""
+    """Return results in memory of their own."""
     leaves, structure = pytree.tree_flatten(results)
     own = [x.clone(memory_format=memory_format) if torch.is_tensor(x) else x for x in leaves]
     return own, structure

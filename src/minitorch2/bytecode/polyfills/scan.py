@@ -35,7 +35,7 @@ def associative_scan(
 
 
 def _scanned(combine: Callable[[Parts, Parts], Parts], parts: Parts, dim: int) -> Parts:
-    """Neighbours are combined, the half as many scanned, and the places between filled in.
+    """Combine neighbours, scan these half as many, and fill in the places between.
 
     Blelloch: Prefix sums and their applications (1990).
     """
@@ -58,7 +58,7 @@ def _every_other(parts: Parts, dim: int, start: int, stop: int) -> Parts:
 
 
 def _merged(first: Any, even: Any, odd: Any, dim: int) -> Any:
-    """Even and odd places in turn."""
+    """Return even and odd places in turn."""
     even, count = torch.cat([first, even], dim), odd.shape[dim]
     pairs = torch.stack([even.narrow(dim, 0, count), odd], dim + 1).flatten(dim, dim + 1)
     return torch.cat([pairs, even.narrow(dim, count, even.shape[dim] - count)], dim)

@@ -21,7 +21,7 @@ MODELED = ["abs", "call", "concat", "countOf", "delitem", "iconcat", "indexOf", 
 
 
 def python_twin(name: str) -> ModuleType:
-    """The module as its Python source alone makes it."""
+    """Return the module as its Python source alone makes it."""
     spec = importlib.util.find_spec(name)
     assert spec is not None and spec.loader is not None, f"{name} has a Python source"
     module = importlib.util.module_from_spec(spec)
@@ -38,7 +38,7 @@ def python_twin(name: str) -> ModuleType:
 
 
 def twins() -> dict[Any, Callable[..., Any]]:
-    """C function to the Python function of the same name."""
+    """Map each C function to the Python function of the same name."""
     found: dict[Any, Callable[..., Any]] = {}
     for name in ACCELERATED:
         real, twin = importlib.import_module(name), python_twin(name)

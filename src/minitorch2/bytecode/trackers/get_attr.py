@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def attribute_of(residual: Residual, owner: VariableTracker, name: str) -> str:
-    """The expression ``owner.name``; ``1.real`` would be no Python."""
+    """Return the expression ``owner.name``; ``1.real`` would not be Python."""
     place = residual.name_for(owner)
     if not is_name(name):
         return f"{residual.reference(getattr)}({place}, {name!r})"

@@ -27,15 +27,15 @@ class LazyVariable(VariableTracker):
         self.load_from = source
 
     def realize(self) -> VariableTracker:
-        """The tracker of the value; from now on the captured code is guarded on it."""
+        """Return the value's tracker; from now on the captured code is guarded on it."""
         return self.capture.wrap(self.value, self.load_from)
 
 
 def realize(tracker: VariableTracker) -> VariableTracker:
-    """The tracker itself, unless it is lazy."""
+    """Return the tracker itself, or the one that a lazy tracker becomes."""
     return tracker.realize() if isinstance(tracker, LazyVariable) else tracker
 
 
 def realize_all(trackers: Iterable[VariableTracker]) -> list[VariableTracker]:
-    """All elements as trackers."""
+    """Return all elements as trackers that are not lazy."""
     return [realize(tracker) for tracker in trackers]

@@ -12,12 +12,12 @@ from minitorch2.bytecode.machine.versions.version import BytecodeVersion
 
 @cache
 def current_version() -> BytecodeVersion:
-    """The table of the running interpreter; raises UnsupportedPythonError if there is none."""
+    """Return the running interpreter's table; raise UnsupportedPythonError if there is none."""
     return lookup_version(sys.implementation.name, *sys.version_info[:2])
 
 
 def lookup_version(implementation: str, major: int, minor: int) -> BytecodeVersion:
-    """The table of a version, found by its file's name, so that a new version is one new file."""
+    """Return a version's table, found by its file's name: a new version is one new file."""
     module = f"{__name__}.{implementation}_{major}_{minor}"
     try:
         version = import_module(module).VERSION

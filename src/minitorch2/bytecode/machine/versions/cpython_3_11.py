@@ -9,7 +9,7 @@ from minitorch2.bytecode.machine.versions.version import BytecodeVersion
 
 
 def encode_directed_jump(encoder: Encoder, instruction: Instruction) -> None:
-    """POP_JUMP_IF_x is POP_JUMP_FORWARD_IF_x or POP_JUMP_BACKWARD_IF_x."""
+    """Encode POP_JUMP_IF_x as POP_JUMP_FORWARD_IF_x or POP_JUMP_BACKWARD_IF_x."""
     direction = "BACKWARD" if encoder.jumps_back(instruction) else "FORWARD"
     opname = instruction.opname.replace("POP_JUMP", f"POP_JUMP_{direction}")
     encoder.emit_jump(opname, instruction.target)

@@ -11,7 +11,7 @@ from minitorch2.bytecode.machine.versions.version import BytecodeVersion
 
 
 def decode_load_fast(decoder: Decoder, raw: RawInstruction) -> None:
-    """LOAD_FAST also loads cells for closures, since LOAD_CLOSURE does not exist any more.
+    """Decode LOAD_FAST, which also loads cells for closures: LOAD_CLOSURE is gone.
 
     A free variable's slot always holds its cell. An own cell's slot may be lent to a plain variable
     of a comprehension; `decode_function_attribute` finds the loads that make a closure.
@@ -23,12 +23,12 @@ def decode_load_fast(decoder: Decoder, raw: RawInstruction) -> None:
 
 
 def encode_load_closure(encoder: Encoder, instruction: Instruction) -> None:
-    """LOAD_CLOSURE: a load of the slot that holds the cell."""
+    """Encode LOAD_CLOSURE as a load of the slot that holds the cell."""
     encoder.emit("LOAD_FAST_CHECK", encoder.slots.deref(instruction.argval))
 
 
 def decode_function_attribute(decoder: Decoder, raw: RawInstruction) -> None:
-    """SET_FUNCTION_ATTRIBUTE adds a part to the function that was just made."""
+    """Decode SET_FUNCTION_ATTRIBUTE, which adds a part to the function that was just made."""
     (part,) = (name for bit, name in enumerate(rules.FUNCTION_PARTS) if raw.arg >> bit & 1)
     if part == "closure":
         _mark_closure_loads(decoder)
@@ -37,7 +37,7 @@ def decode_function_attribute(decoder: Decoder, raw: RawInstruction) -> None:
 
 
 def _mark_closure_loads(decoder: Decoder) -> None:
-    """Before `BUILD_TUPLE n; LOAD_CONST code; MAKE_FUNCTION` stand the loads of n cells."""
+    """Mark the loads of n cells before `BUILD_TUPLE n; LOAD_CONST code; MAKE_FUNCTION`."""
     build_tuple = decoder.instructions[-3]
     if build_tuple.opname != "BUILD_TUPLE":
         raise BytecodeError("a closure is not made as expected")
@@ -46,7 +46,7 @@ def _mark_closure_loads(decoder: Decoder) -> None:
 
 
 def encode_make_function(encoder: Encoder, instruction: Instruction) -> None:
-    """MAKE_FUNCTION, then its parts from the top of the stack down."""
+    """Encode MAKE_FUNCTION, then its parts from the top of the stack down."""
     encoder.emit("MAKE_FUNCTION")
     for bit, part in reversed(list(enumerate(rules.FUNCTION_PARTS))):
         if part in instruction.argval:
@@ -54,22 +54,22 @@ def encode_make_function(encoder: Encoder, instruction: Instruction) -> None:
 
 
 def decode_convert_value(decoder: Decoder, raw: RawInstruction) -> None:
-    """CONVERT_VALUE: the conversion of an f-string field, apart from its formatting."""
+    """Decode CONVERT_VALUE: the conversion of an f-string field, apart from its formatting."""
     decoder.emit("CONVERT_VALUE", rules.CONVERSIONS[raw.arg])
 
 
 def decode_format(decoder: Decoder, raw: RawInstruction) -> None:
-    """FORMAT_SIMPLE and FORMAT_WITH_SPEC."""
+    """Decode FORMAT_SIMPLE and FORMAT_WITH_SPEC."""
     decoder.emit("FORMAT_VALUE", (None, raw.opname == "FORMAT_WITH_SPEC"))
 
 
 def encode_convert_value(encoder: Encoder, instruction: Instruction) -> None:
-    """CONVERT_VALUE."""
+    """Encode CONVERT_VALUE."""
     encoder.emit("CONVERT_VALUE", rules.CONVERSIONS.index(instruction.argval))
 
 
 def encode_format_value(encoder: Encoder, instruction: Instruction) -> None:
-    """FORMAT_VALUE, whose conversion comes first."""
+    """Encode FORMAT_VALUE, whose conversion comes first."""
     conversion, has_spec = instruction.argval
     if conversion is not None:
         encoder.emit("CONVERT_VALUE", rules.CONVERSIONS.index(conversion))
@@ -77,7 +77,7 @@ def encode_format_value(encoder: Encoder, instruction: Instruction) -> None:
 
 
 def encode_unary_not(encoder: Encoder, instruction: Instruction) -> None:
-    """UNARY_NOT takes an exact bool."""
+    """Encode UNARY_NOT, which takes an exact bool."""
     encoder.emit("TO_BOOL")
     encoder.emit("UNARY_NOT")
 

@@ -21,16 +21,16 @@ FUNCTION_PARTS = ("defaults", "kwdefaults", "annotations", "closure")
 
 
 def drop(decoder: Decoder, raw: RawInstruction) -> None:
-    """The opcode has no canonical counterpart; its effect is implied."""
+    """Drop an opcode that has no canonical counterpart; its effect is implied."""
 
 
 def drop_with_next(decoder: Decoder, raw: RawInstruction) -> None:
-    """This opcode and the next together have no canonical counterpart."""
+    """Drop this opcode and the next, which together have no canonical counterpart."""
     decoder.skip_next = True
 
 
 def renamed(opname: str) -> DecodeRule:
-    """An opcode without operand that has another canonical name."""
+    """Return the rule of an opcode without operand that has another canonical name."""
 
     def decode(decoder: Decoder, raw: RawInstruction) -> None:
         decoder.emit(opname)
@@ -39,7 +39,7 @@ def renamed(opname: str) -> DecodeRule:
 
 
 def local(opname: str) -> DecodeRule:
-    """An opcode on one local variable that has another canonical name."""
+    """Return the rule of an opcode on one local variable that has another canonical name."""
 
     def decode(decoder: Decoder, raw: RawInstruction) -> None:
         decoder.emit(opname, decoder.fast_name(raw.arg))
@@ -48,7 +48,7 @@ def local(opname: str) -> DecodeRule:
 
 
 def local_pair(first: str, second: str) -> DecodeRule:
-    """A superinstruction on two local variables, one in each half of the argument's low byte."""
+    """Return the rule of a superinstruction on two locals, one in each half of the low byte."""
 
     def decode(decoder: Decoder, raw: RawInstruction) -> None:
         decoder.emit(first, decoder.fast_name(raw.arg >> 4))
@@ -58,7 +58,7 @@ def local_pair(first: str, second: str) -> DecodeRule:
 
 
 def encoded_as(opname: str) -> EncodeRule:
-    """A canonical opcode without operand that has another real name."""
+    """Return the rule of a canonical opcode without operand that has another real name."""
 
     def encode(encoder: Encoder, instruction: Instruction) -> None:
         encoder.emit(opname)
@@ -70,7 +70,7 @@ def encoded_as(opname: str) -> EncodeRule:
 
 
 def jump(opname: str) -> DecodeRule:
-    """A jump under its canonical, direction-free name."""
+    """Return the rule of a jump under its canonical, direction-free name."""
 
     def decode(decoder: Decoder, raw: RawInstruction) -> None:
         decoder.emit_jump(opname, raw.jump_offset)
@@ -79,32 +79,32 @@ def jump(opname: str) -> DecodeRule:
 
 
 def encode_jump(encoder: Encoder, instruction: Instruction) -> None:
-    """JUMP, forward or backward."""
+    """Encode JUMP, forward or backward."""
     back = encoder.jumps_back(instruction)
     encoder.emit_jump("JUMP_BACKWARD" if back else "JUMP_FORWARD", instruction.target)
 
 
 def encode_jump_no_interrupt(encoder: Encoder, instruction: Instruction) -> None:
-    """JUMP_NO_INTERRUPT: only its backward form differs from JUMP."""
+    """Encode JUMP_NO_INTERRUPT: only its backward form differs from JUMP."""
     back = encoder.jumps_back(instruction)
     encoder.emit_jump("JUMP_BACKWARD_NO_INTERRUPT" if back else "JUMP_FORWARD", instruction.target)
 
 
 def encode_forward_jump(encoder: Encoder, instruction: Instruction) -> None:
-    """A conditional jump of versions (3.12+) that can only branch forward."""
+    """Encode a conditional jump of versions (3.12+) that can only branch forward."""
     if encoder.jumps_back(instruction):
         raise BytecodeError(f"{instruction!r} must jump forward on this Python version")
     encoder.emit_jump(instruction.opname, instruction.target)
 
 
 def encode_truth_jump(encoder: Encoder, instruction: Instruction) -> None:
-    """A conditional jump of versions (3.13+) that branch on exact bools."""
+    """Encode a conditional jump of versions (3.13+) that branch on exact bools."""
     encoder.emit("TO_BOOL")
     encode_forward_jump(encoder, instruction)
 
 
 def encode_for_iter_to_loop_exit(encoder: Encoder, instruction: Instruction) -> None:
-    """FOR_ITER of versions (3.12+) that jump to an END_FOR."""
+    """Encode FOR_ITER of versions (3.12+) that jump to an END_FOR."""
     assert instruction.target is not None
     encoder.emit_jump("FOR_ITER", LoopExit(instruction.target))
 
@@ -113,17 +113,17 @@ def encode_for_iter_to_loop_exit(encoder: Encoder, instruction: Instruction) -> 
 
 
 def decode_binary_op(decoder: Decoder, raw: RawInstruction) -> None:
-    """BINARY_OP: a number becomes a symbol."""
+    """Decode BINARY_OP: a number becomes a symbol."""
     decoder.emit("BINARY_OP", BINARY_OPERATORS[raw.arg])
 
 
 def encode_binary_op(encoder: Encoder, instruction: Instruction) -> None:
-    """BINARY_OP: a symbol becomes a number."""
+    """Encode BINARY_OP: a symbol becomes a number."""
     encoder.emit("BINARY_OP", BINARY_OPERATORS.index(instruction.argval))
 
 
 def compare_op(shift: int) -> DecodeRule:
-    """COMPARE_OP: the operator's number lies above `shift` bits that only help specialization."""
+    """Return COMPARE_OP's rule: `shift` bits below the operator only help specialization."""
 
     def decode(decoder: Decoder, raw: RawInstruction) -> None:
         decoder.emit("COMPARE_OP", COMPARE_OPERATORS[raw.arg >> shift])
@@ -136,7 +136,7 @@ COMPARE_MASKS = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
 
 
 def encode_compare_op(shift: int) -> EncodeRule:
-    """COMPARE_OP with the masks that CPython's specialized versions rely on."""
+    """Return COMPARE_OP's rule with the masks that CPython's specialized versions rely on."""
 
     def encode(encoder: Encoder, instruction: Instruction) -> None:
         symbol = instruction.argval
@@ -147,7 +147,7 @@ def encode_compare_op(shift: int) -> EncodeRule:
 
 
 def decode_invertible(decoder: Decoder, raw: RawInstruction) -> None:
-    """IS_OP and CONTAINS_OP: whether the result is negated."""
+    """Decode IS_OP and CONTAINS_OP, whose operand says whether the result is negated."""
     decoder.emit(raw.opname, bool(raw.arg))
 
 
@@ -155,48 +155,48 @@ def decode_invertible(decoder: Decoder, raw: RawInstruction) -> None:
 
 
 def encode_load_fast(encoder: Encoder, instruction: Instruction) -> None:
-    """LOAD_FAST no longer checks that the variable is bound: use the form that does."""
+    """Encode LOAD_FAST in the form that checks that the variable is bound."""
     encoder.emit("LOAD_FAST_CHECK", encoder.slots.fast(instruction.argval))
 
 
 def decode_load_global_null_first(decoder: Decoder, raw: RawInstruction) -> None:
-    """LOAD_GLOBAL of 3.11 and 3.12, which may push a NULL below the value."""
+    """Decode LOAD_GLOBAL of 3.11 and 3.12, which may push a NULL below the value."""
     if raw.arg & 1:
         decoder.emit("PUSH_NULL")
     decoder.emit("LOAD_GLOBAL", decoder.names[raw.arg >> 1])
 
 
 def decode_load_global_null_last(decoder: Decoder, raw: RawInstruction) -> None:
-    """LOAD_GLOBAL of 3.13, which may push a NULL above the value."""
+    """Decode LOAD_GLOBAL of 3.13, which may push a NULL above the value."""
     decoder.emit("LOAD_GLOBAL", decoder.names[raw.arg >> 1])
     if raw.arg & 1:
         decoder.emit("PUSH_NULL")
 
 
 def encode_load_global(encoder: Encoder, instruction: Instruction) -> None:
-    """LOAD_GLOBAL without its NULL, which is an instruction of its own here."""
+    """Encode LOAD_GLOBAL without its NULL, which is an instruction of its own here."""
     encoder.emit("LOAD_GLOBAL", encoder.name(instruction.argval) << 1)
 
 
 def decode_load_attr(decoder: Decoder, raw: RawInstruction) -> None:
-    """LOAD_ATTR of 3.12+, whose low bit makes it a LOAD_METHOD."""
+    """Decode LOAD_ATTR of 3.12+, whose low bit makes it a LOAD_METHOD."""
     decoder.emit("LOAD_METHOD" if raw.arg & 1 else "LOAD_ATTR", decoder.names[raw.arg >> 1])
 
 
 def encode_load_attr(encoder: Encoder, instruction: Instruction) -> None:
-    """LOAD_ATTR and LOAD_METHOD of 3.12+."""
+    """Encode LOAD_ATTR and LOAD_METHOD of 3.12+."""
     is_method = instruction.opname == "LOAD_METHOD"
     encoder.emit("LOAD_ATTR", encoder.name(instruction.argval) << 1 | is_method)
 
 
 def decode_load_super_attr(decoder: Decoder, raw: RawInstruction) -> None:
-    """LOAD_SUPER_ATTR: bit 0 means a method, bit 1 that super() had two arguments."""
+    """Decode LOAD_SUPER_ATTR: bit 0 means a method, bit 1 that super() had two arguments."""
     opname = "LOAD_SUPER_METHOD" if raw.arg & 1 else "LOAD_SUPER_ATTR"
     decoder.emit(opname, (decoder.names[raw.arg >> 2], bool(raw.arg & 2)))
 
 
 def encode_load_super_attr(encoder: Encoder, instruction: Instruction) -> None:
-    """LOAD_SUPER_ATTR and LOAD_SUPER_METHOD."""
+    """Encode LOAD_SUPER_ATTR and LOAD_SUPER_METHOD."""
     name, explicit = instruction.argval
     is_method = instruction.opname == "LOAD_SUPER_METHOD"
     encoder.emit("LOAD_SUPER_ATTR", encoder.name(name) << 2 | explicit << 1 | is_method)
@@ -206,23 +206,23 @@ def encode_load_super_attr(encoder: Encoder, instruction: Instruction) -> None:
 
 
 def decode_keyword_names(decoder: Decoder, raw: RawInstruction) -> None:
-    """KW_NAMES of 3.11 and 3.12 announces the names of the next CALL."""
+    """Decode KW_NAMES of 3.11 and 3.12, which announces the names of the next CALL."""
     decoder.keyword_names = decoder.constants[raw.arg]
 
 
 def decode_call(decoder: Decoder, raw: RawInstruction) -> None:
-    """CALL, with the names that a KW_NAMES announced."""
+    """Decode CALL, with the names that a KW_NAMES announced."""
     decoder.emit("CALL", (raw.arg, decoder.keyword_names))
     decoder.keyword_names = ()
 
 
 def decode_call_kw(decoder: Decoder, raw: RawInstruction) -> None:
-    """CALL_KW of 3.13, which takes the names from the stack: a constant loaded just before."""
+    """Decode CALL_KW of 3.13, which takes the names from the constant loaded just before."""
     decoder.emit("CALL", (raw.arg, decoder.take_last("LOAD_CONST").argval))
 
 
 def encode_call(*opnames: str) -> EncodeRule:
-    """CALL of 3.11 and 3.12: names, then the opcodes that make up a call there."""
+    """Return the rule for CALL of 3.11 and 3.12: names, then the opcodes that make up a call."""
 
     def encode(encoder: Encoder, instruction: Instruction) -> None:
         count, names = instruction.argval
@@ -235,7 +235,7 @@ def encode_call(*opnames: str) -> EncodeRule:
 
 
 def encode_call_with_names_on_stack(encoder: Encoder, instruction: Instruction) -> None:
-    """CALL of 3.13: a call with names is an opcode of its own."""
+    """Encode CALL of 3.13: a call with names is an opcode of its own."""
     count, names = instruction.argval
     if names:
         encoder.emit("LOAD_CONST", encoder.constant(names))
@@ -246,41 +246,41 @@ def encode_call_with_names_on_stack(encoder: Encoder, instruction: Instruction) 
 
 
 def decode_return_const(decoder: Decoder, raw: RawInstruction) -> None:
-    """RETURN_CONST of 3.12 and 3.13."""
+    """Decode RETURN_CONST of 3.12 and 3.13."""
     decoder.emit("LOAD_CONST", decoder.constants[raw.arg])
     decoder.emit("RETURN_VALUE")
 
 
 def decode_unpack_ex(decoder: Decoder, raw: RawInstruction) -> None:
-    """UNPACK_EX: how many targets come before the starred one, and after it."""
+    """Decode UNPACK_EX: the numbers of targets before the starred one, and after it."""
     decoder.emit("UNPACK_EX", (raw.arg & 0xFF, raw.arg >> 8))
 
 
 def encode_unpack_ex(encoder: Encoder, instruction: Instruction) -> None:
-    """UNPACK_EX: both counts in one argument."""
+    """Encode UNPACK_EX: both counts in one argument."""
     before, after = instruction.argval
     encoder.emit("UNPACK_EX", before | after << 8)
 
 
 def decode_format_value(decoder: Decoder, raw: RawInstruction) -> None:
-    """FORMAT_VALUE of 3.11 and 3.12: two bits of conversion, then one for a format spec."""
+    """Decode FORMAT_VALUE of 3.11 and 3.12: two bits of conversion, one for a format spec."""
     decoder.emit("FORMAT_VALUE", (CONVERSIONS[raw.arg & 3], bool(raw.arg & 4)))
 
 
 def encode_format_value(encoder: Encoder, instruction: Instruction) -> None:
-    """FORMAT_VALUE of 3.11 and 3.12."""
+    """Encode FORMAT_VALUE of 3.11 and 3.12."""
     conversion, has_spec = instruction.argval
     encoder.emit("FORMAT_VALUE", CONVERSIONS.index(conversion) | has_spec << 2)
 
 
 def decode_make_function(decoder: Decoder, raw: RawInstruction) -> None:
-    """MAKE_FUNCTION: flag bits become names of parts (3.13 has no flags here)."""
+    """Decode MAKE_FUNCTION: flag bits become names of parts (3.13 has no flags here)."""
     parts = (part for bit, part in enumerate(FUNCTION_PARTS) if raw.arg >> bit & 1)
     decoder.emit("MAKE_FUNCTION", frozenset(parts))
 
 
 def encode_make_function(encoder: Encoder, instruction: Instruction) -> None:
-    """MAKE_FUNCTION of 3.11 and 3.12."""
+    """Encode MAKE_FUNCTION of 3.11 and 3.12."""
     encoder.emit("MAKE_FUNCTION", sum(1 << FUNCTION_PARTS.index(p) for p in instruction.argval))
 
 
@@ -304,7 +304,7 @@ INTRINSICS_OF_OPCODES = {opname: name for name, opname in OPCODES_OF_INTRINSICS.
 
 
 def decode_intrinsic(decoder: Decoder, raw: RawInstruction) -> None:
-    """A numbered intrinsic becomes an opcode, or keeps its name as operand."""
+    """Turn a numbered intrinsic into an opcode, or keep its name as operand."""
     name = INTRINSICS[raw.opname][raw.arg]
     if name in OPCODES_OF_INTRINSICS:
         decoder.emit(OPCODES_OF_INTRINSICS[name])
@@ -313,12 +313,12 @@ def decode_intrinsic(decoder: Decoder, raw: RawInstruction) -> None:
 
 
 def encode_intrinsic(encoder: Encoder, instruction: Instruction) -> None:
-    """CALL_INTRINSIC_x by name."""
+    """Encode CALL_INTRINSIC_x by name."""
     encoder.emit(instruction.opname, INTRINSICS[instruction.opname].index(instruction.argval))
 
 
 def encode_opcode_as_intrinsic(encoder: Encoder, instruction: Instruction) -> None:
-    """An opcode of old that is an intrinsic now."""
+    """Encode an opcode of older versions that is an intrinsic now."""
     name = INTRINSICS_OF_OPCODES[instruction.opname]
     opname = next(opname for opname, names in INTRINSICS.items() if name in names)
     encoder.emit(opname, INTRINSICS[opname].index(name))

@@ -40,7 +40,7 @@ class SavedCall:
 
 
 def load_call(folder: str | Path) -> SavedCall:
-    """The function and the arguments of a folder. Runs the folder's program.
+    """Return the function and the arguments of a folder. Runs the folder's program.
 
     Raises:
         ReplayError: the folder is of another format, or names what is not installed here.
@@ -77,7 +77,7 @@ class Reader:
             self._scope(file)[name] = self.value(value)
 
     def _scope(self, file: str) -> dict[str, Any]:
-        """The names of a file, which is a module of its own: dataclasses look for theirs."""
+        """Return the names of a file, which is its own module: dataclasses look for theirs."""
         if file not in self._scopes:
             module = ModuleType(f"replayed_{next(_NUMBERS)}")
             module.__file__ = str(self._folder / file)
@@ -94,7 +94,7 @@ class Reader:
         exec(compile(text, scope["__file__"], "exec", flags, dont_inherit=True), scope)
 
     def value(self, plain: Plain) -> Any:
-        """The value that was written so."""
+        """Return the value that was written as this JSON."""
         if not isinstance(plain, dict):
             return plain
         number = plain["at"]
@@ -136,7 +136,7 @@ class Reader:
         return made
 
     def _instance(self, number: int, content: Any) -> Any:
-        """An object as it was, without its `__init__`."""
+        """Return an object as it was, without calling its `__init__`."""
         kind = self.value(content[0])
         base = next((base for base in kind.__mro__ if base in _FILLERS), object)
         items = self.value(content[1]) if base is tuple else ()

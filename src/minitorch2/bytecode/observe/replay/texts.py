@@ -18,7 +18,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 
 def definition_of(thing: FunctionType | type) -> Definition:
-    """The syntax tree of what defines a function or a class, without annotations of parameters.
+    """Return the syntax tree that defines a function or class, without parameter annotations.
 
     Raises:
         ReplayError: there is no text.
@@ -53,7 +53,7 @@ def _remove_annotations(definition: ast.AST) -> None:
 
 
 def _lambda_of(code: CodeType) -> ast.Lambda:
-    """The lambda whose body stands where the code's instructions come from."""
+    """Return the lambda whose body stands where the code's instructions come from."""
     places = {(line, column) for line, _, column, _ in code.co_positions() if line and column}
     tree = syntax_tree.parse("".join(linecache.getlines(code.co_filename)) or "0")
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
@@ -70,7 +70,7 @@ def _holds(node: ast.expr, place: tuple[int, int]) -> bool:
 
 
 def names_read(text: str) -> tuple[set[str], set[str]]:
-    """The names from outside that a definition reads while it is made, and only later."""
+    """Return the outside names that a definition reads while it is made, and only later."""
     tree = syntax_tree.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign):

@@ -111,7 +111,7 @@ def full_like(
 
 
 def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
-    """Whole numbers one by one; others as NumPy makes them of the first two."""
+    """Make whole numbers one by one; others as NumPy makes them of the first two."""
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     if dtype is None:
         dtype = np.result_type(*[type(value) for value in (start, stop, step)])

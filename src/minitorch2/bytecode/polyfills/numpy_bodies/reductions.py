@@ -102,7 +102,7 @@ def trace(
 
 
 def reduction_dtype(ufunc: Any, dtype: Any, wanted: Any = None) -> Any:
-    """The dtype in which ``ufunc.reduce`` of an array computes."""
+    """Return the dtype in which ``ufunc.reduce`` of an array computes."""
     return np.dtype(wanted or ufunc.reduce(np.ones(1, dtype)).dtype)
 
 

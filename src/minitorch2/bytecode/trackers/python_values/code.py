@@ -27,5 +27,5 @@ class CodeVariable(VariableTracker):
 
 
 def literal_or_code(value: object) -> VariableTracker:
-    """The tracker of an operand of LOAD_CONST."""
+    """Return the tracker of an operand of LOAD_CONST."""
     return CodeVariable(value) if isinstance(value, CodeType) else literal(value)

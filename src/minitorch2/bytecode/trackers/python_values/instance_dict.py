@@ -91,14 +91,14 @@ class InstanceDictVariable(DictVariable):
 
 
 def _name(key: Hashable) -> str | None:
-    """The string that a hash key stands for."""
+    """Return the string that a hash key stands for; None if it is not a string."""
     if isinstance(key, tuple) and key[0] == "constant" and isinstance(key[1], str):
         return key[1]
     return None
 
 
 def type_slots(cls: type) -> frozenset[str]:
-    """Names of the attributes that instances keep in slots, outside their dict."""
+    """Return the names of attributes that instances keep in slots, outside their dict."""
     found: set[str] = set()
     for base in cls.__mro__:
         slots = base.__dict__.get("__slots__", ())

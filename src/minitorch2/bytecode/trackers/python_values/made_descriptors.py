@@ -137,7 +137,7 @@ def make_property(
 
 
 def _of_one_function(kind: type) -> None:
-    """A descriptor that is made of a function."""
+    """Register a descriptor that is made of a function."""
 
     def rule(evaluator: Evaluator, function: VariableTracker) -> VariableTracker:
         return DescriptorVariable(evaluator, kind, [function])

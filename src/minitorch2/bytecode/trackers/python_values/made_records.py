@@ -139,7 +139,7 @@ def _adopted_class(capture: Capture, value: type, recipe: Recipe) -> MadeClassVa
 
 @models(typing._caller)  # type: ignore[attr-defined]
 def calling_module(evaluator: Evaluator, *depth: VariableTracker) -> VariableTracker:
-    """The name of the module that calls a function of `typing`"""
+    """Return the name of the module that calls a function of `typing`"""
     return _calling_module(evaluator)
 
 

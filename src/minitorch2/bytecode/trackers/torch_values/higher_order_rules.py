@@ -105,7 +105,7 @@ def _tensors(values: VariableTracker) -> list[TensorVariable]:
 def _stand_in(
     evaluator: Evaluator, tensor: TensorVariable, like: torch.Tensor | None = None
 ) -> TensorVariable:
-    """A node for what a step will be given in the place of a tensor."""
+    """Return a node for the value that a step is given in the place of a tensor."""
     fake: Any = torch.empty_like(tensor.fake if like is None else like)
     return new_input(evaluator, tensor.node.name, fake)
 
@@ -119,7 +119,7 @@ def _check_alike(what: str, one: Sequence[TensorVariable], other: Sequence[Tenso
 
 
 def _check_effects(part: Subgraph) -> None:
-    """A graph may run never or often, and again for its gradient."""
+    """Refuse effects: a graph may run never or often, and again for its gradient."""
     outside = [node.meta["val"] for node in part.read()]
     for node in part.graph.nodes:
         values = [used.meta["val"] for used in written_by(node)]

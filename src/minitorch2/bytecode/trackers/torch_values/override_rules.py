@@ -149,7 +149,7 @@ def without_override(
     args: VariableTracker = NONE,
     kwargs: VariableTracker = NONE,
 ) -> VariableTracker:
-    """The override that classes without one inherit from `torch.nn.Parameter`."""
+    """Call the override that classes without one inherit from `torch.nn.Parameter`."""
     positional = [] if _is_none(args) else args.items(evaluator)
     with evaluator.capture.overrides.disabled(modes_too=False):
         return function.call(evaluator, positional, keywords_of(kwargs))

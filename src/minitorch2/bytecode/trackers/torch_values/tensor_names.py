@@ -9,7 +9,7 @@ import torch
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return frozenset(text.split())
 
 

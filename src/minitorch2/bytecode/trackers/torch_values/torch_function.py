@@ -290,7 +290,7 @@ for _function in (
 
 @handles(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
 def dispatch_modes(evaluator: Evaluator) -> VariableTracker:
-    """The active dispatch modes, asked for by `nn.MultiheadAttention`; guards keep their number."""
+    """Return the active dispatch modes, whose number is guarded; `nn.MultiheadAttention` asks."""
     if torch._C._len_torch_dispatch_stack():
         unsupported("dispatch-modes", "code that looks at the active dispatch modes")
     return ListVariable([])
@@ -421,13 +421,13 @@ def _within(
     torch.random.fork_rng,
 )
 def random_state(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
-    """Seeds and states of random generators."""
+    """Break the graph at seeds and states of random generators."""
     return unsupported("random-state", "the state of a random generator is read or set")
 
 
 @handles(torch.set_default_dtype, torch.set_default_device, torch.use_deterministic_algorithms)
 def global_setting(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
-    """Settings of the process that operators depend on."""
+    """Break the graph at settings of the process that operators depend on."""
     return unsupported("torch-context", "a global setting of PyTorch is changed")
 
 

@@ -109,7 +109,7 @@ class _Launch:
         return VariableTracker(guards=self.kernel.guards)
 
     def _split(self) -> tuple[dict[str, Any], Named]:
-        """The arguments that are constants, and those that the node passes."""
+        """Return the arguments that are constants, and those that the node passes."""
         constants: dict[str, Any] = {}
         passed: Named = {}
         for name, value in self.given.items():
@@ -126,7 +126,7 @@ class _Launch:
         return parameter is not None and "constexpr" in str(parameter.annotation)
 
     def _choices(self) -> Iterator[dict[str, Any]]:
-        """The constants that each configuration of the autotuner chooses."""
+        """Yield the constants that each configuration of the autotuner chooses."""
         configurations = [
             config for kernel in _layers(self.kernel.value) for config in _configurations(kernel)
         ]
@@ -135,7 +135,7 @@ class _Launch:
             yield {}
 
     def _grid(self, choice: Mapping[str, Any]) -> list[VariableTracker]:
-        """The three numbers of the grid under a configuration."""
+        """Return the three numbers of the grid under a configuration."""
         grid = self.grid
         if not isinstance(grid, SequenceVariable):
             grid = grid.call(self.evaluator, [self._meta(choice)], {})
@@ -143,7 +143,7 @@ class _Launch:
         return [*numbers, *[ConstantVariable(1)] * (GRID_RANK - len(numbers))]
 
     def _meta(self, choice: Mapping[str, Any]) -> DictVariable:
-        """All arguments by name, which Triton passes to a grid that is a function."""
+        """Return all arguments by name, which Triton passes to a grid that is a function."""
         defaults = {
             name: literal(parameter.default)
             for name, parameter in self.parameters.items()
@@ -159,7 +159,7 @@ class _Launch:
         return _dict(meta)
 
     def _heuristics(self) -> Iterator[tuple[Any, Any]]:
-        """The layers of the kernel, each with its source."""
+        """Yield the layers of the kernel, each with its source."""
         source = self.kernel.source
         for kernel in _layers(self.kernel.value):
             assert source is not None
@@ -168,7 +168,7 @@ class _Launch:
 
 
 def _layers(kernel: Any) -> Iterator[Any]:
-    """The decorators of a kernel, from the outermost one to what `triton.jit` made."""
+    """Yield a kernel's decorators, from the outermost one to the function of `triton.jit`."""
     while hasattr(kernel, "fn"):
         yield kernel
         kernel = kernel.fn
