@@ -55,6 +55,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.torch_values.hooks import STEP
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, overridden
@@ -163,6 +164,7 @@ class Capture:
             `torch.func.functional_call` has put in the place of a parameter or buffer.
         leaves: the leaf tensors that the program makes, in the graph.
         retaining: the tensors that keep their gradients although they are not leaves.
+        warned: the warnings shown by filters that the code has set, by the globals of the lines.
     """
 
     frame: Frame
@@ -190,6 +192,7 @@ class Capture:
     replaced: dict[tuple[int, str], VariableTracker] = field(default_factory=dict)
     leaves: list[TensorVariable] = field(default_factory=list)
     retaining: list[TensorVariable] = field(default_factory=list)
+    warned: dict[int, DictVariable] = field(default_factory=dict)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -249,6 +252,10 @@ class Capture:
     def known(self, source: Source) -> VariableTracker | None:
         """Return the tracker of the value that was loaded from a source before."""
         return self._by_source.get(source)
+
+    def known_object(self, value: object) -> VariableTracker | None:
+        """The tracker of an object from outside that was reached before."""
+        return self._by_identity.get(id(value))
 
     def _wrap(self, value: object, source: Source) -> VariableTracker:
         number = wrap_varying_number(self, value, source)

@@ -7,6 +7,7 @@ Grammar::
              | mutate(container)                           a list, dict or set that existed before
              | global[namespace].name = value | del        a global variable
              | cell = value                                a closure variable
+             | function(values)                            a call of C code, such as a warning
 
 Reads see pending writes. Several writes to one place are one effect, kept where the first one was.
 Effects on objects that nothing outside can see are never emitted: an object made while capturing is
@@ -15,7 +16,7 @@ built in residual code only if a live value refers to it. PyTorch 2 paper, secti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -164,6 +165,23 @@ class CellEffect(Effect):
 
 
 @dataclass
+class CallEffect(Effect):
+    """``function(*args)``, called for what it does outside; each call is an effect of its own."""
+
+    function: Callable[..., object]
+    args: Sequence[VariableTracker]
+    line: int
+
+    def prepare(self, residual: Residual) -> None:
+        self._call = f"{residual.reference(self.function)}({residual.arguments(self.args, {})})"
+
+    def emit(self, residual: Residual) -> None:
+        around, residual.line = residual.line, self.line
+        residual.emit(self._call)
+        residual.line = around
+
+
+@dataclass
 class SideEffects:
     """The pending effects of one capture, in the order of first writes.
 
@@ -298,6 +316,15 @@ class SideEffects:
     def changes(self, container: VariableTracker) -> bool:
         """Return whether a change of a container is pending."""
         return ("container", id(container)) in self._effects
+
+    # Calls ---------------------------------------------------------------------------------------
+
+    def call(
+        self, function: Callable[..., object], args: Sequence[VariableTracker], line: int
+    ) -> None:
+        """Let residual code call a function that gives nothing, at a line of the frame's own."""
+        self.writes += 1
+        self._effects["call", self.writes] = CallEffect(function, args, line)
 
     # Globals -------------------------------------------------------------------------------------
 

@@ -79,6 +79,7 @@ INLINED_STANDARD = (
     "statistics.py",
     "types.py",
     "typing.py",
+    "warnings.py",
 )
 
 

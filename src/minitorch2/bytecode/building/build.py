@@ -96,6 +96,7 @@ from minitorch2.bytecode.trackers.python_values import (
     made_descriptors,
     made_records,
     text_formats,
+    warning_rules,
     weak_reference,
 )
 from minitorch2.bytecode.trackers.python_values.constant import (
@@ -158,6 +159,7 @@ RULES: Final = (
     text_formats,
     triton_kernel,
     transform_rules,
+    warning_rules,
     weak_reference,
 )
 

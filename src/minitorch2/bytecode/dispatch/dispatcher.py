@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2 import config, profiling
+from minitorch2.bytecode.callers import continues
 from minitorch2.bytecode.compile_frame import Backend, UserProgramError, graph_break_error
 from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak, canonical
 from minitorch2.bytecode.dispatch import background, stance, suspended, tracebacks
@@ -457,5 +458,5 @@ def dispatch({header}):
 """
 
 tracebacks.compiles(Dispatcher.find_or_compile.__code__)
-tracebacks.continues(Dispatcher.__call__.__code__)
-tracebacks.continues(Rerun.__call__.__code__)
+continues(Dispatcher.__call__.__code__)
+continues(Rerun.__call__.__code__)

@@ -13,22 +13,15 @@ from collections.abc import Iterator
 from types import CodeType, TracebackType
 
 from minitorch2 import config
-from minitorch2.bytecode.skip_files import PACKAGE
+from minitorch2.bytecode.callers import CONTINUING, is_own
 from minitorch2.errors import MinitorchError
-from minitorch2.generated_code import PREFIX
 
 _COMPILING: set[CodeType] = set()
-_CONTINUING: set[CodeType] = set()
 
 
 def compiles(code: CodeType) -> None:
     """Say that this code compiles: errors below it are not exceptions of the user's program."""
     _COMPILING.add(code)
-
-
-def continues(code: CodeType) -> None:
-    """Say that this code goes on with a function whose first part is its caller."""
-    _CONTINUING.add(code)
 
 
 def hide_frames(error: BaseException) -> None:
@@ -44,9 +37,9 @@ def hide_frames(error: BaseException) -> None:
     kept: list[TracebackType] = []
     for entry in entries:
         code = entry.tb_frame.f_code
-        if code in _CONTINUING and kept:
+        if code in CONTINUING and kept:
             kept.pop()
-        if not code.co_filename.startswith((PACKAGE, PREFIX)):
+        if not is_own(code):
             kept.append(entry)
     error.__traceback__ = _linked(kept)
 

@@ -1,0 +1,183 @@
+"""``warnings.warn``: a call in residual code, or the answer of filters that captured code changed.
+
+    warnings.warn(f"{n} left")      -->  warn_at(globals, file, line, "3 left", UserWarning, None)
+
+The filters decide when residual code runs; that they do not make an error of the warning is
+guarded. Inside of ``with warnings.catch_warnings()`` the filters are a list of the captured code's,
+so what becomes of the warning is known.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.guards.guard import Check, Name
+from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.polyfills import warning
+from minitorch2.bytecode.skip_files import is_stand_in
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import MISSING
+from minitorch2.bytecode.trackers.python_values.builtin import models
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.functions import is_none
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.warned import action_of, warn_above, warn_at
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+_WARNINGS: Final[Any] = warnings
+_REPLACED: Final = ("filters", "showwarning", "_showwarnmsg_impl", "defaultaction")
+"""What captured code may put something else in the place of, be it through `catch_warnings`."""
+
+
+@dataclass(frozen=True)
+class WarningIsError(Guard):
+    """Whether the filters in force make an exception of a warning."""
+
+    KIND = "WARNING_IS_ERROR"
+    text: str
+    category: type[Warning]
+    module: str | None
+    number: int | None
+    is_error: bool
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        place = f"{name(self.category)}, {self.module!r}, {self.number}"
+        actual = f"{name(action_of)}({self.text!r}, {place})"
+        relation = "==" if self.is_error else "not in"
+        expected = "'error'" if self.is_error else "('error', None)"
+        yield Check("warning filter", f"{actual} {relation} {expected}", actual, expected)
+
+
+@models(warnings.warn)
+def warn(
+    evaluator: Evaluator,
+    message: VariableTracker,
+    category: VariableTracker = NONE,
+    stacklevel: VariableTracker = ConstantVariable(1),  # noqa: B008 (a constant)
+    source: VariableTracker = NONE,
+    *,
+    skip_file_prefixes: VariableTracker = ConstantVariable(()),  # noqa: B008 (a constant)
+) -> VariableTracker:
+    """``warnings.warn`` for a line of the captured code, or of a caller of the frame"""
+    if skip_file_prefixes.as_constant():
+        unsupported("warning", "a warning for the nearest line outside of some files")
+    kind = _category(evaluator, message, category)
+    cls = evaluator.capture.wrap(kind, None)
+    frames = list(_frames(evaluator))
+    level = max(stacklevel.as_constant(), 1)
+    place = frames[level - 1] if level <= len(frames) else None
+    if _has_other_filters(evaluator):
+        if place is None:
+            unsupported("warning", "a warning for a caller of the captured function")
+        return _decide(evaluator, place, message, cls, source)
+    text = _text(evaluator, message)
+    module = None if place is None else _module(place)
+    number = None if place is None else place.line
+    action = action_of(text, kind, module, number)
+    if action is None:
+        unsupported("warning", "a warning that is an error for some callers")
+    is_error = action == "error"
+    guard = WarningIsError(text, kind, module, number, is_error)
+    evaluator.capture.add_guard(guard)
+    if is_error:
+        error = _instance(evaluator, message, cls)
+        raise ObservedError(error.python_type(), exception=error)
+    effects, line = evaluator.capture.side_effects, frames[-1].line
+    if place is None:
+        up = ConstantVariable(level - len(frames))
+        effects.call(warn_above, [up, message, cls, source], line)
+    else:
+        where = [_globals(place), ConstantVariable(place.code.co_filename)]
+        where.append(ConstantVariable(place.line))
+        effects.call(warn_at, [*where, message, cls, source], line)
+    return NONE
+
+
+def _category(
+    evaluator: Evaluator, message: VariableTracker, category: VariableTracker
+) -> type[Warning]:
+    if issubclass(message.python_type(), Warning):
+        return message.python_type()
+    kind = UserWarning if is_none(category) else getattr(category, "value", MISSING)
+    if not (isinstance(kind, type) and issubclass(kind, Warning)):
+        name = category.python_type().__name__ if not isinstance(kind, type) else kind.__name__
+        shown = "type" if isinstance(kind, type) else name
+        raise_observed(TypeError, f"category must be a Warning subclass, not {shown!r}")
+    return kind
+
+
+def _text(evaluator: Evaluator, message: VariableTracker) -> str:
+    return str(operations.format_value(evaluator, message, "s", None).as_constant())
+
+
+def _instance(
+    evaluator: Evaluator, message: VariableTracker, category: VariableTracker
+) -> VariableTracker:
+    is_made = issubclass(message.python_type(), Warning)
+    return message if is_made else evaluator.call(category, [message])
+
+
+def _frames(evaluator: Evaluator | None) -> Iterator[Evaluator]:
+    """The frames that are being evaluated, the innermost first; stand-ins for C code have none."""
+    while evaluator is not None:
+        if evaluator.parent is None or not is_stand_in(evaluator.code.co_filename):
+            yield evaluator
+        evaluator = evaluator.parent
+
+
+def _module(frame: Evaluator) -> str:
+    return str(frame.namespace.get("__name__") or "<string>")
+
+
+def _globals(frame: Evaluator) -> VariableTracker:
+    capture = frame.capture
+    return capture.wrap(frame.namespace, capture.reference(frame.namespace))
+
+
+def _has_other_filters(evaluator: Evaluator) -> bool:
+    """Whether captured code has changed the filters, or how warnings are shown."""
+    effects, module = evaluator.capture.side_effects, evaluator.capture.wrap(warnings, None)
+    if effects.load_global(vars(warnings), "filters") is None:
+        filters = evaluator.capture.known_object(_WARNINGS.filters)
+        return filters is not None and effects.changes(filters)
+    values = [module.get_attribute(evaluator, name) for name in _REPLACED]
+    return any(value.source is None or effects.changes(value) for value in values)
+
+
+def _decide(
+    evaluator: Evaluator,
+    place: Evaluator,
+    message: VariableTracker,
+    category: VariableTracker,
+    source: VariableTracker,
+) -> VariableTracker:
+    """Ask the filters as they are after what the captured code did to them."""
+    registries = evaluator.capture.warned
+    shown = registries.setdefault(id(place.namespace), DictVariable(()))
+    parts = [place.code.co_filename, place.line, _module(place)]
+    where = [ConstantVariable(part) for part in parts]
+    body = evaluator.capture.wrap(warning.warn_explicit, None)
+    instance = _instance(evaluator, message, category)
+    return evaluator.call(body, [instance, category, *where, shown, source])
+
+
+@models(_WARNINGS._filters_mutated)
+def filters_mutated(evaluator: Evaluator) -> None:
+    """What was shown already may be shown again"""
+    evaluator.capture.warned.clear()
+    line = list(_frames(evaluator))[-1].line
+    evaluator.capture.side_effects.call(_WARNINGS._filters_mutated, [], line)
+
+
+@models(_WARNINGS._showwarnmsg_impl)
+def show_message(evaluator: Evaluator, message: VariableTracker) -> None:
+    """A warning that is written to a file, or to `sys.stderr`"""
+    line = list(_frames(evaluator))[-1].line
+    evaluator.capture.side_effects.call(_WARNINGS._showwarnmsg_impl, [message], line)

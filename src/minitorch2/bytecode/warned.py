@@ -1,0 +1,68 @@
+"""Warnings of captured code: what residual code calls to issue them, and when one is an error.
+
+A warning belongs to a line: that of the code which warns, or, by its ``stacklevel``, of a caller.
+Code inside of the captured frame is known while capturing; callers of the frame are looked up when
+residual code runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+from minitorch2.bytecode.callers import user_frames
+
+Namespace = dict[str, Any]
+
+
+def warn_at(
+    namespace: Namespace, file: str, line: int, message: Any, category: Any, source: Any
+) -> None:
+    """Issue a warning for a line of code whose globals are `namespace`."""
+    registry = namespace.setdefault("__warningregistry__", {})
+    module = namespace.get("__name__") or "<string>"
+    warnings.warn_explicit(message, category, file, line, module, registry, None, source)
+
+
+def warn_above(levels: int, message: Any, category: Any, source: Any) -> None:
+    """Issue a warning for the line where the function that calls this was called, or its caller.
+
+    Args:
+        levels: how many calls to go up, at least 1; past the outermost the line is that of `sys`.
+    """
+    frames = list(user_frames(sys._getframe(1)))
+    if levels < len(frames):
+        frame: FrameType = frames[levels]
+        place = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
+    else:
+        place = vars(sys), "sys", 1
+    warn_at(*place, message, category, source)
+
+
+def action_of(
+    text: str, category: type[Warning], module: str | None, line: int | None
+) -> str | None:
+    """What the filters in force say about a warning.
+
+    Args:
+        module: where the line is; None if it is not known, and neither is `line`.
+
+    Returns:
+        The action, or None if it depends on the place that is not known.
+    """
+    for action, message, kind, place, number in warnings.filters:
+        if not issubclass(category, kind) or not _matches(message, text):
+            continue
+        if module is None and (place is not None or number):
+            return None
+        if module is None or (_matches(place, module) and number in (0, line)):
+            return action
+    return warnings.defaultaction  # type: ignore[attr-defined,no-any-return]
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    if pattern is None or isinstance(pattern, str):
+        return pattern is None or pattern == text
+    return pattern.match(text) is not None
