@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from minitorch2 import config
 from minitorch2.bytecode.building import build, from_graph
 from minitorch2.bytecode.building.tensors import wrap_varying_number
+from minitorch2.bytecode.drawing import Draw
 from minitorch2.bytecode.fake_call import (
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,
@@ -50,8 +51,9 @@ from minitorch2.bytecode.sources import (
     LocalSource,
     ReferenceSource,
     Source,
+    is_drawn,
 )
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
@@ -157,7 +159,7 @@ class Capture:
             the next graph begins there.
         written: the memory that operations may have written to since a tensor was selected.
         selections: tensors that stand for one of two.
-        draws: Python's random numbers, drawn in front of the graph: name, generator, call.
+        draws: Python's and NumPy's random numbers, drawn in front of the graph.
         levels: the steps of the frame that entered those levels of forward mode that it is in.
         transforms: the kinds of transforms that the code that is evaluated is inside of.
         replaced: by the identity of a module and a name, the value that
@@ -183,7 +185,7 @@ class Capture:
     sizes: Sizes = field(init=False)
     overrides: Overrides = field(init=False)
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
-    draws: list[tuple[str, Source, str]] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
     break_at: tuple[int, bool] | None = None
     written: set[int] = field(default_factory=set)
@@ -217,8 +219,11 @@ class Capture:
         return None if self.evaluator is None else self.evaluator.source_line()
 
     def add_guard(self, guard: Guard) -> Guard:
-        """Rely on a guard; equal guards are kept once, with the line that first needed them."""
-        if guard in self.guards:
+        """Rely on a guard; equal guards are kept once, with the line that first needed them.
+
+        The class and the layout of what will be drawn at random follow from the call that draws.
+        """
+        if guard in self.guards or any(is_drawn(source) for source in guard.sources()):
             return guard
         if self.evaluator is not None:
             stack = self.evaluator.user_stack()
@@ -534,22 +539,28 @@ class Capture:
         positions = {node: i for i, node in enumerate(self.root.placeholders)}
         self.inputs.sort(key=lambda entry: positions.get(entry.node, -1))
 
-    def draw(self, generator: Source, call: str, example: float, limits: Range) -> Any:
-        """Return a symbol without a hint for a number that residual code draws in front of the
-        graph.
+    def draw(
+        self, generator: Source, call: str, function: Callable[..., object] | None = None
+    ) -> DrawnSource:
+        """Let residual code draw in front of the graph; return the source of what it draws."""
+        if self.graph is not self.root or not config.current().capture_data_dependent:
+            unsupported("random-state", "a random number where it cannot be a symbol")
+        name = self.references.scope.fresh(f"__drawn_{len(self.draws)}")
+        self.draws.append(Draw(name, generator, call, function))
+        return DrawnSource(name)
+
+    def drawn_number(self, source: Source, example: float, limits: Range) -> Any:
+        """Return a symbol without a hint for a number that was drawn.
 
         Args:
-            generator: loads the random generator whose method is called.
-            call: the method's name with its arguments.
+            source: loads it.
             example: a number like those that will be drawn.
             limits: the range that the number lies in.
         """
-        name = self.references.scope.fresh(f"__drawn_{len(self.draws)}")
         env = self.sizes.env
-        self.draws.append((name, generator, call))
         symbol = env.unbacked_symbol(type(example), limits)
         record = env.symbols[symbol]
-        record.sources.append(DrawnSource(name))
+        record.sources.append(source)
         record.hint, record.limits = example, ANY  # no guard can ask for it
         return env.number_of(symbol)
 

@@ -355,7 +355,7 @@ class Attempt:
         residual.suspended = lambda frame: suspended(self._end(), frame)
         residual.capturing = self.capture.references.bind("__capturing", self.compiler.capturing)
         for draw in self.capture.draws:
-            residual.draw(*draw)
+            residual.draw(draw)
         return residual
 
     def _write_break(self, reason: UnsupportedError) -> None:

@@ -65,7 +65,7 @@ def refuse_varying(*operands: VariableTracker) -> None:
     """Leave operations on values of which only the type is known to Python."""
     for operand in operands:
         if isinstance(operand, OpaqueVariable):
-            unsupported("varying-value", f"{operand.source} changes from call to call")
+            operand.refuse()
 
 
 def binary(

@@ -36,6 +36,7 @@ import torch
 
 from minitorch2 import config
 from minitorch2.bytecode.compiled_source import compile_function
+from minitorch2.bytecode.drawing import Draw, set_state, state_of
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.shared_paths import share_paths
 from minitorch2.bytecode.sources import GlobalSource
@@ -289,19 +290,20 @@ class Residual:
         place = slice(self._graph_call, self._graph_call + 1)
         self.loads[place] = [Statement(INDENT + each, call.line) for each in text]
 
-    def draw(self, name: str, generator: Source, call: str) -> None:
+    def draw(self, draw: Draw) -> None:
         """Draw a random number before the graph is called."""
-        text = f"{INDENT}{name} = {generator.expression(self.reference)}.{call}"
+        text = f"{INDENT}{draw.name} = {draw.expression(self.reference)}"
         self.draws.append(Statement(text, self.line))
-        self._generators.setdefault(generator)
+        self._generators.setdefault(draw.generator)
 
     def _undo_draws(self) -> Iterator[str]:
         """Yield statements that give generators back their states at the frame's begin."""
+        read, write = (self.reference(function) for function in (state_of, set_state))
         for generator in self._generators:
             state = self.new_name("state")
             path = generator.expression(self.reference)
-            self.draws.insert(0, Statement(f"{INDENT}{state} = {path}.getstate()", self.line))
-            yield f"{path}.setstate({state})"
+            self.draws.insert(0, Statement(f"{INDENT}{state} = {read}({path})", self.line))
+            yield f"{write}({path}, {state})"
 
     def source(self) -> str:
         """Return the residual function as Python text."""

@@ -22,7 +22,13 @@ import torch
 from minitorch2 import config
 from minitorch2.bytecode.guards.guard import Guard
 from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
-from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, StrideSource
+from minitorch2.bytecode.sources import (
+    AttributeSource,
+    ItemSource,
+    Source,
+    StrideSource,
+    is_drawn,
+)
 from minitorch2.dimensions import DimensionMark, marks_of
 from minitorch2.errors import DynamicSizeError
 from minitorch2.graph.symbols import (
@@ -135,6 +141,8 @@ class Sizes:
         self, tensor: torch.Tensor, source: Source, is_weight: bool
     ) -> Sequence[DimensionMark]:
         default = [_STATIC] * tensor.dim()
+        if is_drawn(source):  # the arguments of the call say how much is drawn
+            return default
         if not is_weight and self.mode is True:
             default = [_DYNAMIC] * tensor.dim()
         elif not is_weight and self.mode is None:

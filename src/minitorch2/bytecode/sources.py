@@ -146,7 +146,12 @@ class ReferenceSource(RootSource):
 
 @dataclass(frozen=True, eq=False)
 class DrawnSource(RootSource):
-    """A random number that residual code has drawn: guards run earlier and cannot ask for it."""
+    """A value that residual code has drawn: guards run earlier and cannot ask for it."""
+
+
+def is_drawn(source: Source) -> bool:
+    """Tell whether a value is, or is a part of, a value that residual code draws at random."""
+    return isinstance(source.root(), DrawnSource)
 
 
 @dataclass(frozen=True, eq=False)

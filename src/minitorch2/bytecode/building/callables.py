@@ -44,6 +44,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.torch_values.accessors import AccessorVariable, AttributeVariable
+from minitorch2.bytecode.trackers.torch_values.numpy_random import NumpyGeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
 from minitorch2.bytecode.trackers.torch_values.override_rules import DisabledOverridesVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import (
@@ -235,12 +236,26 @@ def wrap_accessor(
     return GetAttrVariable(owner, value.__name__)
 
 
+def wrap_plain_builtin(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A function that Cython compiled."""
+    return BuiltinVariable(value, source=source, guards=identity_guards(capture, value, source))
+
+
+_DISPATCHING: Final = (
+    OutsideContextVariable,
+    RandomVariable,
+    DisabledOverridesVariable,
+    NumpyGeneratorVariable,
+)
+"""Trackers that know their methods by name."""
+
+
 def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> VariableTracker:
     """Return the tracker of a bound method."""
     guards = guarded(capture, *type_guards(capture, value, source))
     function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
     owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
-    if isinstance(owner, OutsideContextVariable | RandomVariable | DisabledOverridesVariable):
+    if isinstance(owner, _DISPATCHING):
         return GetAttrVariable(owner, value.__name__)
     method = BoundMethodVariable(function, owner, source)
     method.guards |= guards

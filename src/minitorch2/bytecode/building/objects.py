@@ -47,6 +47,7 @@ from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalV
 from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
 from minitorch2.bytecode.trackers.torch_values import context, numpy_array, override_rules
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
+from minitorch2.bytecode.trackers.torch_values.numpy_random import NumpyGeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_ufuncs import UfuncVariable
 from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import (
@@ -143,6 +144,12 @@ def wrap_numpy_scalar(capture: Capture, value: Any, source: Source) -> VariableT
     """Return the tracker of a scalar of NumPy: a tensor of no dimension."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return numpy_array.scalar_of(capture, value, source, guards)
+
+
+def wrap_numpy_generator(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A generator of NumPy's random numbers."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    return NumpyGeneratorVariable(type(value), value, None, capture, source=source, guards=guards)
 
 
 def wrap_ufunc(capture: Capture, value: Any, source: Source) -> VariableTracker:

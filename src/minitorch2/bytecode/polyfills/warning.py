@@ -33,9 +33,9 @@ def warn_explicit(
 
 def _action(text: str, category: type[Warning], module: str, lineno: int) -> str:
     for action, pattern, kind, place, line in _WARNINGS.filters:
-        if issubclass(category, kind) and _matches(pattern, text):
-            if _matches(place, module) and line in (0, lineno):
-                return str(action)
+        is_it = issubclass(category, kind) and _matches(pattern, text)
+        if is_it and _matches(place, module) and line in (0, lineno):
+            return str(action)
     return str(_WARNINGS.defaultaction)
 
 

@@ -8,7 +8,7 @@ computations with it.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NoReturn
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 
@@ -23,8 +23,12 @@ class OpaqueVariable(VariableTracker):
     def python_type(self) -> type:
         return self.cls
 
+    def refuse(self) -> NoReturn:
+        """Leave to Python what needs the value."""
+        unsupported("varying-value", f"{self.source} changes from call to call")
+
     def get_attribute(self, evaluator: object, name: str) -> VariableTracker:
-        return unsupported("varying-value", f"{self.source} changes from call to call")
+        return self.refuse()
 
     def hash_key(self) -> Hashable:
-        return unsupported("varying-value", f"{self.source} changes from call to call")
+        return self.refuse()

@@ -3,9 +3,10 @@
     k = random.randint(1, 4)            __drawn_0 = random.randint.__self__.randint(1, 4)
     return x + k                   -->  add, = __compiled_fn_0(__drawn_0, x)
 
-The generator itself draws a number, in front of the graph. So the stream is CPython's, and the
-number is a symbol without guards, like a number read from a tensor's data. Calls that change a
-generator in another way (`shuffle`) are left to Python, and so are calls that may fail.
+A number is drawn in front of the graph, by the generator itself: so the stream is CPython's, and
+the number is a symbol that no guard knows, like one out of a tensor's data. For `choice`, `sample`
+and `shuffle` places are drawn; what lies there is a symbol too, or is passed on (`selected`).
+A call that may fail is left to Python.
 
 If the captured code seeds a generator, its numbers are known. They are drawn while capturing, and
 `shuffle` and its like are evaluated. Residual code gives the generator its final state.
@@ -18,14 +19,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from minitorch2 import config
+from torch.utils._pytree import tree_leaves
+
+from minitorch2.bytecode import operations
+from minitorch2.bytecode.drawing import shuffled
+from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.side_effects import Effect
+from minitorch2.bytecode.sources import ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import fold
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
+from minitorch2.bytecode.trackers.python_values.range import RangeVariable
+from minitorch2.bytecode.trackers.python_values.selected import selected
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.graph.scope import keywords
@@ -55,6 +64,9 @@ _KNOWN: Final = words("getstate randbytes _randbelow binomialvariate")
 _EVALUATED: Final = words("choice choices sample shuffle")
 """Methods that CPython writes in Python, on numbers below a limit."""
 
+_FIRST: Final = {"choice": "seq", "choices": "population", "sample": "population", "shuffle": "x"}
+"""The first parameter of each."""
+
 
 class RandomVariable(ObjectVariable):
     """A `random.Random`.
@@ -70,7 +82,7 @@ class RandomVariable(ObjectVariable):
             self._guard_not_shadowed(evaluator, name)
             return GetAttrVariable(self, name)
         if self.known is None and name in _EVALUATED:
-            unsupported("random-state", f"random.{name} of a generator whose state is not known")
+            return GetAttrVariable(self, name)
         return super().get_attribute(evaluator, name)
 
     def _seed(
@@ -102,18 +114,49 @@ class RandomVariable(ObjectVariable):
             unsupported("random-state", "random.getstate of a generator whose state is not known")
         if self.known is not None and (name in _FLOATS or name in _LIMITS or name in _KNOWN):
             return fold(getattr(self.known, name), args, kwargs)
+        if name in _EVALUATED:
+            return self._select(evaluator, name, args, dict(kwargs))
         if name not in _FLOATS and name not in _LIMITS:
             return super().call_method(evaluator, name, args, kwargs)
-        capture = evaluator.capture
-        if capture.graph is not capture.root or not config.current().capture_data_dependent:
-            unsupported("random-state", f"random.{name} where the number cannot be a symbol")
         values = [arg.as_constant() for arg in args]
         named = {key: value.as_constant() for key, value in kwargs.items()}
         example, limits = _probed(name, values, named)
-        parts = [*map(repr, values), *keywords({key: repr(each) for key, each in named.items()})]
         assert self.source is not None
-        number = capture.draw(self.source, f"{name}({', '.join(parts)})", example, limits)
+        capture, call = evaluator.capture, call_text(name, values, named)
+        number = capture.drawn_number(capture.draw(self.source, call), example, limits)
         return from_number(number)
+
+    def _select(
+        self,
+        evaluator: Evaluator,
+        name: str,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """``choice``, ``choices``, ``sample`` or ``shuffle``: places are drawn, not elements."""
+        population, *rest = args if args else [kwargs.pop(_FIRST[name])]
+        if not isinstance(population, SequenceVariable | RangeVariable | ConstantVariable):
+            unsupported("random-state", f"random.{name} of a {population.python_type().__name__}")
+        elements = operations.iterate(evaluator, population)
+        places, values = range(len(elements)), [arg.as_constant() for arg in rest]
+        named = {key: value.as_constant() for key, value in kwargs.items()}
+        try:
+            example = getattr(random.Random(0), name)([*places], *values, **named)
+        except Exception as error:  # noqa: BLE001 (the program's own)
+            raise_as_observed(error)
+        assert self.source is not None
+        if name == "shuffle":
+            drawn = evaluator.capture.draw(self.source, str(len(elements)), shuffled)
+            chosen = [selected(evaluator, elements, ItemSource(drawn, i)) for i in places]
+            evaluator.call(population.get_attribute(evaluator, "clear"), [])
+            evaluator.call(population.get_attribute(evaluator, "extend"), [ListVariable(chosen)])
+            return NONE
+        call = call_text(name, [places, *values], named)
+        drawn = evaluator.capture.draw(self.source, call)
+        if name == "choice":
+            return selected(evaluator, elements, drawn)
+        count = range(len(example))
+        return ListVariable([selected(evaluator, elements, ItemSource(drawn, i)) for i in count])
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None:
@@ -145,6 +188,15 @@ def make_generator(
     evaluator.capture.side_effects.new_object(made)
     made.call_method(evaluator, "seed", args, kwargs)
     return made
+
+
+def call_text(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """A call of a method with constants as Python text."""
+    for value in tree_leaves([args, kwargs]):
+        if type(value) not in (int, float, bool, str, range, type(None)):
+            unsupported("random-state", f"{name} with a {type(value).__name__}")
+    named = keywords({key: repr(each) for key, each in kwargs.items()})
+    return f"{name}({', '.join([*map(repr, args), *named])})"
 
 
 def _probed(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[float, Range]:

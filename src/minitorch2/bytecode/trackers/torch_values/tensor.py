@@ -54,6 +54,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor_names import (
     UNARY,
 )
 from minitorch2.graph.fake_tensor import DataDependentError
+from minitorch2.graph.symbols.unbacked import unbacked_in
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -69,6 +70,20 @@ LONGEST_LIST: Final = 16
 def _has_operators_of_its_own(cls: type) -> bool:
     """Return whether PyTorch leaves an operator to the other operand, of a Python class."""
     return allocator(cls) is object and not hasattr(cls, "__torch_function__")
+
+
+def _without_unknown(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+    """A subscript in which a list of numbers that only data will tell is a tensor."""
+    if isinstance(key, TupleVariable) and any(map(_has_unknown, key.realized())):
+        return TupleVariable([_without_unknown(evaluator, part) for part in key.realized()])
+    if not _has_unknown(key):
+        return key
+    return evaluator.call(evaluator.capture.wrap(torch.tensor, None), [key])
+
+
+def _has_unknown(key: VariableTracker) -> bool:
+    parts = key.realized() if isinstance(key, ListVariable) else []
+    return any(isinstance(p, SymbolicNumberVariable) and unbacked_in(p.number) for p in parts)
 
 
 class TensorVariable(VariableTracker):
@@ -376,11 +391,13 @@ class TensorVariable(VariableTracker):
         if self.fake.dim() and isinstance(key, SymbolicNumberVariable) and key.is_varying_int():
             # The same operator, but PyTorch's subscripts would fix the number.
             return call(evaluator, "call_function", torch.select, [self, ConstantVariable(0), key])
+        key = _without_unknown(evaluator, key)
         return call(evaluator, "call_function", operator.getitem, [self, key])
 
     def _setitem(
         self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
     ) -> VariableTracker:
+        key = _without_unknown(evaluator, key)
         call = evaluator.capture.call_in_graph
         return call(evaluator, "call_function", operator.setitem, [self, key, value])
 

@@ -26,11 +26,11 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     fold,
     literal,
 )
-from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
-from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_data import made_of_data
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.graph.symbols.conditions import opposite
@@ -455,25 +455,16 @@ def symbolic_not(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
     return ConstantVariable(not value.truth(evaluator))
 
 
-def _holds_tensor(value: VariableTracker) -> bool:
-    """Return whether a value, or an element of a container, is a tensor or a symbolic number."""
-    if isinstance(value, SequenceVariable):
-        return any(_holds_tensor(element) for element in value.realized())
-    if isinstance(value, DictVariable):
-        return any(_holds_tensor(element) for element in value.values())
-    return isinstance(value, TensorVariable | SymbolicNumberVariable)
-
-
 @handles(torch.tensor)
 def tensor(
     evaluator: Evaluator, data: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
-    """``torch.tensor(data)`` of constants; of tensors in a list it would read their data."""
+    """``torch.tensor(data)``: a copy."""
     if isinstance(data, TensorVariable):
         data = data.call_method(evaluator, "detach", [], {})
         return data.call_method(evaluator, "clone", [], {}).call_method(evaluator, "to", [], kwargs)
     wanted = kwargs.pop("requires_grad", None)
-    made = _made_of_constants(evaluator, torch.tensor, data, kwargs)
+    made = made_of_data(evaluator, data, kwargs)
     return made if wanted is None else made.call_method(evaluator, "requires_grad_", [wanted], {})
 
 
@@ -484,15 +475,4 @@ def as_tensor(
     """``torch.as_tensor(data)``: a tensor is taken as it is, constants are copied."""
     if isinstance(data, TensorVariable):
         return data.call_method(evaluator, "to", [], kwargs) if kwargs else data
-    return _made_of_constants(evaluator, torch.tensor, data, kwargs)
-
-
-def _made_of_constants(
-    evaluator: Evaluator,
-    function: Callable[..., Any],
-    data: VariableTracker,
-    kwargs: dict[str, VariableTracker],
-) -> VariableTracker:
-    if _holds_tensor(data):
-        unsupported("scalar-read", "a tensor made of a list with tensors reads their data")
-    return evaluator.capture.call_in_graph(evaluator, "call_function", function, [data], kwargs)
+    return made_of_data(evaluator, data, kwargs)

@@ -1,0 +1,89 @@
+"""``torch.tensor`` of numbers that vary and of tensors of no dimension, be they in lists.
+
+torch.tensor([x.shape[0], x.sum()])   -->   stack([full((), s0), x.sum().detach()])
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.sequence import (
+    ListVariable,
+    SequenceVariable,
+    TupleVariable,
+)
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+
+Keywords = dict[str, VariableTracker]
+
+
+def holds_tensor(value: VariableTracker) -> bool:
+    """Whether a value, or something inside the container it is, is a tensor or varies."""
+    if isinstance(value, SequenceVariable):
+        return any(holds_tensor(element) for element in value.realized())
+    if isinstance(value, DictVariable):
+        return any(holds_tensor(element) for element in value.values())
+    return isinstance(value, TensorVariable | SymbolicNumberVariable)
+
+
+def made_of_data(evaluator: Evaluator, data: VariableTracker, kwargs: Keywords) -> VariableTracker:
+    """``torch.tensor(data, **kwargs)``"""
+    call = evaluator.capture.call_in_graph
+    if not holds_tensor(data):
+        return call(evaluator, "call_function", torch.tensor, [data], kwargs)
+    given, leaves = kwargs.get("dtype"), list(_leaves(data))
+    if given is None or given.as_constant() is None:
+        dtype = functools.reduce(torch.promote_types, map(_dtype_of, leaves))
+        kwargs = {**kwargs, "dtype": ConstantVariable(dtype)}
+    return _stacked(evaluator, data, kwargs)
+
+
+def _leaves(data: VariableTracker) -> Iterator[VariableTracker]:
+    if not isinstance(data, ListVariable | TupleVariable):
+        yield data
+        return
+    lengths = {
+        len(part.realized()) if isinstance(part, ListVariable | TupleVariable) else -1
+        for part in data.realized()
+    }
+    if len(lengths) != 1 or 0 in lengths:
+        unsupported("scalar-read", "a tensor made of a list whose parts differ in length")
+    for part in data.realized():
+        yield from _leaves(part)
+
+
+_DTYPES: Final = {bool: torch.bool, int: torch.int64}
+
+
+def _dtype_of(leaf: VariableTracker) -> torch.dtype:
+    if isinstance(leaf, TensorVariable):
+        if leaf.fake.dim():
+            unsupported("scalar-read", "a tensor made of a list with tensors reads their data")
+        return leaf.fake.dtype
+    kind = leaf.python_type()
+    if kind not in (bool, int, float):
+        unsupported("scalar-read", f"a tensor made of a list with a {kind.__name__}")
+    return _DTYPES.get(kind) or torch.get_default_dtype()
+
+
+def _stacked(evaluator: Evaluator, data: VariableTracker, kwargs: Keywords) -> VariableTracker:
+    """The tensor of a number, a tensor or a list, with the dtype and the device of `kwargs`."""
+    call = evaluator.capture.call_in_graph
+    if isinstance(data, ListVariable | TupleVariable):
+        parts = [_stacked(evaluator, part, kwargs) for part in data.realized()]
+        return call(evaluator, "call_function", torch.stack, [TupleVariable(parts)], {})
+    if isinstance(data, TensorVariable):
+        moved = {"device": ConstantVariable(torch.device("cpu")), **kwargs}
+        return data.call_method(evaluator, "detach", [], {}).call_method(evaluator, "to", [], moved)
+    return call(evaluator, "call_function", torch.full, [TupleVariable([]), data], kwargs)
