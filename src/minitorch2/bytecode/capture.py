@@ -424,7 +424,8 @@ class Capture:
             UnsupportedError: the operator needs data, or fails on these arguments: then the call is
                 made in Python, where it raises the user's own error.
         """
-        kwargs = kwargs or {}
+        args = [arg.as_operand(evaluator) for arg in args]
+        kwargs = {key: value.as_operand(evaluator) for key, value in (kwargs or {}).items()}
         if is_operator(target):
             answer = overridden(evaluator, op, target, args, kwargs)
             if answer is not None:

@@ -61,6 +61,13 @@ def shuffled(generator: Any, count: int) -> list[int]:
     return places
 
 
+def shuffled_array(generator: Any, count: int) -> Any:
+    """Where ``generator.shuffle`` of an array of `count` rows takes each of them from."""
+    places = np.arange(count)
+    generator.shuffle(places)
+    return places
+
+
 def state_of(generator: Any) -> Any:
     """The state of a generator."""
     if isinstance(generator, random.Random):

@@ -106,6 +106,11 @@ _REASONS = (
         "a context or a setting of PyTorch that acts on more than the operators of a graph",
         "enter it outside the compiled function",
     ),
+    Reason(
+        "warning",
+        "a warning of which it is not known whether it is an error: that depends on who calls",
+        "warn with `stacklevel=1`, or let filters name no module and no line",
+    ),
     # Tensors
     Reason("tensor-attribute", "an attribute of a tensor that a graph does not express", _TENSOR),
     Reason(

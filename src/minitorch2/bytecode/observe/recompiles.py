@@ -29,6 +29,7 @@ REMEDIES = {
     "HASATTR": "set the attribute before the first call",
     "EMPTY_CELL": "bind the variable before the first call",
     "LOGGER_DISABLED": "keep the level of the logger",
+    "WARNING_IS_ERROR": "keep the filters of warnings",
     "MODULE_HOOKS": "add hooks before the first call",
     "GRADIENT_HOOKS": "add hooks before the first call, or compile the forward pass alone",
     "DUPLICATE_INPUT": "pass one object for both, or two different ones, always",

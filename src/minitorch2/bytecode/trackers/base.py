@@ -75,6 +75,14 @@ class VariableTracker:
         """Return the value as an argument of a node: a Node, a constant, or a nest of them."""
         return unsupported("not-a-graph-argument", f"{self} cannot be an argument of a graph node")
 
+    def as_operand(self, evaluator: Evaluator) -> VariableTracker:
+        """What an operator of PyTorch takes the value for: a scalar of NumPy is a number."""
+        return self
+
+    def as_subscript(self, evaluator: Evaluator) -> VariableTracker:
+        """What the value is as a part of a tensor's subscript: an array is a tensor."""
+        return self.as_operand(evaluator)
+
     def hash_key(self) -> Hashable:
         """Return an object that stands for the value as a dict key: equal for equal values.
 

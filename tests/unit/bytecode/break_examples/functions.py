@@ -9,6 +9,7 @@ import logging
 import shlex
 import sys
 import time
+import warnings
 from unittest import mock
 
 import torch
@@ -121,6 +122,22 @@ def constant(x):
 @breaks("constant-result-argument", X)
 def constant_of_a_tensor(x):
     return x + constant(x)
+
+
+@breaks("warning", X)
+def warning_for_the_caller(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("deprecated", stacklevel=2)
+    return x + 1
+
+
+@whole("warning", X)
+def warning_for_this_line(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("deprecated", stacklevel=1)
+    return x + 1
 
 
 @breaks("recursion", X)

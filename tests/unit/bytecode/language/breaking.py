@@ -14,8 +14,6 @@ BREAKING: dict[str, str] = {
     "library-lock": "builtin-method",
     "library-printed": "builtin",
     "library-redirected": "construction",
-    "library-warning_caught": "not-inlined",
-    "library-warning_recorded": "not-inlined",
     "library-weak_containers": "not-inlined",
     "text-formatter": "c-function",
     "text-pattern_with_function": "c-function",

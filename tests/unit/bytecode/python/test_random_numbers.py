@@ -8,6 +8,7 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
+from minitorch2.errors import GraphBreakError
 from minitorch2.testing import assert_matches_eager, observe
 from minitorch2.testing.assertions import assert_same_observation
 from tests.unit.bytecode.capturing import capture
@@ -91,8 +92,68 @@ def test_what_changes_a_generator_otherwise_is_left_to_python():
         return parts[0] * a + parts[1] * random.random()
 
     check(shuffled, X, breaks=1)
-    check(lambda x: x * random.choice([1, 2, 3]), X, breaks=1)
     check(lambda x: x + random.randint(0, 2**80) % 7, X, breaks=1)
+
+
+CHOICES = [
+    lambda x: x * random.choice([1, 2, 3]) + random.choice((0.5, 1.5)),
+    lambda x: random.choice([x, x + 1, x * 2]),
+    lambda x: (x + 1, random.sample(range(10), 3), random.sample("abcd", k=2)),
+    lambda x: x[random.sample(range(3), 2)] + x[torch.tensor(random.sample(range(3), 2))],
+    lambda x: x * random.choices([1.5, 2.5], weights=[1, 3], k=3)[1] + random.random(),
+    lambda x: {"kind": random.choice(["a", None, (x, 1)]), "x": x - 1},
+    lambda x: x * torch.tensor([random.random(), 2, random.randint(0, 3)]),
+]
+
+
+@pytest.mark.parametrize("function", CHOICES)
+def test_places_are_drawn_in_front_of_the_graph(function):
+    assert check(function, X).counts["graphs"] <= 1
+
+
+def in_place(x):
+    rows, parts = list(range(len(x))), [x, "b", None]
+    random.shuffle(rows)
+    random.shuffle(parts)
+    return x[rows] * rows[0], rows, parts, sum(rows)
+
+
+def test_a_list_is_shuffled_in_front_of_the_graph():
+    assert check(in_place, X).counts["graphs"] == 1
+
+
+ASKING = [
+    lambda x: x + 1 if random.choice([None, x]) is None else x,
+    lambda x: x + 1 if random.choice("ab") == "a" else x,
+    lambda x: x * {"a": 1, "b": 2}[random.choice("ab")],
+    lambda x: x * len(random.choice([[1], [2, 3]])),
+    lambda x: (x + 1, f"{random.choice('ab')}!"),
+    lambda x: random.choice([torch.sin, torch.cos])(x),
+]
+
+
+@pytest.mark.parametrize("function", ASKING)
+def test_what_needs_to_know_the_choice_is_a_break(function):
+    compiled = minitorch2.compile(function, backend="eager")
+    for seed in range(6):
+        random.seed(seed)
+        wanted = function(X)
+        random.seed(seed)
+        assert str(compiled(X)) == str(wanted)
+    with pytest.raises(GraphBreakError) as broken:
+        minitorch2.compile(function, backend="eager", fullgraph=True)(X)
+    assert broken.value.code == "random-state"
+
+
+@pytest.mark.parametrize("call", [lambda: random.choice([]), lambda: random.sample([1], 2)])
+def test_a_choice_that_cannot_be_made_raises(call):
+    def function(x):
+        try:
+            call()
+        except (IndexError, ValueError) as error:
+            return x + 1, type(error), str(error)
+
+    check(function, X)
 
 
 def test_numbers_behind_a_seed_are_known():

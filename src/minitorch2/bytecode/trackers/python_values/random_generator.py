@@ -114,7 +114,7 @@ class RandomVariable(ObjectVariable):
             unsupported("random-state", "random.getstate of a generator whose state is not known")
         if self.known is not None and (name in _FLOATS or name in _LIMITS or name in _KNOWN):
             return fold(getattr(self.known, name), args, kwargs)
-        if name in _EVALUATED:
+        if name in _EVALUATED and self.known is None:
             return self._select(evaluator, name, args, dict(kwargs))
         if name not in _FLOATS and name not in _LIMITS:
             return super().call_method(evaluator, name, args, kwargs)

@@ -6,7 +6,7 @@ A number is a symbol; anything else can be passed on, and keeps its identity.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from minitorch2.bytecode.drawing import SelectedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -26,7 +26,9 @@ def selected(
     """``elements[index]``, for an index that residual code knows."""
     if len(elements) == 1:
         return elements[0]
-    values = [element.as_constant() if element.is_constant() else None for element in elements]
+    values: list[Any] = [
+        element.as_constant() if element.is_constant() else None for element in elements
+    ]
     capture = evaluator.capture
     if all(type(value) is int and abs(value) < _WORD for value in values):
         known = Range(min(values), max(values))

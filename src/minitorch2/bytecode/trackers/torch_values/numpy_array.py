@@ -123,6 +123,12 @@ class ArrayVariable(VariableTracker):
     def python_type(self) -> type:
         return self.numpy_dtype.type if self.is_scalar else np.ndarray
 
+    def as_operand(self, evaluator: Evaluator) -> VariableTracker:
+        return self.tensor.call_method(evaluator, "item", [], {}) if self.is_scalar else self
+
+    def as_subscript(self, evaluator: Evaluator) -> VariableTracker:
+        return self.as_operand(evaluator) if self.is_scalar else self.tensor
+
     def truth(self, evaluator: Evaluator) -> bool:
         return self.tensor.truth(evaluator)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from minitorch2.bytecode import operations
-from minitorch2.bytecode.drawing import set_state, shuffled, state_of
+from minitorch2.bytecode.drawing import set_state, shuffled, shuffled_array, state_of
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.side_effects import Effect
 from minitorch2.bytecode.sources import ItemSource
@@ -29,6 +29,7 @@ from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import call_text
 from minitorch2.bytecode.trackers.python_values.selected import selected
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
+from minitorch2.bytecode.trackers.torch_values.numpy_array import ArrayVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.graph.symbols.ranges import ANY, Range
 
@@ -100,6 +101,8 @@ class NumpyGeneratorVariable(ObjectVariable):
         return from_number(capture.drawn_number(source, example, _limits(name, example, args)))
 
     def _shuffle(self, evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
+        if isinstance(values, ArrayVariable) and values.ndim:
+            return self._shuffle_array(evaluator, values)
         if not isinstance(values, ListVariable):
             unsupported(_CODE, f"shuffle of a {values.python_type().__name__}")
         elements = operations.iterate(evaluator, values)
@@ -113,6 +116,22 @@ class NumpyGeneratorVariable(ObjectVariable):
         evaluator.call(values.get_attribute(evaluator, "clear"), [])
         evaluator.call(values.get_attribute(evaluator, "extend"), [ListVariable(made)])
         return NONE
+
+    def _shuffle_array(self, evaluator: Evaluator, values: ArrayVariable) -> VariableTracker:
+        """Shuffle the rows of an array in place."""
+        count = values.call_method(evaluator, "__len__", [], {}).as_constant()
+        places = shuffled_array(
+            np.random.RandomState() if self.known is None else self.known, count
+        )
+        if self.known is not None:
+            order = _constant(evaluator, places)
+        else:
+            assert self.source is not None
+            drawn = evaluator.capture.draw(self.source, str(count), shuffled_array)
+            order = evaluator.capture.wrap(places, drawn)
+        whole = evaluator.capture.wrap(slice(None), None)
+        rows = values.call_method(evaluator, "__getitem__", [order], {})
+        return values.call_method(evaluator, "__setitem__", [whole, rows], {})
 
     def _seed(
         self,

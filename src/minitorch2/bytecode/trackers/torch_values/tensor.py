@@ -72,12 +72,14 @@ def _has_operators_of_its_own(cls: type) -> bool:
     return allocator(cls) is object and not hasattr(cls, "__torch_function__")
 
 
-def _without_unknown(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
-    """A subscript in which a list of numbers that only data will tell is a tensor."""
-    if isinstance(key, TupleVariable) and any(map(_has_unknown, key.realized())):
-        return TupleVariable([_without_unknown(evaluator, part) for part in key.realized()])
+def _subscript(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
+    """A subscript in which arrays are tensors, and lists of numbers that only data will tell."""
+    if type(key) is TupleVariable:
+        parts = [_subscript(evaluator, part) for part in key.realized()]
+        changed = any(a is not b for a, b in zip(parts, key.realized(), strict=True))
+        return TupleVariable(parts) if changed else key
     if not _has_unknown(key):
-        return key
+        return key.as_subscript(evaluator)
     return evaluator.call(evaluator.capture.wrap(torch.tensor, None), [key])
 
 
@@ -391,13 +393,13 @@ class TensorVariable(VariableTracker):
         if self.fake.dim() and isinstance(key, SymbolicNumberVariable) and key.is_varying_int():
             # The same operator, but PyTorch's subscripts would fix the number.
             return call(evaluator, "call_function", torch.select, [self, ConstantVariable(0), key])
-        key = _without_unknown(evaluator, key)
+        key = _subscript(evaluator, key)
         return call(evaluator, "call_function", operator.getitem, [self, key])
 
     def _setitem(
         self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
     ) -> VariableTracker:
-        key = _without_unknown(evaluator, key)
+        key = _subscript(evaluator, key)
         call = evaluator.capture.call_in_graph
         return call(evaluator, "call_function", operator.setitem, [self, key, value])
 

@@ -9,6 +9,7 @@ import torch
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.sequence import (
     SequenceVariable,
     SizeVariable,
@@ -85,6 +86,18 @@ def new(
 
 
 SPECIAL_METHODS["new"] = new
+
+
+def new_tensor(
+    x: TensorVariable, evaluator: Evaluator, data: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    """``x.new_tensor(data)`` has the dtype and the device of the tensor."""
+    own = {"dtype": ConstantVariable(x.fake.dtype), "device": ConstantVariable(x.fake.device)}
+    given = {name: value for name, value in kwargs.items() if not is_none(value)}
+    return tensor(evaluator, data, **{**own, **given})
+
+
+SPECIAL_METHODS["new_tensor"] = new_tensor
 
 
 def _handle(cls: type, dtype: torch.dtype) -> None:
