@@ -1,4 +1,4 @@
-"""What a wrapper checks as it runs, where options ask for it: layouts, and results that are NaN."""
+"""Checks of a running wrapper, if options ask for them: layouts, and results that are NaN."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Convolutions of images with the channels of a pixel beside each other (NHWC).
 
-Tensor cores want them so, and cuDNN would otherwise transpose at every call, as oneDNN does on the
-CPU. There is one rule: a convolution makes its input channels-last. The rest is PyTorch's own:
-operators keep the order of their arguments, so that all that lies between two convolutions keeps
-it, activations that backward needs included, and only the first input is copied. It is a table of
-decompositions, because there the order is known before anything is decided by it.
+Tensor cores need this order; otherwise cuDNN would transpose at every call, as oneDNN does on the
+CPU. One rule is enough: a convolution makes its input channels-last. PyTorch's operators keep the
+order of their arguments. So all values between two convolutions keep it, activations saved for
+backward included, and only the first input is copied. The rule is a table of decompositions,
+because these run before anything depends on the order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def _pays(x: Tensor, weight: Tensor, groups: int) -> bool:
-    """Whether the library is faster so: for images, unless channels come in groups of a few."""
+    """Return whether the library is faster with channels last: for images, not in small groups."""
     is_grouped = groups > 1 and weight.shape[1] > 1
     has_library = _is_on_gpu(x) or torch._C._has_mkldnn
     return x.dim() == 4 and x.dtype in _DTYPES and has_library and not is_grouped
@@ -50,8 +50,9 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any)
 
 
 def _turned(weight: Tensor) -> Tensor:
-    """The weight in the order of its images. cuDNN wants it so; PyTorch would turn it in each call,
-    forward and backward.
+    """Return the weight in the order of its images.
+
+    cuDNN needs that order; PyTorch would convert the weight in each call, forward and backward.
     """
     is_turned = not _is_on_gpu(weight) or weight.is_contiguous(memory_format=_FORMAT)
     return weight if is_turned else weight.clone(memory_format=_FORMAT)
@@ -60,7 +61,7 @@ def _turned(weight: Tensor) -> Tensor:
 def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, sizes: Any, *arguments: Any
 ) -> tuple[Tensor | None, ...]:
-    """The same for its gradients; that of the bias is a sum like any other."""
+    """Compute the gradients in the same way; the bias's gradient is a sum like any other."""
     if not _pays(x, weight, arguments[-2]):
         return aten.convolution_backward.default(gradient, x, weight, sizes, *arguments)  # type: ignore[no-any-return]
     gradient, image = (tensor.clone(memory_format=_FORMAT) for tensor in (gradient, x))
@@ -73,8 +74,9 @@ def convolution_backward(
 
 
 def quotient(x: Tensor, divisor: Any) -> Tensor:
-    """The gradient of a mean over pixels is a number for all of them. If that is divided, and not
-    its copies, it has no order of its own and takes that of the image which it meets.
+    """Divide the gradient of a mean over pixels before it is expanded to all pixels.
+
+    The small quotient has no order of its own, and takes the order of the image that it meets.
     """
     if x.dim() != 4 or x.stride()[2:] != (0, 0):
         return aten.div.Scalar(x, divisor)  # type: ignore[no-any-return]
@@ -82,7 +84,7 @@ def quotient(x: Tensor, divisor: Any) -> Tensor:
 
 
 def _ordered_as(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:
-    """A gradient in the order of what it is a gradient of, as autograd wants it."""
+    """Return a gradient in the order of its input, as autograd requires."""
     if gradient is None or gradient.is_contiguous() or not tensor.is_contiguous():
         return gradient
     return gradient.clone(memory_format=torch.contiguous_format)
@@ -100,8 +102,10 @@ _LIBRARIES: Final = ("aten", "prims", "minitorch2")
 
 
 def reads_order(gm: GraphModule) -> bool:
-    """Whether a graph does something that depends on how its tensors lie in memory: it names
-    strides, or calls an operator of the user's."""
+    """Return whether a graph depends on the order of its tensors in memory.
+
+    It does if it names strides, or calls an operator of the user's.
+    """
     return any(map(_reads_order, gm.graph.nodes))
 
 
@@ -115,7 +119,7 @@ def _reads_order(node: Node) -> bool:
 
 
 def with_expected_order(gm: GraphModule) -> GraphModule:
-    """The graph with results ordered as eager gives them: what is row-major stays row-major."""
+    """Return the graph with results in eager's order: a row-major result stays row-major."""
     copy = gm.copy()
     output = copy.graph.output_node
 

@@ -1,10 +1,10 @@
-"""What every code generator shares: text with scopes, shared subexpressions, printed indices.
+"""Parts shared by the code generators: text in scopes, shared subexpressions, printed indices.
 
 A `Block` is a loop (or another scope) under construction: lines, and the values that its lines have
-named. Asking a block for a name looks in the blocks around it first, so equal expressions are
-computed once (the CSE cache of the PyTorch 2 paper, section 4.5), in the outermost loop in which
-they can be. A loop is appended to its surroundings when it is complete, so whatever was hoisted out
-of it while it was being filled comes before it.
+named. A look-up in a block searches the blocks around it, too. So equal expressions are computed
+once (the CSE cache of the PyTorch 2 paper, section 4.5), in the outermost possible loop. A loop is
+appended to the block around it when it is complete. So lines that were hoisted out of it in the
+meantime come before it.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class Block:
 
     @property
     def depth(self) -> int:
-        """How many loops are around the lines of this block."""
+        """The number of loops around the lines of this block."""
         if self.parent is None:
             return 0
         return self.parent.depth + (1 if self.is_loop else 0)
 
     def at_depth(self, depth: int) -> Block:
-        """The block around this one (or itself) whose lines have so many loops around them."""
+        """Return the block around this one (or itself) whose lines are inside that many loops."""
         block = self
         while block.parent is not None and block.depth > depth and block.is_loop:
             block = block.parent
         return block
 
     def find(self, key: str) -> TextValue | None:
-        """The value that this scope or one around it has for an expression."""
+        """Return the value of an expression in this scope or in one around it."""
         block: Block | None = self
         while block is not None:
             if key in block.names:
@@ -74,7 +74,7 @@ class Block:
         return None
 
     def close(self) -> None:
-        """The block is complete: put it behind what its surroundings hold by now."""
+        """Append the complete block to the block around it."""
         assert self.parent is not None
         if self.lines:
             self.parent.lines.append(self)
@@ -107,12 +107,12 @@ _NAME = re.compile(r"\w+")
 
 
 def code_in(lines: Iterable[str]) -> list[str]:
-    """The lines that are no comments: those quote the user's program, whose words mean nothing."""
+    """Return the lines that are not comments: these quote the user's program."""
     return [line for line in lines if not line.lstrip().startswith("#")]
 
 
 def drop_unused(lines: Iterable[str], names: Collection[str]) -> list[str]:
-    """Leave out the lines that give one of these variables a value which no other line reads."""
+    """Leave out the lines that assign one of these variables if no other line reads it."""
     kept = list(lines)
     counts = Counter(_NAME.findall("\n".join(code_in(kept)))) if names else Counter()
     unused = {name for name in names if counts[name] == 1}
@@ -145,7 +145,7 @@ def print_expr(expr: Expr | float) -> str:
 
 
 def kernel_name(node: BaseSchedulerNode, number: int) -> str:
-    """`fused_sin_cos_0`: the operators whose work a kernel does, or a launch of several."""
+    """Return a name such as `fused_sin_cos_0`, of the operators in a kernel or a launch."""
     operators = [
         _operator(origin.target) for origin in node.origins if origin.op == "call_function"
     ]
@@ -166,7 +166,7 @@ def _operator(target: object) -> str:
 
 
 def user_lines(node: BaseSchedulerNode) -> list[str]:
-    """The lines of the user's program that a kernel does, as comments."""
+    """Return as comments the lines of the user's program that a kernel computes."""
     sources = [origin.meta.get("source") for origin in node.origins]
     return list(dict.fromkeys(source.comment() for source in sources if source is not None))
 

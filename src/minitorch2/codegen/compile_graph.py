@@ -1,4 +1,4 @@
-"""A functional aten graph -> a function that runs it: lower, schedule, print kernels, wrapper."""
+"""From a functional aten graph to a function that runs it: lower, schedule, print kernels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ sixteenth of a microsecond; but threads share all of them."""
 
 
 def numba_capabilities() -> Capabilities:
-    """What the Numba kernels can do: a row that fits the stack stays there between passes."""
+    """Return the capabilities of Numba kernels: a row that fits the stack stays between passes."""
     return Capabilities(
         max_fusion_size=config.current().max_fusion_size,
         row_scratch=ROW_SCRATCH,
@@ -90,7 +90,7 @@ def compile_graph(
 
 @dataclass
 class GraphCompiler:
-    """`compile_graph`, and ``printed``: the wrapper's module of the graph compiled last."""
+    """The compiler of graphs; ``printed`` is the wrapper's module of the graph compiled last."""
 
     target: Target = "numba"
     capabilities: Capabilities | None = None
@@ -146,7 +146,7 @@ def compile_lowered(
 
 
 def _unmark_unwritten(lowered: LoweredGraph, plan: Schedule) -> None:
-    """Tell the caller which donated arguments are only read: he need not give them away."""
+    """Unmark donated arguments that the graph only reads: the caller may keep them."""
     for buffer in lowered.donated.values():
         (node,) = buffer.origins
         node.meta["donated"] = buffer.name in plan.inplace.taken
@@ -181,7 +181,7 @@ def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba"
 
 
 def _blaming(node: BaseSchedulerNode) -> AbstractContextManager[None]:
-    """Errors name the operators that a kernel computes, and the line of the first."""
+    """Add to errors the operators that a kernel computes, and the user's line of the first one."""
     bodies_of = [body for kernel in kernels_in(node) for body in bodies(kernel)]
     origins = [*dict.fromkeys(origin for body in bodies_of for origin in body.buffer.origins)]
     names = ", ".join(dict.fromkeys(str(origin.target) for origin in origins))
@@ -194,7 +194,7 @@ def _capabilities(target: Target) -> Capabilities:
 
 
 def _why_alone(lowered: LoweredGraph, target: Target) -> Refuse:
-    """Which kernels cannot share a launch: a CPU's can all."""
+    """Return the function that says why a kernel cannot share a launch; CPU kernels always can."""
     buffers = buffers_by_name(lowered)
 
     def refuse(kernel: KernelNode) -> Refusal | None:
@@ -219,7 +219,7 @@ def _triton_call(
     plan: Schedule,
     definitions: dict[str, str],
 ) -> KernelCall:
-    """Print a Triton kernel; equal kernels share a definition, as above."""
+    """Print a Triton kernel; an equal earlier kernel shares its definition."""
     for one in kernels_in(node):
         if isinstance(one, TemplateNode) or not can_write_in_place(one, buffers):
             plan.inplace = plan.inplace.without(one.written_names)
@@ -260,7 +260,7 @@ def _kernel_call(
     definitions: dict[str, str],
     buffers: Mapping[str, Buffer],
 ) -> KernelCall:
-    """Print a kernel; one that says the same as an earlier one shares its definition."""
+    """Print a kernel; an earlier kernel of the same text shares its definition."""
     device = bodies(node)[0].buffer.device
     if device.type != "cpu":
         raise BackendError(

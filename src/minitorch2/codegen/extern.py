@@ -54,7 +54,7 @@ def with_layout(
 
 @lru_cache(maxsize=4096)
 def _are_alike(size: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether strides put the elements of a tensor of this size at the same places."""
+    """Return whether two strides put the elements of a tensor of this size at the same places."""
     if 0 in size:
         return True
     return all(n == 1 or a == b for n, a, b in zip(size, one, other, strict=True))
@@ -71,7 +71,7 @@ def copy_to_layout(
 
 
 def _is_linear(kernel: ExternKernel) -> bool:
-    """Whether it is ``addmm(bias, x, weight.t())``: then the view of the weight can be saved."""
+    """Return whether a call is ``addmm(bias, x, weight.t())``: it can do without the view."""
     if kernel.target is not aten.addmm.default or kernel.kwargs or len(kernel.args) != 3:
         return False
     bias, _, weight = kernel.args
@@ -117,7 +117,7 @@ class ExternPrinter:
         return lines
 
     def call(self, kernel: ExternKernel) -> list[str]:
-        """`buf0 = torch_mm(arg0, arg1)`, and what gives its result the planned strides."""
+        """Print `buf0 = torch_mm(arg0, arg1)`, and a line for the planned strides if needed."""
         if isinstance(kernel, HostCall):
             names = "".join(f"{symbol} = " for symbol in kernel.symbols)
             return [f"{names}{self._call(kernel, None)}"]
@@ -136,7 +136,7 @@ class ExternPrinter:
         return self._bound(kernel, call, kernel.copies_result)
 
     def out(self, name: str) -> list[str]:
-        """The argument that says where a result goes, if it gets the memory of a dead tensor."""
+        """Print the ``out=`` argument if the result gets the memory of a dead tensor."""
         return [f"out={self.reused[name]}"] if name in self.reused else []
 
     def _call(
@@ -148,7 +148,7 @@ class ExternPrinter:
         return f"{self._entry(kernel.target, fast)}({', '.join(arguments)})"
 
     def _bound(self, buffer: Buffer, text: str, copies: bool) -> list[str]:
-        """The result under its name, in its layout; the symbols that it tells come in between."""
+        """Print the result under its name, then its symbols, then its conversion to its layout."""
         layout = buffer.fixed_layout()
         if not buffer.symbols:
             return [f"{buffer.name} = {self._settled(text, layout, copies)}"]

@@ -1,4 +1,4 @@
-"""Memory without data: what a checker of programs knows of it."""
+"""Memory without data, as the checker of wrappers models it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Storage:
 
     Attributes:
         is_ours: whether it may be written.
-        values: each with the byte where it begins, and the one behind it.
+        values: for each value the byte where it begins, and the one behind it.
     """
 
     bytes: int | None = None
@@ -20,7 +20,7 @@ class Storage:
 
     @classmethod
     def of(cls, value: str, size: int | None = None, *, is_ours: bool = True) -> Storage:
-        """Memory that a value has for itself."""
+        """Return memory that holds one value only."""
         return cls(size, is_ours, {value: (0, size)})
 
 
@@ -37,16 +37,16 @@ class Place:
         return None if self.storage.bytes is None else self.storage.bytes - self.start
 
     def holds(self, value: str) -> bool:
-        """Whether a value begins here."""
+        """Return whether a value begins here."""
         return value in self.storage.values and self.storage.values[value][0] == self.start
 
     def contents(self) -> str:
-        """What begins here, for messages."""
+        """Return the names of the values that begin here, for messages."""
         names = [name for name, (start, _) in self.storage.values.items() if start == self.start]
         return " and ".join(names) or "nothing"
 
     def write(self, value: str, size: int | None) -> None:
-        """Store a value: what it covers is gone."""
+        """Store a value; the values that it covers are lost."""
         kept = {
             name: span
             for name, span in self.storage.values.items()
@@ -55,7 +55,7 @@ class Place:
         self.storage.values = {**kept, value: (self.start, self._end(size))}
 
     def meets(self, size: int | None, other: Place, other_size: int | None) -> bool:
-        """Whether so many bytes from here, and so many from there, have one in common."""
+        """Return whether `size` bytes from here overlap `other_size` bytes from `other`."""
         spans = (self.start, self._end(size)), (other.start, other._end(other_size))
         return self.storage is other.storage and _overlap(*spans)
 

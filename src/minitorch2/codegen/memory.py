@@ -1,11 +1,11 @@
-"""Where a wrapper's buffers live: in an arena, in a tensor of their own, or in one that is free.
+"""The memory of a wrapper's buffers: an arena, a tensor of their own, or one that is free.
 
     buf2 = torch_mm(buf1, arg1)
     del buf1                                       # buf1 is dead: its memory goes back, or
     buf4 = buf1; del buf1  # in its memory         # it is kept for the next result of its layout
     torch_mm(buf3, arg1, out=buf4)
 
-Memory is kept only until the next allocation: so no more is held at a time than without.
+Memory is kept for reuse only until the next allocation, so the peak does not grow.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Memory:
         return last
 
     def is_arena(self, name: str) -> bool:
-        """Whether a buffer lives in an arena."""
+        """Return whether a buffer lives in an arena."""
         return self.root(name) in self.offsets
 
     def arena_at(self, position: int) -> ArenaPlan | None:
-        """The arena that the node at this position is the first to need."""
+        """Return the arena that the node at this position is the first to need."""
         return self._arenas_by_start.get(position)
 
     @cached_property
@@ -112,7 +112,7 @@ class Memory:
     # -- what is planned ---------------------------------------------------------------------------
 
     def _hidden(self) -> Iterator[Interval]:
-        """The static buffers that no library call, no caller and no check sees."""
+        """Yield the buffers of fixed size that no library call, caller or check sees."""
         if config.current().assert_no_nan:
             return
         visible = {self.root(view.name) for view in self.outputs}
@@ -130,7 +130,7 @@ class Memory:
                     yield Interval(name, nbytes, position, self.last_use[name])
 
     def _tensors(self, hidden: set[str]) -> list[Interval] | None:
-        """How long the other intermediates and results live; None if a size varies."""
+        """Return the lifetimes of other intermediates and results; None if a size varies."""
         ends = {self.root(view.name): len(self.schedule.nodes) for view in self.outputs}
         found = []
         for position, node in enumerate(self.schedule.nodes):
@@ -145,8 +145,9 @@ class Memory:
         return found
 
     def _as_they_are_read(self) -> Iterator[tuple[str, FixedLayout]]:
-        """The buffers that library calls and the caller all see as the same view: they are made
-        like that. To make a view at the call takes half as long as to launch a kernel.
+        """Yield the buffers that library calls and the caller all see as the same view.
+
+        They are allocated in that form, since a view at the call takes half the time of a launch.
         """
         seen = defaultdict[str, set[FixedLayout]](set)
         calls = (n.kernel for n in self.schedule.nodes if isinstance(n, ExternKernelSchedulerNode))
@@ -160,7 +161,7 @@ class Memory:
                 yield name, layout
 
     def _reused(self) -> Iterator[tuple[str, str]]:
-        """Each result that gets the memory of a dead tensor: the next one, if its layout fits."""
+        """Yield each result that gets the memory of a dead tensor: the next one that fits."""
         spare: dict[FixedLayout, str] = {}
         own: set[str] = set()
         for position, node in enumerate(self.schedule.nodes):
@@ -177,7 +178,7 @@ class Memory:
             spare |= {self.layout_of(self.root(name)): name for name in dead}
 
     def dead_after(self, position: int) -> list[str]:
-        """The names whose last use is at a position, and whose memory nobody has taken over."""
+        """Return the names last used at a position whose memory no other buffer takes over."""
         return self._dead.get(position, [])
 
     @cached_property
@@ -191,7 +192,7 @@ class Memory:
 
 
 def is_writable(node: BaseSchedulerNode) -> bool:
-    """Whether a node is a library call that can write into given memory, at no cost."""
+    """Return whether a node is a library call that can write into given memory at no cost."""
     if not isinstance(node, ExternKernelSchedulerNode) or node.kernel.copies_result:
         return False
     return node.kernel.target in PRODUCTS and isinstance(node.kernel.layout, FixedLayout)

@@ -21,10 +21,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What a bundle holds.
+    """The entries in a bundle.
 
     Attributes:
-        entries: of each layer (``"graph"``, ``"kernel"``, ...) what its entries are called.
+        entries: the titles of the entries of each layer (``"graph"``, ``"kernel"``, ...).
     """
 
     entries: dict[str, tuple[str, ...]]
@@ -50,11 +50,11 @@ def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
 def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo:
     """Put a bundle of `save_cache_artifacts` into the cache, before anything is compiled.
 
-    It holds machine code: load only what you would run. What was made for another kind of processor
-    or by other versions is not used.
+    A bundle holds machine code: load only bundles that you would run. Entries for another kind of
+    processor or by other versions are not used.
 
     Raises:
-        ConfigError: it is no bundle, or an entry of it is damaged; then nothing is put.
+        ConfigError: it is not a bundle, or an entry is damaged; then the cache does not change.
     """
     load_bundle(serialized_artifacts)
     return _info_of(_contents_of(serialized_artifacts))
@@ -88,7 +88,7 @@ def load_bundle(bundle: bytes) -> int:
     """Put the entries of a bundle into the cache; return how many.
 
     Raises:
-        ConfigError: it is no bundle, or an entry of it is damaged; then nothing is put.
+        ConfigError: it is not a bundle, or an entry is damaged; then the cache does not change.
     """
     try:
         found = _contents_of(bundle)

@@ -13,12 +13,12 @@ _SHORT = 200
 
 @dataclass(frozen=True)
 class Key:
-    """What an entry depends on.
+    """The key of an entry: all properties on which its content depends.
 
     Args:
-        layer: what kind of entry it is: "kernel", "library", "launcher"...
+        layer: the kind of the entry: "kernel", "library", "launcher"...
         fields: everything that its content depends on, by name.
-        title: what a reader would call the entry; no part of the key.
+        title: the entry's name for readers; it is not part of the key.
     """
 
     layer: str

@@ -1,4 +1,4 @@
-"""What is in the cache, and why a key was not found there."""
+"""Reports on the cache: its entries, and the reason why a key was not found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why there was no entry: the nearest one, and the fields in which it differs."""
+    """The reason why there was no entry: the nearest one, and the fields in which it differs."""
 
     nearest: Found | None
     differing: tuple[str, ...]

@@ -6,13 +6,13 @@ An entry is a file named after the digest of its key:
                 length of the header (4 bytes), header, payload
     header  ::= JSON {"layer", "title", "fields"}
 
-Files are written beside and renamed into place, so a reader sees a whole entry or none; one whose
-digest is wrong is dropped and made again, as is one that lies under the name of another key.
+A file is written under another name and then renamed, so a reader sees a whole entry or none. An
+entry whose digest is wrong is dropped and made again, as is one under the name of another key.
 Entries hold machine code and programs: whoever can write to the folder can run code here. So it is
-created for its owner alone, and a folder that another user can write to is neither read nor
-written (`trust`). Nothing is ever unpickled. A folder that cannot be written is read; one that
-cannot be read is unused. When the folder outgrows option `cache_megabytes`, files that have not
-been used for longest go.
+created for its owner alone, and a folder that another user can write to is neither read nor written
+(`trust`). Nothing is ever unpickled. A folder that cannot be written is only read; a folder that
+cannot be read is unused. When the folder outgrows option `cache_megabytes`, the files that were
+unused for longest are removed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SUBFOLDERS = (ENTRIES, "graphs", "refused", "triton")
 
 @dataclass
 class CacheStatistics:
-    """How often this process asked the disk for entries of a layer, and what it got."""
+    """The counts of this process's reads of a layer's entries from disk, by outcome."""
 
     hits: int = 0
     misses: int = 0
@@ -76,7 +76,7 @@ _written = 0
 
 
 def folder() -> Path:
-    """Where entries are kept: option `cache_dir`, or the user's cache folder."""
+    """Return the folder of the cache: option `cache_dir`, or the user's cache folder."""
     chosen = config.current().cache_dir
     return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("minitorch2"))
 
@@ -87,7 +87,7 @@ def path_of(digest: str) -> Path:
 
 
 def load(key: Key) -> bytes | None:
-    """The payload of `key`, or None if there is no whole entry of it."""
+    """Return the payload of `key`, or None if it has no whole entry."""
     statistics = STATISTICS[key.layer]
     if not config.current().cache:
         statistics.bypassed += 1
@@ -150,7 +150,7 @@ def compose(digest: str, header: dict[str, Any], payload: bytes) -> bytes:
 
 
 def _seal(digest: str, rest: bytes) -> bytes:
-    """What binds an entry to its key."""
+    """Return the digest that binds an entry to its key."""
     return hashlib.sha256(digest.encode() + rest).digest()
 
 
@@ -168,8 +168,9 @@ def parse(digest: str, content: bytes) -> Entry | None:
 
 
 def write_file(path: Path, content: bytes) -> bool:
-    """Write a file so that others see all of it or nothing; False if that is impossible here, or
-    another user could have put it there.
+    """Write a file so that others see all of it or nothing; return whether that was possible.
+
+    It is refused where another user could have put the file there.
     """
     try:
         make_private(path.parent)
@@ -207,7 +208,7 @@ def _touch(path: Path) -> bool:
 
 
 def _note_written(size: int) -> None:
-    """See to the limit: at the first file of this process, and whenever it may be passed again."""
+    """Enforce the limit: at the first file of this process, and when it may be passed again."""
     global _written
     is_first, _written = _written == 0, _written + on_disk(size)
     limit = config.current().cache_megabytes * 2**20
@@ -238,7 +239,7 @@ def on_disk(size: int) -> int:
 
 
 def shrink(limit: int) -> int:
-    """Remove what has not been used for longest until `limit` bytes are kept; how many went."""
+    """Remove the files unused for longest until `limit` bytes are left; return their number."""
     sized = []
     for path in files():
         with suppress(OSError):  # another process has removed it
@@ -257,7 +258,7 @@ def shrink(limit: int) -> int:
 
 
 def is_trusted(directory: Path) -> bool:
-    """Whether only this user can put files into a folder of the cache; if not, a warning says it.
+    """Return whether only this user can put files into a folder of the cache; warn if not.
 
     Others who can write there could run code in this process.
     """

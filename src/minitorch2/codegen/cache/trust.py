@@ -1,12 +1,12 @@
-"""Who can put code into a folder: nothing is read or written where another user could have.
+"""Trust in folders: nothing is read or written in a folder to which another user can write.
 
     safe folder ::= its owner is this user or root, nobody else may write to it
     safe path   ::= safe folder, behind folders that are safe or *sticky* (as /tmp), and links that
                     this user or root has made
 
-A folder is sticky if who may write to it cannot remove or rename what others put there. The group
-of a user that has no other member counts as the user. Where there is no such thing as a mode
-(Windows), the user's folders are taken to be safe.
+A folder is sticky if users who may write to it cannot remove or rename the files of others. A
+user's own group without other members counts as the user. On a system without modes (Windows), the
+user's folders are taken to be safe.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def make_private(folder: Path) -> None:
 
 
 def why_unsafe(folder: Path) -> str | None:
-    """Why another user could put files into a folder; None if none can, or it does not exist."""
+    """Return why another user could put files into a folder; None if none can, or it is missing."""
     if not _IS_POSIX:
         return None
     found: list[tuple[str, os.stat_result]] = []
@@ -74,7 +74,7 @@ def _open(path: str, status: os.stat_result) -> str | None:
 
 
 def is_own_file(status: os.stat_result) -> bool:
-    """Whether an opened file is a plain one that only this user or root can have written."""
+    """Return whether an opened file is a plain one that only this user or root can have written."""
     if not _IS_POSIX:
         return True
     return stat.S_ISREG(status.st_mode) and _is_own(status) and not _others_can_write(status)
@@ -91,7 +91,7 @@ def _others_can_write(status: os.stat_result) -> bool:
 
 @cache
 def _is_own_group(group: int) -> bool:
-    """Whether a group is the user's own and has no other member."""
+    """Return whether a group is the user's own and has no other member."""
     try:
         user, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:  # as in containers: nobody has a name

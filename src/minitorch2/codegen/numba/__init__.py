@@ -1,11 +1,12 @@
 """Numba kernels: the code generator for the CPU. No C compiler is needed, here or at run time.
 
-Read in this order: `names` (what a kernel's text may use), `operators` and `handler` (primitives as
-text), `kernel`, `kernel_printer`, `pointwise`, `reduction`, `rows`, `columns`, `scatter` (loops
-around them), `primitives`, `library`, `seldom`, `vecmath`, `vecmath_f64`, `vecmath_real`,
-`transpose`, `vocabulary` (what the names mean), `arithmetic`, `frontend`, `linking`, `machine_code`
-(text to machine code), `openmp`, `builtin`, `tensors`, `launcher` (calls, arguments and threads),
-`runtime` (the cache of kernels in this process and on disk), and the two other ways to run the same
-text: `jit` (compiled by Numba), `stepping` (plain Python, for a debugger), with `python_launcher`;
-`trial` lets the file of a kernel compare the three.
+The text of kernels: read `names` (names in a kernel's text), `operators` and `handler` (primitives
+as text). Their loops follow in `kernel`, `kernel_printer`, `pointwise`, `reduction`, `rows`,
+`columns`, `scatter`. The functions that the names stand for are in `primitives`, `library`,
+`seldom`, `vecmath`, `vecmath_f64`, `vecmath_real`, `transpose` and `vocabulary`. From text to
+machine code lead `arithmetic`, `frontend`, `linking` and `machine_code`. Calls, arguments and
+threads are in `openmp`, `builtin`, `tensors` and `launcher`. The cache of kernels in this process
+and on disk is `runtime`. Two other modules run the same text: `jit` (compiled by Numba) and
+`stepping` (plain Python, for a debugger), with `python_launcher`. Last, `trial` lets the file of a
+kernel compare the three ways.
 """

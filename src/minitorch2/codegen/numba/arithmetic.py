@@ -1,11 +1,13 @@
-"""The arithmetic of the kernel language as LLVM instructions, with the types that Numba gives it.
+"""The arithmetic of the kernel language as LLVM instructions, with the types of Numba:
 
-integer op integer      int64 (uint64 if both are unsigned), wrapping around
-float32 op float32      float32
-float op anything else  float64, but for a literal integer, which takes the float's type
-/                       a float; division by zero is inf or NaN
-// and %                rounded down; of an integer by zero: 0
-& | ^ of booleans       boolean
+    integer op integer      int64 (uint64 if both are unsigned), wrapping around
+    float32 op float32      float32
+    float op anything else  float64, but for a literal integer, which takes the float's type
+    /                       a float; division by zero is inf or NaN
+    // and %                rounded down; of an integer by zero: 0
+    & | ^ of booleans       boolean
+
+Numba compiles the same text of a kernel to the same results.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def literal(number: bool | int | float) -> Typed:
 
 
 def is_float(type_: Any) -> bool:
-    """Whether it is float32 or float64."""
+    """Return whether a type is float32 or float64."""
     return isinstance(type_, types.Float)
 
 
@@ -147,7 +149,7 @@ def _shift(builder: Builder, kind: type[ast.operator], a: Typed, b: Typed) -> Ty
 
 
 def _integer_division(builder: Builder, remainder: bool, a: Typed, b: Typed) -> ir.Value:
-    """Rounded down. Only a divisor that is not known needs care for 0 and for -1."""
+    """Divide and round down; only an unknown divisor needs care for 0 and for -1."""
     x, y, zero = a.value, b.value, a.value.type(0)
     if b.type == types.uint64:
         is_zero = builder.icmp_unsigned("==", y, zero)
@@ -170,7 +172,7 @@ def _integer_division(builder: Builder, remainder: bool, a: Typed, b: Typed) -> 
 
 
 def _float_division(builder: Builder, remainder: bool, a: Typed, b: Typed) -> ir.Value:
-    """As Python's, with the quotient of the C library's remainder."""
+    """Divide as Python does, with the quotient of the C library's remainder."""
     x, y, zero = a.value, b.value, a.value.type(0)
     rest = builder.frem(x, y)
     different = builder.xor(

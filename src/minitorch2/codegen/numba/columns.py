@@ -20,7 +20,7 @@ LONG_COLUMN_SUM = 1024
 
 
 def _better(kind: str, candidate: TextValue, position: TextValue, best: str, place: str) -> str:
-    """NaN wins over numbers; of equal candidates the smallest position wins."""
+    """Return whether a candidate wins: NaN over numbers, of equal ones the smallest position."""
     sign = ">" if kind == "argmax" else "<"
     text = f"({candidate} {sign} {best}) | (({candidate} == {best}) & ({position} < {place}))"
     if candidate.dtype.is_floating_point:
@@ -144,7 +144,7 @@ class ColumnPrinter(ReductionPrinter):
 
     @property
     def _shared(self) -> dict[str, tuple[str, torch.dtype]]:
-        """Where the outputs are that other loops of the kernel need."""
+        """The places of outputs that other loops of the kernel read."""
         return self.__dict__.setdefault("_shared_places", {})  # type: ignore[no-any-return]
 
     def _share(self, name: str, value: TextValue) -> None:
@@ -164,11 +164,11 @@ def _step(kind: str, place: str, value: str, source: torch.dtype, held: torch.dt
 
 
 def _division(outer: Expr, width: Expr, most: int) -> tuple[Expr, Expr]:
-    """Into how many blocks of how many columns a row is divided.
+    """Return the number of blocks that a row is divided into, and their columns.
 
-    There is a block for each thread that no outer iteration is for: the wider a block is, the more
-    of a row is read at a time. A width that is not known when the kernel is printed is divided when
-    it is called; then the last blocks may be empty.
+    Threads that no outer iteration needs get a block each: the wider a block is, the more of a row
+    is read at a time. A width that is not known when the kernel is printed is divided when it is
+    called; then the last blocks may be empty.
     """
     threads = config.current().threads or torch.get_num_threads()
     if isinstance(outer, int):

@@ -1,8 +1,8 @@
-"""Where the innermost loop of a kernel changes its ways: it is cut there into several loops.
+"""Cuts of a kernel's innermost loop into several loops without conditions.
 
-Parts that lie side by side, borders, windows, rotations and repetitions ask in each turn where they
-are: `if i1 < 400`, `(i1 + 397) % 400`. Between two places at which an answer changes there is
-nothing to ask, so each of these loops is as plain as a copy:
+Bodies of concatenated parts, borders, windows, rotations and repetitions test the index in each
+iteration: `if i1 < 400`, `(i1 + 397) % 400`. The loop is cut where the result of a test changes.
+Within one of the new loops each result is fixed, so the loop is as plain as a copy:
 
     for i1 in range(800):                         for i1 in range(400):
         if i1 < 400: tmp = a[400*i0 + i1]             out[800*i0 + i1] = a[400*i0 + i1]
@@ -41,7 +41,7 @@ COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 
 def decided(name: str, a: Expr, b: Expr, ranges: Ranges) -> bool | None:
-    """What a comparison answers wherever the indices are in their ranges, if that is one thing."""
+    """Return the result of a comparison, if it is the same for all indices in their ranges."""
     limits = bounds(simplify(to_expr(a - b), ranges), ranges)
     if limits is None or not all(isinstance(limit, int) for limit in limits):
         return None
@@ -62,9 +62,9 @@ def _answer(name: str, difference: int) -> bool:
 def cut(
     bodies: Sequence[SchedulerNode], kept: Sequence[sympy.Symbol], ranges: Ranges
 ) -> list[tuple[int, int]]:
-    """The loops that the last of the loops `kept` is cut into: where each starts, how long it is.
+    """Return the start and length of the loops that the last of the loops `kept` is cut into.
 
-    None if it stays whole.
+    The list is empty if the loop stays whole.
     """
     size = dict(ranges)[kept[-1]]
     if not isinstance(size, int) or size < SHORTEST_LOOP:
@@ -80,7 +80,7 @@ def _cut_again(
     start: int,
     length: int,
 ) -> list[tuple[int, int]]:
-    """The loops that a part is cut into. In each of them more may be plain: it is asked again."""
+    """Return the loops that a part is cut into; each part is tried again, as more may be plain."""
     symbol = kept[-1]
     within = tuple((s, length if s == symbol else n) for s, n in ranges)
     handler = _CutHandler(symbol, length, within)
@@ -99,7 +99,7 @@ Asked: TypeAlias = "sympy.Expr | int | frozenset[int] | None"
 
 
 class _CutHandler(EffectHandler):
-    """`cuts` are the places at which a mask or an address changes its ways."""
+    """The handler that collects `cuts`: the indices at which a mask or an address changes."""
 
     def __init__(self, symbol: sympy.Symbol, size: int, ranges: Ranges) -> None:
         super().__init__()
@@ -124,20 +124,20 @@ class _CutHandler(EffectHandler):
         return None
 
     def masked(self, mask: Asked, body: Callable[[], None], other: Number) -> None:
-        """What is read where the mask holds."""
+        """Note the cuts of a mask and of the body that it guards."""
         self.cuts |= mask if isinstance(mask, frozenset) else set()
         body()
 
     def load(self, name: str, index: Expr) -> None:
-        """An address."""
+        """Note the cuts of an address."""
         self._address(index)
 
     def store(self, name: str, index: Expr, value: None, mode: StoreMode = "set") -> None:
-        """An address."""
+        """Note the cuts of an address."""
         self._address(index)
 
     def _changes(self, name: str, difference: Expr) -> Iterator[int]:
-        """Where `difference` compared with 0 gives another answer than one place before."""
+        """Yield the indices at which the comparison of `difference` with 0 changes its result."""
         line = self._line(difference)
         if line is None:
             return
@@ -150,7 +150,7 @@ class _CutHandler(EffectHandler):
                 yield place
 
     def _line(self, expr: Expr) -> tuple[int, int] | None:
-        """The slope and the start of what is a line in the loop's index and in nothing else."""
+        """Return slope and start of an expression that is linear in the loop's index alone."""
         if isinstance(expr, int) or expr.free_symbols != {self.symbol}:
             return None
         slope = expr.coeff(self.symbol)
@@ -158,7 +158,7 @@ class _CutHandler(EffectHandler):
         return (int(slope), int(start)) if slope.is_Integer and start.is_Integer else None
 
     def _address(self, index: Expr) -> None:
-        """Where quotients of the index change, and remainders begin again."""
+        """Note where quotients of the index change, and remainders begin again."""
         simple = simplify(index, self.ranges)
         for atom in () if isinstance(simple, int) else simple.atoms(FloorDiv, ModularIndexing):
             dividend, divisor, *modulus = atom.args

@@ -1,8 +1,8 @@
 """Division of integers without a division instruction: vectors have one for floats only.
 
-The quotient of numbers of up to 32 bits, rounded to a float of at least as many digits and then cut
-off, is exact. That of int64 is near; what it leaves is divided once more, and is then too large by
-one divisor or none.
+The quotient of numbers of up to 32 bits is exact if it is rounded to a float of at least as many
+digits and then truncated. The quotient of int64 numbers is only near; its remainder is divided once
+more, and is then too large by at most one divisor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LARGEST = 9223372036854774784.0
 
 
 class Divided(NamedTuple):
-    """A quotient and what is left, rounded towards zero."""
+    """A quotient and its remainder, rounded towards zero."""
 
     quotient: ir.Value
     rest: ir.Value
@@ -42,7 +42,7 @@ def _truncated(builder: Builder, x: ir.Value, y: ir.Value, signed: bool) -> Divi
 
 
 def _converts_wide_vectors() -> bool:
-    """Whether this processor converts vectors of int64 to float64 and back."""
+    """Return whether this processor converts vectors of int64 to float64 and back."""
     return bool(llvm.get_host_cpu_features().get("avx512dq"))
 
 
@@ -59,7 +59,7 @@ def _near_quotient(builder: Builder, x: ir.Value, y: ir.Value, signed: bool) -> 
 
 
 def _from_zero(builder: Builder, x: ir.Value, y: ir.Value, near: Divided) -> Divided:
-    """What is left must have the sign of `x`: else the quotient is too far from zero by one."""
+    """Correct a quotient that is too far from zero by one: the remainder has the sign of `x`."""
     is_beyond = _differ_in_sign(builder, near.rest, x)
     step = builder.select(_is_negative(builder, builder.xor(x, y)), y.type(-1), y.type(1))
     step = builder.select(is_beyond, step, y.type(0))
@@ -72,13 +72,13 @@ def _is_negative(builder: Builder, x: ir.Value) -> ir.Value:
 
 
 def _differ_in_sign(builder: Builder, rest: ir.Value, y: ir.Value) -> ir.Value:
-    """Whether `rest` is not 0 and has another sign than `y`."""
+    """Return whether `rest` is not 0 and has another sign than `y`."""
     is_some = builder.icmp_signed("!=", rest, rest.type(0))
     return builder.and_(is_some, _is_negative(builder, builder.xor(rest, y)))
 
 
 def _floored(builder: Builder, y: ir.Value, divided: Divided) -> Divided:
-    """The quotient rounded down: what is left has the sign of `y`."""
+    """Return the quotient rounded down, with a remainder of the sign of `y`."""
     is_below = _differ_in_sign(builder, divided.rest, y)
     quotient = builder.select(is_below, builder.sub(divided.quotient, y.type(1)), divided.quotient)
     rest = builder.select(is_below, builder.add(divided.rest, y), divided.rest)
@@ -86,7 +86,7 @@ def _floored(builder: Builder, y: ir.Value, divided: Divided) -> Divided:
 
 
 def _division(choose: Callable[[Divided], ir.Value], negated: bool, floored: bool) -> Any:
-    """A quotient or a rest of integers of one type; 0 by 0, where there is no answer."""
+    """Make the intrinsic of a quotient or a remainder of integers; division by 0 gives 0."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         x, y = args

@@ -1,13 +1,13 @@
-"""Object code in threads: LLVM works on some kernels while Python writes the next one.
+"""Object code compiled in threads: LLVM works on kernels while Python writes the next one.
 
 LLVM may work on several modules at once if each has a context and a target machine of its own (LLVM
-Programmer's Manual, "Achieving Isolation with LLVMContext"). llvmlite does not rely on that: each
-of its calls takes one lock of the process. The two calls that take nearly all of the time,
-`_PIPELINE` and `_EMISSION`, go past that lock here. All others keep it, and are made by the calling
-thread: one that wants Python's own lock back waits up to five milliseconds while another one runs.
+Programmer's Manual, "Achieving Isolation with LLVMContext"). However, each call of llvmlite takes
+one lock of the process. The two calls that take nearly all of the time, `_PIPELINE` and
+`_EMISSION`, do not take that lock here. All other calls take it, and the calling thread makes them:
+a thread that wants Python's own lock back waits up to five milliseconds while another one runs.
 
-A thread lives for one kernel. At the end of the process Python waits for those that still run, and
-so does a fork: a child process has none of them, nor half of what they were doing.
+A thread lives for one kernel. At the end of the process Python waits for the threads that still
+run. So does a fork: its child process has none of these threads, and no half-done work of theirs.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Emission:
     """The object code of a module, in the making.
 
     Args:
-        module: linked, in a context of its own, and from now on nobody's but this object's.
+        module: linked, in a context of its own; from now on only this object may use it.
 
-    `seconds` is what LLVM took.
+    `seconds` is the time that LLVM took.
     """
 
     def __init__(self, module: llvm.ModuleRef) -> None:
@@ -84,9 +84,9 @@ def without_lock(name: str) -> Callable[..., Any]:
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
-    """Begin something that does without Python's lock; where there is one core, do it.
+    """Start work that does not need Python's lock in a thread; with one core, do it at once.
 
-    There are at most two threads a core. Another one waits for the oldest of them.
+    There are at most two threads for each core; one more waits for the oldest of them.
     """
     future: Future[T] = Future()
     if cores() == 1:
@@ -112,7 +112,7 @@ def _do(work: Callable[[], T], future: Future[T]) -> None:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -11,8 +11,8 @@ The language is a part of Numba's subset of Python, with Numba's types and rules
                  | value if value else value
 
 Numba infers types by a fixed point over a control flow graph, since a variable may get its type
-from a later line. Here each name has the type of what is assigned to it first, so that typing a
-line and writing its instructions are one step; it takes a tenth of the time.
+from a later line. Here each name has the type of its first assigned value, so that typing a line
+and writing its instructions are one step. It takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def lower_tree(
 
 
 class _Context:
-    """What Numba's intrinsics ask of a target."""
+    """The target context that Numba's intrinsics ask for types."""
 
     get_value_type = staticmethod(kind_of)
     get_data_type = staticmethod(kind_of)
@@ -200,14 +200,14 @@ class _Writer:
     # -- values ------------------------------------------------------------------------------------
 
     def index(self, node: ast.expr) -> Typed:
-        """A value that counts elements, and so does not overflow."""
+        """Return a value as an index, which does not overflow."""
         outer, self.index_flags = self.index_flags, ("nsw",)
         value = self.value(node)
         self.index_flags = outer
         return value
 
     def value(self, node: ast.expr) -> Typed:
-        """Write what computes an expression."""
+        """Write the instructions of an expression."""
         builder = self.builder
         if isinstance(node, ast.Constant):
             return _constant(node.value)
@@ -245,7 +245,7 @@ class _Writer:
         return _constant(self.resolve(node))
 
     def resolve(self, node: ast.expr) -> Any:
-        """What a free name stands for."""
+        """Return the value that a free name stands for."""
         if isinstance(node, ast.Attribute):
             return getattr(self.resolve(node.value), node.attr)
         assert isinstance(node, ast.Name)
@@ -263,7 +263,7 @@ class _Writer:
         return Typed(total, types.boolean)
 
     def address(self, node: ast.Subscript) -> tuple[ir.Value, Any]:
-        """Where an element is, and its type."""
+        """Return the address of an element, and its type."""
         place = self.value(node.value)
         if not isinstance(place.type, types.CPointer):
             raise TypeError(f"{place.type} has no elements")
@@ -309,7 +309,7 @@ class _Writer:
 
 
 def _definition(called: Any, operands: Sequence[Typed]) -> Any:
-    """The signature of an intrinsic for these operands, and what writes it."""
+    """Return the signature of an intrinsic for these operands, and the function that writes it."""
     define = getattr(called, "_defn", None)  # Numba's name for the decorated function
     found = define(None, *(each.type for each in operands)) if define else None
     if found is None:

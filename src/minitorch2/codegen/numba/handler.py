@@ -194,7 +194,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return self.reduce(kind, dtype, values)
 
     def scan(self, dtype: torch.dtype, kind: ScanKind, value: TextValue) -> TextValue:
-        """What the accumulator holds after this step."""
+        """Write one step of the accumulation, and return the accumulator's new value."""
         held = self.reduce(kind, dtype, [value])
         result = TextValue(self.namer.fresh("tmp"), dtype, self.block.depth)
         self.block.lines.append(f"{result} = {held}")
@@ -264,7 +264,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return 0
 
     def masked(self, mask: TextValue, body: Callable[[], TextValue], other: Number) -> TextValue:
-        """`if mask:` around the body: what is masked off is not read."""
+        """Write `if mask:` around the body: memory is not read where the mask is false."""
         if mask.text == "True":
             return body()
         outer = self.block
@@ -296,7 +296,7 @@ class NumbaHandler(OpsHandler[TextValue]):
     def _patterns_of(
         self, x: TextValue, y: TextValue
     ) -> tuple[torch.dtype, TextValue, TextValue] | None:
-        """The bits of two values that both have in memory, and the dtype that memory has."""
+        """Return the bits of two values that both have in memory, and the dtype there."""
         for dtype in SHORT_FLOATS:
             first, second = self.patterns.get((x.text, dtype)), self.patterns.get((y.text, dtype))
             if first is not None and second is not None:
@@ -347,7 +347,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return self._same_bfloats(result, *args) if name in _CHOICES else result
 
     def _settled(self, name: str, args: Sequence[TextValue]) -> TextValue | None:
-        """The result of a question that has the same answer in the whole loop."""
+        """Return the result of an operation that is the same in the whole loop, else None."""
         if name in COMPARISONS and all(arg.text in self.places for arg in args):
             a, b = (self.places[arg.text] for arg in args)
             answer = decided(name, a, b, self.ranges)
@@ -360,11 +360,11 @@ class NumbaHandler(OpsHandler[TextValue]):
         return None
 
     def _is_loaded_bfloat(self, text: str) -> bool:
-        """Whether it is a variable that holds a bfloat16; a constant of any float may be one."""
+        """Return whether a text is a variable that holds a bfloat16, and not a constant."""
         return text in self.bfloats and text.isidentifier()
 
     def _same_bfloats(self, result: TextValue, *values: TextValue) -> TextValue:
-        """What is one of these values, its sign and fraction aside, is a bfloat16 if they are."""
+        """Note that a result, one of these values up to its sign, is a bfloat16 if they are."""
         if all(v.text in self.bfloats for v in values if v.dtype.is_floating_point):
             self.bfloats.add(result.text)
         return result

@@ -1,4 +1,4 @@
-"""A scheduled kernel -> the source of a range function, and what to call it with.
+"""From a scheduled kernel to the source of a range function, and the arguments of its call.
 
 Four shapes, chosen by where memory is contiguous and by whether stores may meet:
 
@@ -12,8 +12,9 @@ Four shapes, chosen by where memory is contiguous and by whether stores may meet
     scatter      for i in range(lo, hi):            elements of its own for every thread
                      for r in range(k): ...         stores that may meet, in order
 
-A fused kernel makes as many passes over the reduction loops as its results depend on each other;
-values needed by a later pass stay on the stack where the schedule has removed their buffers.
+A fused kernel makes one pass over the reduction loops for each step in the chain of results that
+depend on each other. Values needed by a later pass stay on the stack if the schedule has removed
+their buffers.
 """
 
 from __future__ import annotations

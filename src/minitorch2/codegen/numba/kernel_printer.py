@@ -1,4 +1,4 @@
-"""What the four shapes of kernels share: arguments, nesting, values of the kernel's own buffers.
+"""The base of the printers of four shapes: arguments, nesting, values of the kernel's own buffers.
 
 Subclasses say how loops nest and where accumulators are: `pointwise`, `rows`, `columns`, `scatter`.
 """
@@ -38,7 +38,7 @@ class NumbaKernel:
 
 
 class KernelPrinter:
-    """What the four shapes share. Subclasses say how loops nest and where accumulators are."""
+    """The base of the four printers; subclasses define the nest of loops and the accumulators."""
 
     def __init__(
         self, node: KernelNode, schedule: Schedule, dtypes: Mapping[str, torch.dtype]
@@ -72,7 +72,7 @@ class KernelPrinter:
         self.several_lines = len(user_lines(node)) > 1
 
     def _forget_unread(self) -> None:
-        """A buffer of this kernel that is always at hand is not read from memory."""
+        """Drop buffers of this kernel that are always at hand from those read from memory."""
         for body in self.bodies:
             readers = [b for b in self.bodies if body.name in b.read_names]
             is_scalar = body.is_reduction or not body.covers_reduction
@@ -103,7 +103,7 @@ class KernelPrinter:
         return NumbaKernel(source, iterations, roots, tuple(self.arguments.sizes))
 
     def write_loops(self) -> Expr:
-        """Write the body of the function; answer with the number of iterations."""
+        """Write the body of the function; return the number of iterations."""
         raise NotImplementedError
 
     def _lines(self, level: int = 0) -> list[str]:
@@ -119,7 +119,7 @@ class KernelPrinter:
         return max(1, WORK_OF_A_THREAD // max(1, cost * elements))
 
     def _inner(self) -> int | None:
-        """The size argument that counts what an iteration does, where that varies."""
+        """Return the size argument that counts the work of an iteration, if that varies."""
         varying = product(size for size in self.inner_sizes() if not isinstance(size, int))
         if isinstance(varying, int):
             return None
@@ -189,7 +189,7 @@ class KernelPrinter:
     # -- values of the kernel's own buffers --------------------------------------------------------
 
     def _keep(self, name: str, value: TextValue) -> bool:
-        """A body has computed a value: remember it; whether memory must have it too."""
+        """Remember the value that a body has computed; return whether memory needs it, too."""
         self.handler.at_hand[name] = lambda: value
         if name not in self.schedule.removed:
             return True
@@ -207,5 +207,5 @@ class KernelPrinter:
         raise NotImplementedError
 
     def node_scans(self) -> bool:
-        """Whether every partial result is stored: eager keeps float32 in float64 between them."""
+        """Return whether a body is a scan, for which eager keeps float32 in float64."""
         return any(body.is_scan for body in self.bodies)

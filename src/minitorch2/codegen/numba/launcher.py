@@ -1,11 +1,11 @@
 """Calling kernels from Python: a built-in function per launch, sharing one machine-code body.
 
-A kernel's entry is `int64 entry(int64 lo, int64 hi, int64 *arguments)`: it does the iterations
-lo <= i < hi and answers 0, or 1 after writing `(index, size)` to the error words that the last
-argument points to. `make_launcher` gives a Python callable `launch(n, argument, ...)` that does the
-iterations 0 <= i < n, on several threads if there are many; `join` one that does several kernels'.
-Through `ctypes` or a Numba dispatcher that call would cost 5 to 20 times as much; so its body is
-built here, with llvmlite, as what CPython calls a METH_FASTCALL function:
+A kernel's entry is `int64 entry(int64 lo, int64 hi, int64 *arguments)`. It does the iterations lo
+<= i < hi and returns 0. For an index out of range it returns 1 and writes `(index, size)` to the
+error words that the last argument points to. `make_launcher` returns a Python callable `launch(n,
+argument, ...)` that does the iterations 0 <= i < n, on several threads if there are many; `join`
+returns one for several kernels. Through `ctypes` or a Numba dispatcher that call would cost 5 to 20
+times as much. So its body is built here, with llvmlite, as a METH_FASTCALL function of CPython:
 
     state  ::= argument count, threads, number of kernels, kernel*
     kernel ::= entry, grain, argument count, place of `inner`
@@ -117,8 +117,10 @@ def make_launcher(
 
 
 def join(name: str, launchers: Sequence[Callable[..., None]]) -> Callable[..., None]:
-    """A launcher of several kernels, given a launcher of each: it takes the arguments of the first,
-    then those of the second, and so on. In which order the kernels run is not said.
+    """Return a launcher of several kernels, given a launcher of each.
+
+    It takes the arguments of the first kernel, then those of the second, and so on. The kernels run
+    in any order.
     """
     given = [_STATES[launcher.__self__] for launcher in launchers]  # type: ignore[attr-defined]
     kernels = [word for state in given for word in state[_KERNELS:]]
@@ -181,16 +183,16 @@ class _Kernel:
 
     @property
     def n(self) -> ir.Value:
-        """How many iterations there are."""
+        """The number of iterations."""
         return self.builder.load(self.words)
 
     def run(self, lo: ir.Value, hi: ir.Value) -> ir.Value:
-        """The status of some iterations."""
+        """Run some iterations; return the status."""
         entry = self.builder.inttoptr(self.field(_ENTRY_AT), _ENTRY.as_pointer())
         return self.builder.call(entry, [lo, hi, self.builder.gep(self.words, [WORD(1)])])
 
     def work(self) -> ir.Value:
-        """How many threads it would be worth."""
+        """Return the number of threads that the kernel is worth."""
         builder, place = self.builder, self.field(_INNER)
         # The word before the arguments is n, so place -1 can be read, too.
         inner = builder.load(builder.gep(self.words, [builder.add(place, WORD(1))]))
@@ -199,7 +201,7 @@ class _Kernel:
         return builder.fdiv(_as_real(builder, steps), _as_real(builder, self.field(_GRAIN)))
 
     def cut(self, work: ir.Value, until: ir.Value) -> ir.Value:
-        """The first iteration that is not done when so much of its work is."""
+        """Return the first iteration that is not done when the part `until` of its work is done."""
         builder = self.builder
         part = builder.fdiv(until, work)
         part = builder.select(builder.fcmp_ordered(">", part, _REAL(0)), part, _REAL(0))

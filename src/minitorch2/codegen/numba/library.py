@@ -4,9 +4,9 @@ If kernels called ordinary Numba functions, Numba would type and compile the cal
 A `library_function` is lowered once, kept as bitcode in the cache, and costs a kernel one `call`
 instruction until LLVM inlines it. Its Python source stays the only definition.
 
-A name may have a version for float32 and one for float64, chosen by the type of the argument: two
-functions, the second with `_f64` after its name, or one source for both (`for_each_float`), where
-`real` is the type.
+A name may have a version for float32 and one for float64, chosen by the type of the argument. They
+are two functions, the second with `_f64` after its name, or one source for both (`for_each_float`),
+where `real` is the type.
 """
 
 from __future__ import annotations

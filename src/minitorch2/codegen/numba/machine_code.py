@@ -24,7 +24,7 @@ llvm.initialize_native_asmprinter()
 
 @cache
 def target_machine() -> llvm.TargetMachine:
-    """The target machine of all that is not compiled in threads."""
+    """Return the target machine of all modules that are not compiled in threads."""
     return new_target_machine()
 
 
@@ -41,7 +41,7 @@ def new_target_machine() -> llvm.TargetMachine:
 
 @cache
 def toolchain() -> dict[str, str]:
-    """What machine code depends on besides its source: compiler versions and the processor."""
+    """Return the properties of compilers and processor on which machine code depends."""
     numbers = ".".join(map(str, llvm.llvm_version_info))
     compilers = f"numba {version('numba')}, llvmlite {llvmlite.__version__}, LLVM {numbers}"
     return {
@@ -64,7 +64,7 @@ def parse_alone(text: str) -> tuple[llvm.ModuleRef, llvm.ContextRef]:
 def standard_pipeline(
     machine: llvm.TargetMachine, *, vectorize: bool = True
 ) -> tuple[llvm.ModulePassManager, llvm.PassBuilder]:
-    """LLVM's standard pipeline (-O3), and what runs it."""
+    """Return LLVM's standard pipeline (-O3), and the pass builder that runs it."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = vectorize
     options.loop_interleaving = vectorize

@@ -1,7 +1,7 @@
 """The names that the text of a kernel may use, besides Python's own operators.
 
-What they mean is said twice: in machine code by `vocabulary`, in Python by `stepping`. The code
-generators need the names only, so they do without Numba, which takes a third of a second to import.
+Their meaning is defined twice: in machine code by `vocabulary`, in Python by `stepping`. The code
+generators need the names only, so they do not import Numba, which takes a third of a second.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def addresses() -> dict[str, int] | None:
 
 
 def _candidates() -> list[str | None]:
-    """What torch ships first: a library that is already loaded is found again, not loaded twice."""
+    """Return the libraries to try, torch's own first: one that is loaded is not loaded twice."""
     root = Path(torch.__file__).parent
     folders = (root / "lib", root.parent / "torch.libs", root / ".dylibs")
     shipped = [

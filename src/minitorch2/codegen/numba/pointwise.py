@@ -57,12 +57,12 @@ class PointwisePrinter(KernelPrinter):
         return product((outer, blocks))
 
     def _has_short_rows(self) -> bool:
-        """Whether the last loop has so few turns that they are written out, in another loop."""
+        """Return whether the last loop is so short that it is written out, in another loop."""
         *outer, middle, row = self.node.ranges
         return bool(outer) and isinstance(row, int) and row <= SHORT_ROW and middle != 1
 
     def _write_short_rows(self) -> Expr:
-        """The last two loops inside: what is vectorized is the loop around the short one."""
+        """Write the last two loops: the loop around the short one is vectorized."""
         *outer, middle, row = self.node.ranges
         blocks = floor_div(middle + POINTWISE_BLOCK - 1, POINTWISE_BLOCK)
         loop = self.enter_flattened(len(outer), blocks, "block")
@@ -76,7 +76,7 @@ class PointwisePrinter(KernelPrinter):
         return product((*outer, blocks))
 
     def _write_inner(self, start: str, stop: str) -> None:
-        """The last loop, from `start` ("" is 0) to `stop`: cut where it changes its ways."""
+        """Write the last loop from `start` ("" is 0) to `stop`, cut where its conditions change."""
         symbol, ranges = self.kept[-1], self.handler.ranges
         for first, length in cut(self.bodies, self.kept, ranges):
             limits = _within(start, stop, first, length) if start else str(length)
@@ -108,7 +108,7 @@ class PointwisePrinter(KernelPrinter):
         return None
 
     def _side(self, access: Access) -> int:
-        """How many elements a tile has along each of its loops."""
+        """Return the number of elements of a tile along each of its loops."""
         return CACHE_LINE // self.arguments.dtypes[access.name].itemsize
 
     def _write_tiles(self, access: Access) -> Expr:
@@ -141,7 +141,7 @@ class PointwisePrinter(KernelPrinter):
         return [f"{tile} * {self.side}" for tile in _TILES]
 
     def _extents(self) -> list[str]:
-        """How many elements a tile has along each of its loops: fewer at the edges."""
+        """Return the number of elements of a tile along each loop, which is less at the edges."""
         sizes = [self.node.ranges[loop] for loop in self.tiled]
         return [
             str(self.side)
@@ -151,7 +151,7 @@ class PointwisePrinter(KernelPrinter):
         ]
 
     def _stage(self, name: str, index: Expr) -> TextValue | None:
-        """A transposed load: the tile is first copied to the stack, and turned on the way.
+        """Copy the tile of a transposed load to the stack, where it is turned.
 
         Each cache line is read once, though the rows of a tile may be a power of two apart and so
         push each other out of the cache.
@@ -188,7 +188,7 @@ class PointwisePrinter(KernelPrinter):
         return outside.names[key].text
 
     def _is_blocked(self) -> bool:
-        """Few long inner loops are cut, so that there is work for every thread."""
+        """Return whether few long inner loops are cut, so that every thread has work."""
         outer, inner = product(self.node.ranges[:-1]), self.node.ranges[-1]
         is_few = isinstance(outer, int) and outer < FEW_ITERATIONS
         return is_few and (not isinstance(inner, int) or inner > 2 * POINTWISE_BLOCK)
@@ -213,14 +213,14 @@ class PointwisePrinter(KernelPrinter):
 
 
 def _within(start: str, stop: str, first: int, length: int) -> str:
-    """What lies of start..stop in so many turns from `first` on, counted from there."""
+    """Return the part of start..stop in `length` iterations from `first` on, less `first`."""
     if first == 0:
         return f"{start}, min({stop}, {length})"
     return f"max({start} - {first}, 0), min({stop} - {first}, {length})"
 
 
 def _is_far(stride: sympy.Expr, loops: Sequence[sympy.Symbol]) -> bool:
-    """Whether neighbours lie in different cache lines; at a stride that varies, most do."""
+    """Return whether neighbours lie in different cache lines, as for most varying strides."""
     if stride.is_number:
         return bool(abs(stride) >= FAR)
     return not stride.has(sympy.Derivative, sympy.Subs, *loops)

@@ -1,8 +1,8 @@
 """LLVM operations that `vecmath` and kernels need and that Numba does not spell.
 
 Each is a Numba intrinsic: a name that type-checks in Python source and lowers to one or a few LLVM
-instructions. None of them changes the meaning of NaN or infinity; `add_any_order` and its like only
-allow the additions of one accumulator to be regrouped, which is what lets a sum be vectorized.
+instructions. None of them changes the meaning of NaN or infinity. `add_any_order` and its like only
+allow the additions of one accumulator to be regrouped, so that a sum can be vectorized.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HALF_BITS = types.uint16
 
 
 def _same_type(emit: Emit, arity: int) -> Any:
-    """An intrinsic of `arity` arguments of one float type that answers with the same type."""
+    """Make an intrinsic of `arity` arguments of one float type that returns the same type."""
 
     def typed(first: Any) -> Any:
         def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
@@ -72,8 +72,11 @@ copysign = _same_type(_llvm("llvm.copysign"), 2)
 
 
 def _extreme(sign: str, name: str) -> Emit:
-    """One of two numbers, NaN if either is NaN: three instructions, where LLVM's own takes six to
-    put -0.0 below 0.0, which eager does not do. Of a constant it knows more, and takes two."""
+    """Return one of two numbers, NaN if either is NaN, in three instructions.
+
+    LLVM's own takes six to put -0.0 below 0.0, which eager does not do. For a constant it takes
+    two.
+    """
 
     def emit(builder: Builder, args: tuple[ir.Value, ...]) -> ir.Value:
         if any(isinstance(arg, ir.Constant) for arg in args):
@@ -116,7 +119,7 @@ def from_bits(typingctx: Any, pattern: Any) -> Any:
 
 
 def _rank(nan_is_first: bool) -> Any:
-    """Integers in the order of numbers: their largest takes an instruction, with NaN in place."""
+    """Map numbers to integers of the same order, whose largest takes an instruction, with NaN."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         kind = context.get_value_type(signature.return_type)

@@ -1,7 +1,7 @@
 """Kernels with reductions: passes over the reduction loops, and the bodies between them.
 
-A long sum of float32, or one of a length that is not known, is made of *pieces*, so that it is as
-fast as a short one and as exact as one in float64:
+A float32 sum that is long, or of unknown length, is made of *pieces*. So it is as fast as a short
+sum and as exact as one in float64:
 
     acc0 = float64(0.0)
     for piece in range((size0 + 16383) // 16384):
@@ -61,7 +61,7 @@ class ReductionPrinter(KernelPrinter):
         ]
 
     def _reserve_scratch(self) -> None:
-        """Stack arrays for those."""
+        """Reserve stack arrays for the bodies in `needs_scratch`."""
         for body in self.needs_scratch():
             dtype = compute_dtype(body.buffer.dtype)
             self.scratch[body.name] = self.local_array("row", self.scratch_length(), dtype)

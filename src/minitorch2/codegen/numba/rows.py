@@ -85,7 +85,7 @@ class RowPrinter(ReductionPrinter):
 
     @property
     def _counter(self) -> torch.dtype:
-        """What positions are counted in: vectors hold twice as many of the shorter one."""
+        """The dtype of positions: vectors hold twice as many of the shorter one."""
         length = product(self.node.reduction_ranges)
         is_short = isinstance(length, int) and length < 2**31
         return torch.int32 if is_short else torch.int64

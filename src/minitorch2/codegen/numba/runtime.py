@@ -57,18 +57,18 @@ class KernelSource:
         return text.replace(f"def {self.name}(", "def kernel(", 1)
 
     def work(self, n: int, words: Sequence[int]) -> int:
-        """How many threads are worth their start for `n` iterations with these arguments."""
+        """Return the number of threads worth starting for `n` iterations with these arguments."""
         place = None if self.inner is None else len(self.pointers) + self.inner
         return (n if place is None else n * words[place]) // max(1, self.grain)
 
     def user_lines(self) -> list[str]:
-        """The lines of the user's program that it does, from the comments of its text."""
+        """Return the user's lines that the kernel computes, from the comments of its text."""
         return re.findall(r"^ *# (.*)$", self.text, flags=re.MULTILINE)
 
 
 @dataclass
 class KernelStatistics:
-    """What this process has done to get its kernels."""
+    """The counts of kernels that this process has compiled, loaded or shared, and the seconds."""
 
     compiled: int = 0
     loaded: int = 0
@@ -231,7 +231,7 @@ def _symbol(key: disk.Key) -> str:
 
 
 def _refused(source: KernelSource, symbol: str, error: Exception) -> BackendError:
-    """What the user is told of a kernel that does not compile; its text is kept in a file."""
+    """Return the error for a kernel that does not compile; write its text to a file."""
     path = disk.folder() / "refused" / f"{symbol}.py"
     written = disk.write_file(path, source.text.encode())
     lines = str(error).splitlines()

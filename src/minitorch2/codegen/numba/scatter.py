@@ -15,8 +15,8 @@ NARROWEST = 16
 class ScatterPrinter(KernelPrinter):
     """Loops that move the address are shared by threads; in each of them the others run in order.
 
-    So no two threads meet at an element, and elements that meet add up as they do in eager. Of
-    the shared loops the one along contiguous memory is the innermost of all:
+    So two threads never meet at an element, and elements that meet add up as they do in eager. The
+    shared loop along contiguous memory is the innermost of all:
 
         for i0 in range(lo, hi):             or, if there is no i0, the columns are shared:
             for i1 in range(k):                  for i1 in range(k):

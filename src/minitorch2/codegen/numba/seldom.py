@@ -1,9 +1,9 @@
 """Library functions that few arguments need: vectors without such an argument skip them.
 
-A vectorized loop has no branch, so it would compute for every element what only huge arguments need
-(the sine of 1e30). Such a function is not inlined. Instead LLVM is told of versions of it for whole
-vectors, which it calls in place of one call per element: they ask whether any element of the first
-argument is at or beyond the limit, and give zeros if none is.
+A vectorized loop has no branch, so it would compute for every element steps that only huge
+arguments need (the sine of 1e30). A function for these steps is not inlined. Instead LLVM calls
+versions of it for whole vectors, in place of one call per element. They test whether any element of
+the first argument is at or beyond the limit, and return zeros if none is.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _scalar(value: Any, kind: str) -> Any:
 
 
 def _to_type(kind: str) -> Callable[[Any], Any]:
-    """A cast that wraps around. What `local_array` is told as a type is one of these, too."""
+    """Return a cast that wraps around; `local_array` takes such casts as types, too."""
 
     def cast(value: Any) -> Any:
         return _scalar(value, kind)
@@ -100,7 +100,7 @@ def _by_torch(name: str) -> Callable[..., Any]:
 
 
 def _truncdiv(x: Any, y: Any) -> Any:
-    """C's division of integers; 0 where it has no answer."""
+    """Return C's division of integers, and 0 for a divisor of 0."""
     if y == 0:
         return x - x
     quotient = abs(int(x)) // abs(int(y))
@@ -108,7 +108,7 @@ def _truncdiv(x: Any, y: Any) -> Any:
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    """What C's division leaves, with the sign of `x`."""
+    """Return the remainder of C's division, which has the sign of `x`."""
     return x - x if y == 0 else x - _truncdiv(x, y) * y
 
 

@@ -1,4 +1,4 @@
-"""Tensors in machine code: where their data is, and new ones, without Python in between.
+"""Tensors in machine code: the addresses of their data, and new ones, without Python.
 
 `x.data_ptr()` takes 0.15 us and `torch.empty_strided` 1.1 us, most of it to read arguments. A short
 graph does little else, so both are done here through PyTorch's C interface (its `shim.h`, which is
@@ -10,8 +10,8 @@ meant for code that is compiled ahead of time):
     empty_cpu(size, stride, dtype), empty_gpu(size, stride, dtype, device):
         aoti_torch_empty_strided(...) -> handle;  THPVariable_Wrap(handle) -> the Python object
 
-A *handle* is the address of the C++ tensor in its Python object. At which offset that is, and where
-a dtype keeps its number, is found by looking. Where anything is unfamiliar, Python is asked.
+A *handle* is the address of the C++ tensor in its Python object. Its offset there, and the place of
+a dtype's number, are found by experiment. If anything is unfamiliar, Python does the work.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _CPU, _CUDA = 0, 1  # how PyTorch numbers kinds of devices
 
 @dataclass(frozen=True)
 class _Interface:
-    """PyTorch's functions and where its objects keep things."""
+    """The functions of PyTorch, and the offsets in its objects."""
 
     functions: Mapping[str, int]
     handle: int
@@ -72,7 +72,7 @@ class _Interface:
 
 @cache
 def _interface() -> _Interface | None:
-    """What was found; None if anything is unfamiliar."""
+    """Return PyTorch's interface; None if anything about it is unfamiliar."""
     try:
         library = ctypes.CDLL(torch._C.__file__)
         functions = {name: _address(getattr(library, name)) for name in _TORCH}
@@ -93,7 +93,7 @@ def _address(function: object) -> int:
 
 
 def _offset_of_handle() -> int | None:
-    """Where the Python object of a tensor has the address of its C++ tensor."""
+    """Return the offset of the C++ tensor's address in the Python object of a tensor."""
     plain = torch.empty(0)
     found = []
     for tensor in (plain, torch.nn.Parameter(plain), plain.detach()):
@@ -148,7 +148,7 @@ def _build(symbol: str, interface: _Interface | None) -> ir.Module:
 
 
 def _is_a(builder: ir.IRBuilder, value: ir.Value, kind: str) -> ir.Value:
-    """Whether the type of an object is exactly this one."""
+    """Return whether the type of an object is exactly this one."""
     place = builder.gep(value, [WORD(_TYPE_OF)])
     found = builder.load(builder.bitcast(place, OBJECT.as_pointer()))
     return builder.icmp_unsigned("==", found, builder.module.get_global(kind))
@@ -186,8 +186,9 @@ def _build_word(
 def _build_empty(
     function: ir.Function, functions: Mapping[str, ir.Function], interface: _Interface
 ) -> None:
-    """The fast way where it can be gone, and the receiver, a Python function, where it cannot. A
-    fourth argument is the number of a GPU; without it, or if it is negative, it is the CPU.
+    """Build the fast way, and a call of the Python function `receiver` where it does not apply.
+
+    A fourth argument is the number of a GPU; without it, or if it is negative, it is the CPU.
     """
     builder = ir.IRBuilder(function.append_basic_block())
     receiver, arguments, count = function.args

@@ -1,8 +1,8 @@
 """Copies of matrices across, in blocks that stay in vector registers.
 
 Element by element, a transposed copy is a gather: an instruction per element, each to another cache
-line. Of a block of N x N elements, N rows are loaded as vectors; log2(N) rounds, in each of which
-the first half of them is interleaved with the second, exchange rows and columns.
+line. Here the N rows of a block of N x N elements are loaded as vectors. Then log2(N) rounds, each
+of which interleaves the first half of the rows with the second, exchange rows and columns.
 """
 
 from __future__ import annotations

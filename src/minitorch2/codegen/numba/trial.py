@@ -1,8 +1,8 @@
 """A kernel's file is a program: run alone, it runs the kernel in three ways and compares them.
 
 `python 020_kernel.py` makes random inputs (integers are 0, since they may be indices; a size that
-varies is 8), lets CPython, Numba and the project's own front end run the kernel, compares what they
-have stored, and prints the times. `python -m pdb 020_kernel.py` steps through the kernel as CPython
+varies is 8). It lets CPython, Numba and the project's own front end run the kernel, compares the
+results, and prints the times. `python -m pdb 020_kernel.py` steps through the kernel as CPython
 runs it: `b <name of the kernel>`, then `c`.
 """
 
@@ -98,7 +98,7 @@ class Trial:
             return load_kernel(source)
 
     def _time_in_python(self, inputs: list[torch.Tensor]) -> tuple[int, float]:
-        """How many iterations Python does in some seconds, and what they take."""
+        """Return the number of iterations that Python does in some seconds, and the seconds."""
         launch, some = self._python(), min(1, self.n)
         while True:
             seconds = _seconds(launch, some, inputs, self.sizes)

@@ -1,14 +1,14 @@
-"""Elementary functions as straight-line code that LLVM turns into vector instructions.
+"""Elementary functions as straight-line code that LLVM vectorizes.
 
-`math.exp` in a loop is one library call per element; the functions here have no branch and no call,
-so a loop over them runs 8 or 16 elements at a time. Method, for all of them: reduce the argument to
-a small interval, evaluate a minimax polynomial there, undo the reduction. Errors are at most 4
-units in the last place (tested against float64); infinities, NaN, zeros and subnormals are those
-of the C library. The functions of this file are those of float32; `vecmath_f64` has those of
-float64, and `vecmath_real` what is written alike for both.
+A loop over `math.exp` calls the library for each element. The functions here have no branch and no
+call, so a loop over them runs 8 or 16 elements at a time. Method, for all of them: reduce the
+argument to a small interval, evaluate a minimax polynomial there, undo the reduction. Errors are at
+most 4 units in the last place (tested against float64); infinities, NaN, zeros and subnormals are
+those of the C library. The functions of this file are for float32, those of `vecmath_f64` for
+float64, and those of `vecmath_real` for both.
 
-`vocabulary` says which of them a kernel's `exp` or `log` stands for; what is missing here comes
-from the C math library, one element at a time.
+`vocabulary` says which of them a kernel's `exp` or `log` stands for. Functions that are missing
+here come from the C math library, one element at a time.
 """
 
 from __future__ import annotations
@@ -184,10 +184,10 @@ def after_turns(x, n):  # type: ignore[no-untyped-def]
 
 @library_function(int64(float32), beyond=float(FAR))
 def after_many_turns(x):  # type: ignore[no-untyped-def]
-    """How many times pi/2 goes into x, modulo 4, above 32 bits of what is left.
+    """Return the quotient of x by pi/2, modulo 4, above 32 bits of the remainder.
 
-    Exact integer arithmetic for |x| >= 2**15: of |x| / (2 pi) modulo 1, in units of 2**-64, with
-    |x| = m * 2**e, only the digits of 1 / (2 pi) after the e-th matter (Payne and Hanek).
+    The integer arithmetic is exact for |x| >= 2**15. Let |x| = m * 2**e. Only the digits of 1 / (2
+    pi) after the e-th matter for |x| / (2 pi) modulo 1 in units of 2**-64 (Payne and Hanek).
     """
     pattern = uint64(bits(absolute(x)))
     mantissa = (pattern & uint64(0x7FFFFF)) | uint64(0x800000)

@@ -222,7 +222,7 @@ def far_tan_f64(x):  # type: ignore[no-untyped-def]
 
 @library_function(float64(float64))
 def quarter_turns_f64(x):  # type: ignore[no-untyped-def]
-    """How many times pi/2 goes into x, in the low bits of a number around 1.5 * 2**52."""
+    """Return the quotient of x by pi/2, in the low bits of a number around 1.5 * 2**52."""
     return fma(x, 0.6366197723675814, ROUNDING)
 
 

@@ -1,5 +1,4 @@
-"""Elementary functions whose source is one for float32 and float64: what `vecmath` and
-`vecmath_f64` approximate, combined.
+"""Elementary functions with one source for float32 and float64, made of `vecmath`'s functions.
 
 In a function's source `real` is the type of its arguments, so `real(1.0)` is a constant of it.
 """
@@ -68,7 +67,7 @@ def far_fmod_f64(ratio, x, y):  # type: ignore[no-untyped-def]
 
 @for_each_float
 def fmod(x, y):  # type: ignore[no-untyped-def]
-    """What x / y, cut off, leaves, exactly; the quotient may be rounded up to the next integer."""
+    """Return the exact remainder of x / y truncated; the quotient may be rounded up by one."""
     a = absolute(x)
     b = absolute(y)
     ratio = a / b
@@ -234,8 +233,10 @@ def erfc(x):  # type: ignore[no-untyped-def]
 
 @library_function(float32(float32))
 def lgamma(x):  # type: ignore[no-untyped-def]
-    """In float64 by Stirling's series at 8 or beyond, where gamma(x + 1) = x gamma(x) leads to; on
-    the left of 1/2 by gamma(x) gamma(1 - x) = pi / sin(pi x).
+    """Compute in float64 by Stirling's series at 8 or beyond.
+
+    Smaller arguments get there by gamma(x + 1) = x gamma(x). On the left of 1/2, gamma(x) gamma(1 -
+    x) = pi / sin(pi x).
     """
     given = float64(x)
     is_left = given < 0.5

@@ -1,4 +1,4 @@
-"""What the names that a kernel may use mean in machine code.
+"""The meaning in machine code of the names that a kernel may use.
 
 `exp`, `log`... choose the vectorized function for their argument's type, or the C library's.
 """
