@@ -7,11 +7,11 @@ Reading order: `machine/` holds bytecode as data and the frame hook, without PyT
 how a value is loaded again, and `trackers/` are the symbolic values (a new kind of value is one
 file there). `building/` makes trackers of real objects, and `guards/` holds conditions and the
 program that checks them. Then come `capture`, `sizes` and `evaluator` (the state of one attempt at
-a frame, and how it runs instructions), `handlers/` (what each instruction does), and
-`left_to_python` (instructions without a handler). `operations` and `polyfills/` hold operators, and
-library functions as Python. `side_effects` and `residual` write the Python that is left to run.
-`breaks`, `perform` and `continuations` go on behind an instruction that is not supported, and
-`suspensions` and `steps` are for generators and coroutines. `rerun` runs a frame in Python if its
-graph raises. `compile_frame` does all of it in order, and `dispatch/` finds the compiled code that
-serves a call. `explain` and `observe/` tell what happened, in the words of `reasons`.
+a frame, and its interpreter), `handlers/` (one function for each instruction), and `left_to_python`
+(instructions without a handler). `operations` and `polyfills/` hold operators, and library
+functions as Python. `side_effects` and `residual` write the Python that is left to run. `breaks`,
+`perform` and `continuations` go on behind an instruction that is not supported, and `suspensions`
+and `steps` are for generators and coroutines. `rerun` runs a frame in Python if its graph raises.
+`compile_frame` does all of it in order, and `dispatch/` finds the compiled code that serves a call.
+`explain` and `observe/` tell what happened, in the words of `reasons`.
 """

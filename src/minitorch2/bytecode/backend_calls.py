@@ -1,4 +1,4 @@
-"""The call of a backend: checks of its result, and what runs if the backend fails.
+"""The call of a backend: checks of its result, and the fallback if the backend fails.
 
 A program does not fail because its compiler does. If a backend raises, or its compiled code raises
 where Python does not, the graph runs as it was captured, operator by operator. A warning says so
@@ -36,7 +36,7 @@ def call_backend(backend: Backend, module: GraphModule, inputs: list[Any]) -> Ca
     """Compile a graph with the backend and return the compiled function.
 
     Raises:
-        MinitorchError: the backend failed; BackendError unless it says itself what happened.
+        MinitorchError: the backend failed; a BackendError unless it raises a MinitorchError itself.
     """
     try:
         run = backend(module, inputs)

@@ -92,7 +92,7 @@ class FrameEnd:
         """Let Python run the rest of the frame, if anything was captured before.
 
         Args:
-            as_is: the rest begins with what cannot be captured, and is not.
+            as_is: the rest begins with an instruction that cannot be captured, and runs in Python.
         """
         capture = self.evaluator.capture
         if not len(capture.side_effects) and all(

@@ -139,7 +139,7 @@ class Capture:
 
     Attributes:
         frame: the captured call.
-        graph: the tensor operations; while a part is recorded apart, those of that part.
+        graph: the tensor operations; while a part is recorded apart, the part's operations.
         root: the graph of the whole.
         inputs: the tensors the graph takes, one entry for each tensor object.
         guards: the conditions the captured code relies on, in order of discovery, without repeats.
@@ -322,7 +322,7 @@ class Capture:
             name: the variable's name.
             cell: the cell object.
             place: loads the cell object.
-            contents: loads what it contains.
+            contents: loads the object in the cell.
         """
         known = self._by_identity.get(id(cell))
         if known is None:

@@ -64,14 +64,14 @@ class CompiledFrame:
         references: values of its private free variables.
         graph: the captured graph; None if there were no tensor operations.
         graph_break: why the graph ended early; None if it did not.
-        number: counts what its region compiled.
+        number: its position among the compilations of its region.
         lines: the user's lines that were evaluated, by file.
         codes: the code of the frame and of the functions that were inlined into it, held weakly.
         compile_id: which compilation made it, such as ``"0/1"``: frame and entry.
         forced_backend: the backend that a stance put in the place of the region's own.
         shape_env: the symbols of its sizes, and which sizes are numbers.
-        spare: the name by which residual code calls the graph, and what can be called instead if
-            the backend's code turns out not to work.
+        spare: the name by which residual code calls the graph, and a replacement for the backend's
+            code if it turns out not to work.
         blame: is told if that happens; None if it is an error.
     """
 

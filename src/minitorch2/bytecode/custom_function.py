@@ -25,7 +25,7 @@ Given: TypeAlias = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class LaterPass:
-    """A graph that reads what the forward pass has kept.
+    """A graph that reads values which the forward pass has kept.
 
     Attributes:
         graph: the pass.

@@ -6,7 +6,7 @@ Shared through `capture` are 4) the graph, 5) the guards and 6) the side effects
 
 One handler for each canonical instruction, found by the instruction's name in `HANDLERS`; the
 handlers live in `handlers/`, a file for each family. An instruction without a handler is a graph
-break, never a crash. If every handler does what its instruction does, the whole is right, by
+break, never a crash. If every handler has the effect of its instruction, the whole is right, by
 induction.
 """
 
@@ -71,7 +71,7 @@ class Evaluator:
     """One frame that is evaluated symbolically.
 
     Args:
-        capture: what all frames of this attempt share.
+        capture: the state that all frames of this attempt share.
         code: the frame's code.
         namespace: globals of the function's module.
         locals: trackers of the parameters.
@@ -80,9 +80,9 @@ class Evaluator:
 
     Attributes:
         names: the namespace that the body of a class fills.
-        yielded: what a suspended frame yields.
-        is_waiting: whether it waits for an iterator that the captured code does not run.
-        is_pending: whether what it yields, or waits for, still has to be delivered.
+        yielded: the value that a suspended frame yields.
+        is_waiting: whether the frame waits for an iterator that the captured code does not run.
+        is_pending: whether the value that it yields, or waits for, still has to be delivered.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Evaluator:
             raise
 
     def execute(self, instruction: Instruction) -> None:
-        """Do what an instruction does, on trackers."""
+        """Call the handler of an instruction, which runs it on trackers."""
         handler = HANDLERS.get(instruction.opname)
         if handler is None:
             unsupported("instruction", cause_of(instruction.opname))

@@ -1,4 +1,4 @@
-"""Run one operation on fake tensors and see what it does besides giving a value.
+"""Run one operation on fake tensors and note its effects besides its value.
 
 An operation is *impure* if the program would change without it though its result is not read: it
 writes to a tensor, draws random numbers, or changes PyTorch's state. The schemas of the aten
@@ -37,7 +37,7 @@ STATE_CHANGES = {
 
 
 class _Watch(DispatchMode):
-    """Runs operators on fake tensors and notes writes, random draws, and what may raise."""
+    """Runs operators on fake tensors and notes writes, random draws, and possible errors."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -25,7 +25,7 @@ class FrameEvaluator(Evaluator):
     Args:
         capture: a fresh capture of the frame.
         break_points: number of the step in front of which capture stops, with the reason; steps of
-            this frame are counted from 0, those of inlined frames are not.
+            this frame are counted from 0, without steps of inlined frames.
     """
 
     def __init__(self, capture: Capture, break_points: Mapping[int, UnsupportedError]) -> None:

@@ -1,6 +1,6 @@
-"""Instructions that have no handler, and what in a program is made of them.
+"""Instructions that have no handler, and the constructs of a program that are made of them.
 
-A frame that comes to one ends its graph there and runs on in Python; so do frames whose code is not
+A frame that comes to one ends its graph there and runs on in Python. So do frames whose code is not
 a function's. Handlers and this table together are all instructions of all supported versions.
 """
 

@@ -1,7 +1,7 @@
-"""Unsupported instructions as Python text: what residual code does at a graph break.
+"""Unsupported instructions as Python text, which residual code runs at a graph break.
 
-For each canonical instruction, a function that takes its operands from the stack, writes statements
-that do in Python what the instruction does, and pushes the outcome. Code that the statements call
+Each canonical instruction has a function here. It takes the operands from the stack, writes Python
+statements with the effect of the instruction, and pushes the outcome. Code that the statements call
 is captured on its own: they run under ``with __capturing()``. An instruction without such a
 function ends capture of the frame: the rest of it runs in Python as it is
 (`minitorch2.bytecode.breaks`).

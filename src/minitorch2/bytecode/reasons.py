@@ -1,4 +1,4 @@
-"""Why a graph breaks: every stable code, what it means, and what the user can change.
+"""The reasons why a graph breaks: every stable code, its meaning, and the user's remedy.
 
     reason ::= code, meaning, remedy
 

@@ -21,8 +21,8 @@ class References:
     Args:
         scope: all names of the residual function, and of the guards.
         values: the objects by name.
-        stand_ins: by its identity, an object that the attempt made in place of one that only
-            residual code makes, and the tracker of that one.
+        stand_ins: by its identity, an object that stands in while capturing, and the tracker of the
+            object that only residual code makes.
     """
 
     scope: Scope = field(default_factory=Scope)
@@ -38,7 +38,7 @@ class References:
         return self._names[id(value)]
 
     def stand_for(self, value: object, tracker: VariableTracker) -> None:
-        """Let an object stand in for what a tracker models."""
+        """Let an object stand in for the object that a tracker models."""
         self.stand_ins[id(value)] = value, tracker
 
     def stands_for(self, value: object) -> VariableTracker | None:

@@ -3,9 +3,8 @@
     m._modules['a']._parameters['weight'],    -->    a_parameters = m._modules['a']._parameters
     m._modules['a']._parameters['bias']              a_parameters['weight'], a_parameters['bias']
 
-A path is shared where it branches: where two different steps go on from it. The parameters of a
-model of n layers are then loaded in O(n) steps. Guards share paths in the same way, in
-`guard_function`.
+A path is shared if it branches: if two different steps go on from it. The parameters of a model of
+n layers are then loaded in O(n) steps. Guards share paths in the same way, in `guard_function`.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from minitorch2.bytecode.sources import ItemSource, Naming, Source, StepSource, 
 def share_paths(
     sources: Sequence[Source], new_name: Callable[[str], str], named: Naming = plainly
 ) -> tuple[list[str], list[str]]:
-    """Assignments of the shared paths, in order, and an expression for each source.
+    """Return assignments of the shared paths, in order, and an expression for each source.
 
     Args:
-        sources: what to load.
+        sources: the sources to load.
         new_name: makes a fresh variable name out of a suggestion.
-        named: names functions of Python's.
+        named: returns the name of a function of Python's.
     """
     branching = _branching(sources)
     names: dict[Source, str] = {}

@@ -230,7 +230,7 @@ class SideEffects:
         self._effects["call", id(effect)] = effect
 
     def change(self, place: object, effect: Effect) -> None:
-        """Record a change of a place; the effect itself knows what the place holds at the end."""
+        """Record a change of a place; the effect tells which value the place has at the end."""
         owner = effect.owner()
         if owner is None:
             self.writes += 1

@@ -79,11 +79,11 @@ def generate_function(template: str, code: CodeType, values: Mapping[str, object
 
     Args:
         template: one ``def`` or ``async def`` statement. In it ``{header}`` and ``{call}`` are
-            those of the signature, ``{names}`` its names, ``{values}`` the same before more. All
-            names of its own begin with `PRIVATE`, those of builtins included: a parameter may be
-            called as a builtin.
-        code: of the other function.
-        values: what the text reads, by its names without `PRIVATE`.
+            the signature's, ``{names}`` its names, and ``{values}`` the names for a place before
+            more values. All other names in it begin with `PRIVATE`, builtins included: a parameter
+            may have the name of a builtin.
+        code: the code of the other function.
+        values: the objects that the text reads, by its names without `PRIVATE`.
     """
     signature = signature_of(code)
     text = template.replace(PRIVATE, signature.private).format(

@@ -1,4 +1,4 @@
-"""From real values to trackers: `build` for what comes from outside, `from_graph` for results."""
+"""From real values to trackers: `build` for values from outside, `from_graph` for results."""
 
 from minitorch2.bytecode.building.build import build
 from minitorch2.bytecode.building.tensors import from_graph

@@ -1,8 +1,8 @@
-"""From real values to trackers: which tracker models a value, and which guards that needs.
+"""From real values to trackers: the choice of the tracker that models a value, with its guards.
 
-`build` wraps a value of the outside world; `from_graph` wraps what an operation of the graph gives.
-PyTorch 2 paper, section 3.4: arguments are wrapped when the frame starts, everything else when it
-is first accessed.
+`build` wraps a value of the outside world; `from_graph` wraps the result of an operation of the
+graph. PyTorch 2 paper, section 3.4: arguments are wrapped when the frame starts, everything else
+when it is first accessed.
 """
 
 from __future__ import annotations

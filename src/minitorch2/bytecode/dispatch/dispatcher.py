@@ -369,7 +369,7 @@ class Dispatcher:
 
     @cached_property
     def call_captured(self) -> Run:
-        """The user's function as it is; what it calls is captured."""
+        """The user's function as it is; its callees are captured."""
         if is_suspendable(self.function.__code__):
             return self.call_original  # each of its steps is made in the context
         return self._generated(_CALL_CAPTURED)

@@ -152,7 +152,7 @@ class Region:
         return None
 
     def show_entries(self) -> None:
-        """Let all dispatchers show what the stance of the process allows."""
+        """Let all dispatchers show the entries that the stance of the process allows."""
         for cache in list(self.caches.values()):
             for dispatcher in list(cache.dispatchers):
                 dispatcher.show_entries()

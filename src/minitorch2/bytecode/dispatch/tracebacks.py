@@ -57,7 +57,7 @@ def _is_internal(error: BaseException, entries: list[TracebackType]) -> bool:
 
 
 def _linked(entries: list[TracebackType]) -> TracebackType | None:
-    """Return the same entries, each followed by the next; those that are right already are kept."""
+    """Return the entries, each followed by the next; an entry that is right already is kept."""
     following: TracebackType | None = None
     for entry in reversed(entries):
         if entry.tb_next is not following:

@@ -1,4 +1,4 @@
-"""Guards: what must still be true of the world for a captured graph to be used again.
+"""Guards: the facts that must still be true for a captured graph to be used again.
 
 Grammar::
 
@@ -21,9 +21,9 @@ Grammar::
             | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
 
 A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
-guards do not otherwise interact. Each knows the checks it stands for, as text over the path that
-loads its value; `guard_function` joins the checks of all guards into one Python function.
-PyTorch 2 paper, section 3.3; the kinds' capital names are those of its author's slides.
+guards do not otherwise interact. Each gives the checks it stands for, as text over the path that
+loads its value. `guard_function` joins the checks of all guards into one Python function. PyTorch 2
+paper, section 3.3; the kinds' capital names are those of its author's slides.
 """
 
 from __future__ import annotations

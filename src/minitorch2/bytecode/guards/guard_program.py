@@ -3,10 +3,10 @@
     {TENSOR_MATCH a, FUNCTION_MATCH torch}  -->  CLASS 0 Tensor; WORDS 0 table
                                                  GLOBAL "torch"; IS 2 torch; HOLDS
 
-It does what the Python text of `guard_function` does, from the same guards in the same order, and
-loads each access path once; conditions on sizes are written by `number_program`. A guard that gives
-no `tests`, or a step that the machine does not know, becomes a call of a small Python function made
-of that text.
+It makes the same checks as the Python text of `guard_function`, from the same guards in the same
+order, and loads each access path once. `number_program` writes conditions on sizes. A guard that
+gives no `tests`, or a step that the machine does not know, becomes a call of a small Python
+function made of that text.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class ShapeCondition(Guard):
 
     Attributes:
         condition: over symbols.
-        symbols: what loads the value of each symbol, such as ``x.shape[0]``.
+        symbols: the source of each symbol's value, such as ``x.shape[0]``.
         reason: the operator that needed it; empty for Python.
     """
 

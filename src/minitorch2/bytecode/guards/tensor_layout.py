@@ -13,7 +13,7 @@ tensor.
 The dispatch keys name the type of device, the layout, and whether the tensor is lazily negated or
 conjugated, belongs to inference mode, or is a subclass's. A tensor needs a gradient if its own flag
 says so or if it has a `grad_fn`; one without autograd data needs none. In between are views, which
-may need one because of what they view: those are asked.
+may need one because their base does: guards ask the view.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def requires_grad(tensor: torch.Tensor) -> bool:
 
 
 class UnfamiliarLayoutError(Exception):
-    """A field is not where it could be recognized."""
+    """A field could not be recognized."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The state of one disassembly: what the rules of a version table read from and write to."""
+"""The state of one disassembly, which the rules of a version table read and write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Decoder:
     """Collects the canonical instructions of one code object while its raw ones are read in order.
 
     Attributes:
-        instructions: what has been decoded so far.
+        instructions: the canonical instructions that were decoded so far.
         jumps: for each jump, the byte offset of its target.
         keyword_names: names that the next CALL passes by keyword (3.11, 3.12: set by KW_NAMES).
         skip_next: whether a rule has already taken care of the next raw instruction.

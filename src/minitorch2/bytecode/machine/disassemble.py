@@ -24,7 +24,7 @@ def disassemble(code: CodeType) -> list[Instruction]:
 
     Raises:
         UnsupportedPythonError: there is no table for this Python version.
-        BytecodeError: the code is not what this version's compiler makes.
+        BytecodeError: this version's compiler does not make such code.
     """
     rules = current_version().decode
     decoder = Decoder(code)

@@ -19,8 +19,9 @@ api = ctypes.pythonapi
 
 
 def check_threads() -> None:
-    """Raises UnsupportedPythonError where this package would not be safe: without a GIL, and in
-    interpreters that are not the process's main one.
+    """Raise UnsupportedPythonError where this package would not be safe.
+
+    That is without a GIL, and in interpreters that are not the process's main one.
     """
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise UnsupportedPythonError("compiling relies on the global interpreter lock")
@@ -62,8 +63,10 @@ os.register_at_fork(
 
 
 def compile_ir(text: str, function: str) -> int:
-    """Address of a function of an LLVM module. Its machine code stays for the life of the process:
-    the interpreter may still call it while modules are torn down.
+    """Return the address of a function of an LLVM module.
+
+    Its machine code stays for the life of the process: the interpreter may still call it while
+    modules are torn down.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

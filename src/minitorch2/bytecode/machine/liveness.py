@@ -38,9 +38,9 @@ def live_names(
 
     Args:
         instructions: the whole function.
-        index: where it goes on.
-        code: the code object of the instructions; with it, what `locals()` and `super()` without
-            arguments read behind the program's back counts as well.
+        index: the instruction at which it goes on.
+        code: the code object of the instructions; with it, the variables that `locals()` and
+            `super()` without arguments read behind the program's back count as well.
     """
     return tuple(sorted(live_sets(instructions, code)[index]))
 

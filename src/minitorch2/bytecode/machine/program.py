@@ -14,9 +14,9 @@ from minitorch2.bytecode.machine.per_code import once_per_code
 
 @dataclass(frozen=True)
 class Program:
-    """The instructions of a code object, and where each stands.
+    """The instructions of a code object, and the index of each.
 
-    A continuation shares those of the function that it goes on with.
+    A continuation shares the instructions of the function that it goes on with.
     """
 
     instructions: Sequence[Instruction]

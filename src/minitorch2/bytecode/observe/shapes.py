@@ -18,7 +18,7 @@ class EntrySizes:
 
     Attributes:
         function: the captured function's name.
-        number: counts what its region compiled.
+        number: its position among the compilations of its region.
         sizes: its symbols; none if it was compiled for one set of sizes.
         numbers: the sizes of inputs that are numbers, and the reasons.
         guards: conditions on sizes that are checked at each call.

@@ -32,12 +32,12 @@ def add_(tensor: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 
 def addcdiv_(tensor: Any, numerator: Any, denominator: Any, *, value: Any = 1) -> Any:
-    """``tensor.addcdiv_`` with a factor that is a tensor, likewise"""
+    """``tensor.addcdiv_`` with a factor that is a tensor, as optimizers use it when compiled"""
     return tensor.add_(numerator / denominator * value)
 
 
 def foreach_addcdiv_(tensors: Any, numerators: Any, denominators: Any, factors: Any) -> None:
-    """``torch._foreach_addcdiv_`` with a tensor of factors, likewise"""
+    """``torch._foreach_addcdiv_`` with a tensor of factors, as optimizers use it when compiled"""
     for tensor, numerator, denominator, factor in zip(
         tensors, numerators, denominators, factors, strict=True
     ):

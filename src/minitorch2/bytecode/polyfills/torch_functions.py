@@ -33,7 +33,7 @@ def corrcoef(input: Any) -> Any:
 
 
 def infer_size(a: Any, b: Any) -> Any:
-    """``torch._C._infer_size``: what two shapes broadcast to"""
+    """``torch._C._infer_size``: the shape that two shapes broadcast to"""
     return torch.broadcast_shapes(a, b)  # type: ignore[no-untyped-call]
 
 

@@ -1,6 +1,6 @@
-"""Trackers: what is known of each Python value while a frame is evaluated; one kind a file.
+"""Trackers: the symbolic values of a frame that is evaluated; one kind a file.
 
-`base` says what every tracker can do, and refuses it; `python_values` and `torch_values` hold the
-kinds; `modeled`, `descriptors`, `get_attr` and `rules` are what several kinds share. A new kind of
+`base` defines the operations of every tracker, and refuses them. `python_values` and `torch_values`
+hold the kinds. Several kinds share `modeled`, `descriptors`, `get_attr` and `rules`. A new kind of
 value is a new file in one of the two folders, and a line in `bytecode.building.build`.
 """

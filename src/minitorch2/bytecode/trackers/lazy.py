@@ -1,8 +1,8 @@
-"""An element of a container that nobody has looked at yet.
+"""Lazy trackers: elements of containers that the program has not read yet.
 
 A list or dict from outside may hold hundreds of values of which the program uses three. Elements
-stay lazy inside their container, and become trackers, with guards, when they are taken out.
-PyTorch 2 paper, section 3.4: "new symbolic representations for these constructs are added lazily".
+stay lazy inside their container, and become trackers, with guards, when they are taken out. PyTorch
+2 paper, section 3.4: "new symbolic representations for these constructs are added lazily".
 """
 
 from __future__ import annotations

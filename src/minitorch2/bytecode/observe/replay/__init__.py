@@ -5,9 +5,9 @@
                tensors.pt       tensors, loadable with `weights_only=True`
                call.json        the function, its arguments, and what the program's names stand for
 
-Code is kept as text and data as data: nothing is pickled. Replaying runs the text, so read what
-others send before replaying it. ``texts`` finds the text of what is defined in Python, ``writing``
-and ``reading`` are the two directions, ``plain`` says what values are written as.
+Code is kept as text and data as data: nothing is pickled. Replaying runs the text, so read a folder
+from others before replaying it. ``texts`` finds the text of Python definitions, ``writing`` and
+``reading`` are the two directions, and ``plain`` is the form of values.
 """
 
 from minitorch2.bytecode.observe.replay.plain import ReplayError

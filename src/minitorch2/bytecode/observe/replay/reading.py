@@ -43,7 +43,7 @@ def load_call(folder: str | Path) -> SavedCall:
     """Return the function and the arguments of a folder. Runs the folder's program.
 
     Raises:
-        ReplayError: the folder is of another format, or names what is not installed here.
+        ReplayError: the folder is of another format, or names an object that is not installed.
     """
     path = Path(folder)
     call = json.loads((path / "call.json").read_text(encoding="utf-8"))

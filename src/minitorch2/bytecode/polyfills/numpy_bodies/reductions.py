@@ -1,4 +1,4 @@
-"""Sums, extremes, orders: what goes along an axis. ``numpy.ufunc.reduce`` is here."""
+"""Functions along an axis: sums, extremes, orders. ``numpy.ufunc.reduce`` is here."""
 
 from __future__ import annotations
 

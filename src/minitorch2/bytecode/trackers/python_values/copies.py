@@ -5,8 +5,8 @@
             |  list, tuple, dict, set                            a new one
             |  instance that keeps its state in ``__dict__``     a new one with the same attributes
 
-`Copier` does what the `copy` module does with `__reduce_ex__` for objects whose class leaves that
-to `object`. The methods of classes with their own protocol are called, or break the graph.
+`Copier` copies objects whose class leaves `__reduce_ex__` to `object`, as the `copy` module does.
+The methods of classes with their own protocol are called, or break the graph.
 """
 
 from __future__ import annotations

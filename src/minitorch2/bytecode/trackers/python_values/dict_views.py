@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DictIterator(IteratorVariable):
-    """Over the keys, values or items of a dict, which are looked up when they are reached.
+    """An iterator over the keys, values or items of a dict, looked up when they are reached.
 
     Args:
         owner: the dict.

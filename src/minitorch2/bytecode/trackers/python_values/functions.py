@@ -1,4 +1,4 @@
-"""Python functions that can be inlined: those of the outside world and those made while capturing.
+"""Python functions that can be inlined: from the outside world, or made while capturing.
 
 PyTorch 2 paper, sections 3.5 (*UserFunctionVariable*) and 3.6 (closures).
 """

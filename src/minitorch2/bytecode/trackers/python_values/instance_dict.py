@@ -25,7 +25,7 @@ class AttributeEntries(MutableMapping[Hashable, Entry]):
     Args:
         owner: the instance.
         effects: the pending writes.
-        initial: what the real instance held when capture began.
+        initial: the real instance's attributes when capture began.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class UserIterator(IteratorVariable):
 
 
 class SequenceIterator(IteratorVariable):
-    """Over a list or tuple: elements are looked up when they are reached, as a list may change.
+    """An iterator over a list or tuple; elements are looked up when reached: a list may change.
 
     Args:
         owner: the sequence; None at the end, as CPython forgets it then.
@@ -115,7 +115,7 @@ def resumed(start: Callable[[Any], Any], sequence: object, position: int) -> obj
 
 
 class FixedIterator(IteratorVariable):
-    """Over elements that are all known and stay what they are.
+    """An iterator over elements that are all known and stay the same.
 
     Args:
         elements: the elements of the sequence that is iterated over.
@@ -149,7 +149,7 @@ class FixedIterator(IteratorVariable):
 
 
 class GuardedIterator(FixedIterator):
-    """Over a container that must keep its size meanwhile: a set or a deque.
+    """An iterator over a container that must keep its size meanwhile: a set or a deque.
 
     Args:
         owner: the container.

@@ -1,7 +1,7 @@
 """Descriptors that the captured code makes: ``property``, ``staticmethod``, ``classmethod``, ...
 
-They are known by a real one, made of what stands in for their functions, so that a class that holds
-it is a class like all others.
+While capturing, a real descriptor stands in for each, made of stand-ins for its functions. So a
+class that holds it is a class like all others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Instances of user-defined classes: those from outside, and those the captured code constructs.
+"""Instances of user-defined classes, from outside or constructed by the captured code.
 
 Attributes are looked up as CPython does, one at a time, and guarded when they are read; writes are
 side effects. An instance of a class derived from dict, list or tuple has a `container` tracker for

@@ -71,7 +71,7 @@ class RangeVariable(SequenceVariable):
 
 
 class RangeIterator(FixedIterator):
-    """Over a range; what is left of it is one again."""
+    """An iterator over a range; the remaining elements are a range again."""
 
     def __init__(self, value: range, elements: Sequence[VariableTracker]) -> None:
         super().__init__(elements, type(iter(value)))

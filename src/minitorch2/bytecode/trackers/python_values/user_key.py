@@ -1,8 +1,8 @@
-"""Instances whose class says what is equal, as keys of dicts and elements of sets.
+"""Instances whose class defines equality, as keys of dicts and elements of sets.
 
 A tracker of a dict is a dict, too, with hash keys as its keys. So the hash key of such an instance
-answers ``hash`` and ``==`` by evaluating the user's methods: whoever looks up, adds or removes does
-what CPython does.
+answers ``hash`` and ``==`` by evaluating the user's methods. Lookups, additions and removals then
+call them as in CPython.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class UserKey:
         capture: the methods are evaluated as part of it, each time by its present evaluator.
 
     Raises:
-        UnsupportedError: the hash is not known while capturing, or asking for it has effects.
+        UnsupportedError: the hash is not known while capturing, or computing it has effects.
     """
 
     def __init__(self, owner: VariableTracker, capture: Capture) -> None:

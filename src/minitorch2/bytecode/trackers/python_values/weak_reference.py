@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CallSource(StepSource):
-    """``base()``: what a weak reference refers to."""
+    """``base()``: the object that a weak reference refers to."""
 
     def step(self, base: str, named: Naming = plainly) -> str:
         return f"{base}()"

@@ -144,7 +144,7 @@ class _Passes:
     """The passes of one call, evaluated.
 
     Attributes:
-        returned: what the forward pass returned.
+        returned: the tracker that the forward pass returned.
         outputs: its elements.
         tensors: the elements that are tensors.
     """

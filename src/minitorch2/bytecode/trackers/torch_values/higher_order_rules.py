@@ -2,7 +2,7 @@
 
 The polyfills of `torch.cond` and its like call `branch`, `loop` and `scan_steps` with functions
 whose results are lists of tensors in memory of their own. Here these functions are evaluated into
-graphs; what they read from around them become inputs of the node.
+graphs. The values that they read from around them become inputs of the node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Context managers of PyTorch that act outside of what a graph can express.
+"""Context managers of PyTorch whose effect no graph can express.
 
 Examples are `torch.inference_mode`, `torch.device` and hooks on saved tensors. The graph breaks
 where one is entered and where it is left, both done by Python. The body is captured under it.

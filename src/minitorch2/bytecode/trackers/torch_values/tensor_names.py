@@ -1,4 +1,4 @@
-"""Names of tensor attributes and methods by what capture can do with them."""
+"""Names of tensor attributes and methods, grouped by the way in which capture models them."""
 
 from __future__ import annotations
 
