@@ -31,6 +31,7 @@ REMEDIES = {
     "LOGGER_DISABLED": "keep the level of the logger",
     "WARNING_IS_ERROR": "keep the filters of warnings",
     "MODULE_HOOKS": "add hooks before the first call",
+    "GLOBAL_MODULE_HOOKS": "add hooks before the first call",
     "GRADIENT_HOOKS": "add hooks before the first call, or compile the forward pass alone",
     "DUPLICATE_INPUT": "pass one object for both, or two different ones, always",
     "DISTINCT_INPUTS": "pass different objects",

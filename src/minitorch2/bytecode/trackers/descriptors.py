@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.distributions.utils import lazy_property
 
-from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.guards import AttributeGuard, Guard, id_match
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
@@ -148,6 +148,17 @@ def _trusted(
 
 
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def guard_absent(evaluator: Evaluator, owner: object, name: str) -> Guard:
+    """Guard that an object has no attribute of this name.
+
+    Args:
+        owner: the object, or the source that loads it.
+    """
+    place = owner if isinstance(owner, Source) else evaluator.capture.reference(owner)
+    guard = AttributeGuard(place, name, False, user_line=evaluator.source_line())
+    return evaluator.capture.add_guard(guard)
 
 
 def class_function(

@@ -29,6 +29,8 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_function,
     class_lookup,
     class_tracker,
+    guard_absent,
+    is_made_here,
     is_trusted,
 )
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -161,6 +163,8 @@ class ClassVariable(KnownObjectVariable):
         """Call the metaclass's ``__getattr__``."""
         found_in, raw = class_lookup(type(self.value), "__getattr__")
         if raw is MISSING:
+            if not is_made_here(evaluator, self.value):
+                guard_absent(evaluator, self.value, name)
             message = f"type object {self.value.__name__!r} has no attribute {name!r}"
             raise_observed(AttributeError, message)
         function = class_function(evaluator, found_in, "__getattr__", raw)

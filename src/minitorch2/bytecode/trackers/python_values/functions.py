@@ -20,7 +20,7 @@ from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.skip_files import refuses_inlining
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import MISSING, inherits, is_trusted
+from minitorch2.bytecode.trackers.descriptors import MISSING, guard_absent, inherits, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
@@ -114,6 +114,8 @@ class UserFunctionVariable(FunctionVariable):
         if isinstance(pending, VariableTracker):
             return pending
         if pending is not None or not hasattr(self.value, name):
+            if pending is None:
+                guard_absent(evaluator, self.source or self.value, name)
             raise_observed(AttributeError, f"'function' object has no attribute {name!r}")
         value = getattr(self.value, name)
         if name in ("__get__", "__call__"):

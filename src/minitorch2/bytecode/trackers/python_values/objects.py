@@ -27,6 +27,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_function,
     class_lookup,
     class_tracker,
+    guard_absent,
     inherits,
     is_trusted,
 )
@@ -219,14 +220,13 @@ class ObjectVariable(VariableTracker):
     def _guard_absent(self, evaluator: Evaluator, name: str) -> None:
         """Guard that neither the object nor its class has the attribute."""
         assert self.source is not None
-        line, place = evaluator.source_line(), self.source
+        place = self.source
         has_own_lookup = class_lookup(self.cls, "__getattribute__")[0] is not object
         if has_own_lookup and self.has_dict() and not hasattr(self.cls, name):
             # `hasattr` would run the class's own `__getattribute__`: slow, and inlined already.
             self._guard_not_shadowed(evaluator, name)
             place = TypeSource(self.source)
-        guard = AttributeGuard(place, name, False, user_line=line)
-        self.guards |= {evaluator.capture.add_guard(guard)}
+        self.guards |= {guard_absent(evaluator, place, name)}
 
     def _raise_absent(self, name: str) -> VariableTracker:
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"

@@ -6,12 +6,12 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.guards import AttributeGuard, id_match
+from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource, FixedAttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.descriptors import guard_absent, is_trusted
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import literal
 
@@ -44,7 +44,7 @@ class PythonModuleVariable(KnownObjectVariable):
         except AttributeError:
             pending = Deleted()
         if isinstance(pending, Deleted):
-            self.guards |= {evaluator.capture.add_guard(AttributeGuard(source, name, False))}
+            self.guards |= {guard_absent(evaluator, source, name)}
             called = f" {self._name!r}" if isinstance(self._name, str) else ""
             message = f"module{called} has no attribute {name!r}"
             raise_observed(AttributeError, message)

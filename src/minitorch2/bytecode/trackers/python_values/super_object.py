@@ -11,6 +11,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     bind,
     class_attribute,
     class_tracker,
+    guard_absent,
 )
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, constructs
@@ -44,6 +45,9 @@ class SuperVariable(VariableTracker):
             return self.owner
         found_in, raw = class_attribute(evaluator, self.owner_type, name, after=self.start)
         if raw is MISSING:
+            order = self.owner_type.__mro__
+            for base in order[order.index(self.start) + 1 : -1]:  # nobody changes `object`
+                guard_absent(evaluator, base, name)
             raise_observed(AttributeError, f"'super' object has no attribute {name!r}")
         owner = None if self.through_class else self.owner
         return bind(evaluator, owner, self.owner_type, found_in, name, raw)

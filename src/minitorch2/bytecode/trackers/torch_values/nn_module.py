@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from minitorch2.bytecode.guards import Check, KeyAbsent, Name, SourceGuard, Test, id_match
+from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuard, Test, id_match
 from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.observed import UninitializedError, raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
 MODULE_CALL: Final = torch.nn.Module.__call__
 HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+GLOBAL_HOOKS: Final = (
+    "_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
+    "_global_backward_pre_hooks",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,31 @@ class NoHooks(SourceGuard):
 
     def tests(self) -> Sequence[Test]:
         return [Test(Op.EMPTY, hook) for hook in HOOKS]
+
+
+def hooks_of_all_modules() -> tuple[object, ...]:
+    """The numbers, never used again, of the hooks that all modules have."""
+    names = vars(torch.nn.modules.module)
+    if not names["_has_any_global_hook"]():  # the quick answer, which each call asks for
+        return ()
+    return tuple(key for name in GLOBAL_HOOKS for key in names[name])
+
+
+@dataclass(frozen=True)
+class GlobalHooks(Guard):
+    """All modules have these hooks, and no others."""
+
+    KIND = "GLOBAL_MODULE_HOOKS"
+    hooks: tuple[object, ...]
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(hooks_of_all_modules)}()"
+        yield Check(
+            "hooks of all modules", f"{actual} == {name(self.hooks)}", actual, str(self.hooks)
+        )
+
+    def tests(self) -> Sequence[Test]:
+        return (Test(Op.STATE, hooks_of_all_modules, self.hooks),)
 
 
 class ModuleVariable(ObjectVariable):
@@ -144,8 +173,9 @@ class ModuleVariable(ObjectVariable):
             return method.call(evaluator, [self, *args], kwargs)
         place = AttributeSource(evaluator.capture.reference(torch.nn.Module), "__call__")
         evaluator.capture.add_guard(id_match(place, custom, evaluator.source_line()))
+        evaluator.capture.add_guard(GlobalHooks(hooks_of_all_modules()))
         if self.value is MISSING:
-            if self._hooked(evaluator) or _global_hooks():
+            if self._hooked(evaluator) or hooks_of_all_modules():
                 unsupported("module-hooks", "hooks on a module made by the captured code")
             return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
         if isinstance(self.value, LazyModuleMixin) and self.value.has_uninitialized_params():
@@ -169,7 +199,7 @@ class ModuleVariable(ObjectVariable):
 
     def _has_hooks(self) -> bool:
         attributes = self.instance_dict()
-        return any(attributes.get(hook) for hook in HOOKS) or _global_hooks()
+        return any(attributes.get(hook) for hook in HOOKS) or bool(hooks_of_all_modules())
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         if (id(self.value), name) in evaluator.capture.replaced:
@@ -206,9 +236,3 @@ class ModuleVariable(ObjectVariable):
         """``nn.Module.__setattr__`` keeps a name in one place: either registered or plain."""
         registries: list[Any] = [self.instance_dict().get(registry, ()) for registry in REGISTRIES]
         return not any(name in registry for registry in registries)
-
-
-def _global_hooks() -> bool:
-    module = torch.nn.modules.module
-    names = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
-    return any(getattr(module, name) for name in names)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 
-from minitorch2.bytecode.guards import AttributeGuard, id_match
+from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import allocator, bind
+from minitorch2.bytecode.trackers.descriptors import allocator, bind, guard_absent
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
@@ -187,8 +187,7 @@ class TensorVariable(VariableTracker):
             return own
         if not hasattr(torch.Tensor, name) and name not in self.own_attributes:
             if self.source is not None:
-                guard = AttributeGuard(self.source, name, False, user_line=evaluator.source_line())
-                self.guards |= {evaluator.capture.add_guard(guard)}
+                self.guards |= {guard_absent(evaluator, self.source, name)}
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         return unsupported("tensor-attribute", f"attribute {name!r} of a tensor")
 
