@@ -117,7 +117,7 @@ class _Part:
         body = _extracted(nodes, inputs, outputs)
         try:
             digest = graph_hash(body)
-        except TypeError:  # it holds what only this process knows
+        except TypeError:  # it holds an object that only this process can load
             return None
         forms = tuple((type_text(n.meta["val"]), n.meta["val"].requires_grad) for n in inputs)
         return _Part(nodes, body, (digest, forms), inputs, outputs)

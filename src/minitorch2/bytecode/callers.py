@@ -18,12 +18,12 @@ def continues(code: CodeType) -> None:
 
 
 def is_own(code: CodeType) -> bool:
-    """Whether code is this package's, or was written by it."""
+    """Return whether code is this package's, or was written by it."""
     return code.co_filename.startswith((PACKAGE, PREFIX))
 
 
 def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """The user's frames from this one outwards; a function that broke into parts is one frame."""
+    """Yield the user's frames from this one outwards; parts of a function are one frame."""
     is_part = False
     while frame is not None:
         if frame.f_code in CONTINUING:

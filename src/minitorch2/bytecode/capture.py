@@ -245,7 +245,7 @@ class Capture:
             return made
         source = source or self.reference(value)
         if isinstance(value, FunctionType) and DISPATCHER in value.__globals__:
-            # What is compiled already is captured as the user wrote it.
+            # A function that is compiled already is captured as the user wrote it.
             value = value.__dict__["__wrapped__"]
             source = AttributeSource(source, "__wrapped__")
         known = self._by_source.get(source)
@@ -259,7 +259,7 @@ class Capture:
         return self._by_source.get(source)
 
     def known_object(self, value: object) -> VariableTracker | None:
-        """The tracker of an object from outside that was reached before."""
+        """Return the tracker of an object from outside that was reached before."""
         return self._by_identity.get(id(value))
 
     def _wrap(self, value: object, source: Source) -> VariableTracker:
@@ -277,7 +277,7 @@ class Capture:
         tracker = build(self, value, source)
         is_number = isinstance(tracker, ConstantVariable | SymbolicNumberVariable)
         if not is_number and tracker.source == source:
-            # Not what stands for another object: a polyfill, a method of its owner.
+            # Not trackers that stand for another object: a polyfill, a method of its owner.
             self._by_identity[id(value)] = tracker
         self._alive.append(value)
         return tracker

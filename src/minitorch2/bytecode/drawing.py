@@ -25,7 +25,7 @@ class Draw:
     """One draw.
 
     Attributes:
-        name: the variable that gets what was drawn.
+        name: the variable that gets the drawn number.
         generator: loads the generator.
         call: its method's name with the arguments.
         function: is called with the generator, if there is one; `call` is its other arguments.
@@ -37,7 +37,7 @@ class Draw:
     function: Callable[..., object] | None = None
 
     def expression(self, named: Naming) -> str:
-        """The call in residual code."""
+        """Return the call in residual code."""
         path = self.generator.expression(named)
         if self.function is None:
             return f"{path}.{self.call}"
@@ -55,21 +55,21 @@ class SelectedSource(StepSource):
 
 
 def shuffled(generator: Any, count: int) -> list[int]:
-    """Where ``generator.shuffle`` of a list of `count` elements takes each of them from."""
+    """Return the old index of each element after ``generator.shuffle`` of a list of `count`."""
     places = list(range(count))
     generator.shuffle(places)
     return places
 
 
 def shuffled_array(generator: Any, count: int) -> Any:
-    """Where ``generator.shuffle`` of an array of `count` rows takes each of them from."""
+    """Return the old index of each row after ``generator.shuffle`` of an array of `count` rows."""
     places = np.arange(count)
     generator.shuffle(places)
     return places
 
 
 def state_of(generator: Any) -> Any:
-    """The state of a generator."""
+    """Return the state of a generator."""
     if isinstance(generator, random.Random):
         return generator.getstate()
     if isinstance(generator, np.random.Generator):

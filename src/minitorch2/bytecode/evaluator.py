@@ -102,7 +102,7 @@ class Evaluator:
         self.parent = parent
         self.stack: list[VariableTracker] = []
         self.handled: list[VariableTracker] = []
-        self.handled_at: list[int] = []  # where on the stack is what was handled before each
+        self.handled_at: list[int] = []  # the stack slot of the exception handled before each
         self.program = program_of(code)
         self.position = 0
         self.line = code.co_firstlineno

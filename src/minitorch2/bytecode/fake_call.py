@@ -55,7 +55,7 @@ class _Watch(DispatchMode):
     ) -> Any:
         if any(map(_has_dispatch, types)):
             self.writes_tensors |= func._schema.is_mutable
-            return NotImplemented  # a class of the user's says what it does with plain tensors
+            return NotImplemented  # a class of the user's mixes with plain tensors itself
         self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
         self.may_raise |= operator_raises(func, args, kwargs or {})
         if func._schema.is_mutable:

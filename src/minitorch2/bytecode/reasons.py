@@ -263,7 +263,7 @@ _REASONS = (
     Reason("import", "a module is imported for the first time", "import it at the top of the file"),
     Reason("exception", "an exception leaves the function", "catch it inside, or avoid it"),
     Reason("bare-raise", "`raise` of the exception that a caller handles", "`raise error`"),
-    # What the program itself asks for
+    # Breaks that the program itself asks for
     Reason("graph-break", "the program calls `graph_break`", "take the call out"),
     Reason("skip-frame", "the function calls `skip_frame`", "take the call out"),
     Reason("disabled", "a function under `disable`", "take `disable` off, or call it outside"),

@@ -55,7 +55,7 @@ def suspended(end: FrameEnd, evaluator: Evaluator) -> str:
     return step(replace(end, evaluator=evaluator), value)
 
 
-# What a frame waits for ---------------------------------------------------------------------------
+# The iterator that a frame waits for --------------------------------------------------------------
 
 
 def _iterator(end: FrameEnd, value: VariableTracker | None) -> str:

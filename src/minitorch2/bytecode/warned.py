@@ -1,6 +1,6 @@
-"""Warnings of captured code: what residual code calls to issue them, and when one is an error.
+"""Warnings of captured code: the functions that issue them, and the test for an error.
 
-A warning belongs to a line: that of the code which warns, or, by its ``stacklevel``, of a caller.
+A warning belongs to a line: the line of the code which warns, or, by ``stacklevel``, a caller's.
 Code inside of the captured frame is known while capturing; callers of the frame are looked up when
 residual code runs.
 """
@@ -27,10 +27,10 @@ def warn_at(
 
 
 def warn_above(levels: int, message: Any, category: Any, source: Any) -> None:
-    """Issue a warning for the line where the function that calls this was called, or its caller.
+    """Issue a warning for the line at which the calling function was called, or one further up.
 
     Args:
-        levels: how many calls to go up, at least 1; past the outermost the line is that of `sys`.
+        levels: the number of calls to go up, at least 1; past the outermost the line is `sys`'s.
     """
     frames = list(user_frames(sys._getframe(1)))
     if levels < len(frames):
@@ -44,10 +44,10 @@ def warn_above(levels: int, message: Any, category: Any, source: Any) -> None:
 def action_of(
     text: str, category: type[Warning], module: str | None, line: int | None
 ) -> str | None:
-    """What the filters in force say about a warning.
+    """Return the action of the filters in force for a warning.
 
     Args:
-        module: where the line is; None if it is not known, and neither is `line`.
+        module: the module of the line; None if it is not known, and neither is `line`.
 
     Returns:
         The action, or None if it depends on the place that is not known.

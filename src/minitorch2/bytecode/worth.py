@@ -28,7 +28,7 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
     if forward_ad._current_level >= 0:
         return False  # dual tensors may be there, whose tangents a graph would lose
     if _is_watched():
-        return False  # somebody looks at each operator: there must be the operators to look at
+        return False  # each operator is watched, so each must run
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
     if is_in_package(function.__globals__.get("__name__"), "triton"):

@@ -98,7 +98,7 @@ def wrap_function(capture: Capture, value: types.FunctionType, source: Source) -
             value, source=source, guards=identity_guards(capture, value, source)
         )
     if value.__code__.co_filename == UNCOMPILED and hasattr(value, "__wrapped__"):
-        # PyTorch hides what it wraps there from its own compiler.
+        # PyTorch hides the functions that it wraps there from its own compiler.
         identity_guards(capture, value, source)
         return capture.wrap(value.__wrapped__, AttributeSource(source, "__wrapped__"))
     if _is_tensor_method(value):
@@ -237,7 +237,7 @@ def wrap_accessor(
 
 
 def wrap_plain_builtin(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A function that Cython compiled."""
+    """Return the tracker of a function that Cython compiled."""
     return BuiltinVariable(value, source=source, guards=identity_guards(capture, value, source))
 
 

@@ -147,7 +147,7 @@ def wrap_numpy_scalar(capture: Capture, value: Any, source: Source) -> VariableT
 
 
 def wrap_numpy_generator(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """A generator of NumPy's random numbers."""
+    """Return the tracker of a generator of NumPy's random numbers."""
     guards = guarded(capture, *type_guards(capture, value, source))
     return NumpyGeneratorVariable(type(value), value, None, capture, source=source, guards=guards)
 

@@ -162,7 +162,7 @@ class Region:
         caches = list(self.caches.values())
         return Recompiles(recompile for cache in caches for recompile in cache.misses.all())
 
-    # What residual code needs --------------------------------------------------------------------
+    # Methods for residual code -------------------------------------------------------------------
 
     def new_number(self) -> int:
         """Return the next number for the names of compiled graphs and continuations."""

@@ -89,7 +89,7 @@ def forced_backend() -> Backend | None:
     return _BACKEND.get() or _current.backend
 
 
-# What a dispatcher shows --------------------------------------------------------------------------
+# The entries that a dispatcher shows --------------------------------------------------------------
 
 Run = Callable[..., Any]
 Entry = tuple[Callable[..., bool], Run]

@@ -52,7 +52,7 @@ class Test:
         at: the index of the guard's source that it looks at.
     """
 
-    __test__ = False  # not a test of this project's own, whatever pytest thinks
+    __test__ = False  # pytest must not take this class for a test
 
     op: Op
     operand: object = None

@@ -121,7 +121,7 @@ class _Writer:
         tests = guard.tests()
         of_tensors = isinstance(guard, DistinctStorages | Contiguous)
         if of_tensors and not self._tensors.issuperset(guard.sources()):
-            tests = None  # the machine would take whatever is there for a tensor
+            tests = None  # the machine would take any object there for a tensor
         if tests is None:
             self._program.python(_condition(guard), values)
             return

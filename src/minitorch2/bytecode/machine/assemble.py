@@ -228,7 +228,7 @@ def _successors(
 
 
 def _stack_effect(unit: Unit, *, jump: bool) -> int:
-    if unit.opname == "RETURN_GENERATOR":  # pushes what the POP_TOP behind it pops
+    if unit.opname == "RETURN_GENERATOR":  # pushes the item that the POP_TOP behind it pops
         return 1
     number = dis.opmap[unit.opname]
     return dis.stack_effect(number, unit.arg if number in HAS_ARGUMENT else None, jump=jump)

@@ -366,7 +366,7 @@ class FrameHook:
         return _Switch(self._entry)
 
 
-# What happens between a frame and the callback.
+# From a frame to the callback and back.
 
 
 @dataclass(frozen=True, slots=True)

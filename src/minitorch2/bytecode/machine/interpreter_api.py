@@ -54,7 +54,7 @@ def address(*names: str) -> int:
     raise UnsupportedPythonError(f"this interpreter ({sys.version}) does not export {names[0]}")
 
 
-# What LLVM does for another thread cannot be finished in a child process: a fork waits for it.
+# LLVM's work for another thread cannot be finished in a child process: a fork waits for it.
 os.register_at_fork(
     before=llvm.ffi.lib._lock.__enter__,
     after_in_parent=llvm.ffi.lib._lock.__exit__,

@@ -49,7 +49,7 @@ def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return functools.partial(ComparedBy, mycmp)
 
 
-# `operator.itemgetter`, `attrgetter` and `methodcaller`: what calling one does, given what made it.
+# Calls of `operator.itemgetter`, `attrgetter` and `methodcaller`, given the arguments that made it.
 
 
 def get_items(*keys_and_owner: Any) -> Any:

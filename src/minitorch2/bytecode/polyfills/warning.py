@@ -46,7 +46,7 @@ def _matches(pattern: Any, text: str) -> bool:
 
 
 def _is_known(action: str, key: Any, lineno: int, registry: dict[Any, Any]) -> bool:
-    """Whether a warning that is shown once, in a place of its action's kind, was shown there."""
+    """Return whether the action has shown a warning at its place before; note it."""
     if action == "once":
         registry = _WARNINGS.onceregistry
     elif action == "module":

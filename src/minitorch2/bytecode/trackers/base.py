@@ -53,7 +53,7 @@ class VariableTracker:
         self.guards = guards
         self.is_key = False
 
-    # What it is ---------------------------------------------------------------------------------
+    # Kind of the value --------------------------------------------------------------------------
 
     def python_type(self) -> type:
         """Return the class that ``type(value)`` would return."""
@@ -76,11 +76,11 @@ class VariableTracker:
         return unsupported("not-a-graph-argument", f"{self} cannot be an argument of a graph node")
 
     def as_operand(self, evaluator: Evaluator) -> VariableTracker:
-        """What an operator of PyTorch takes the value for: a scalar of NumPy is a number."""
+        """Return the operand of an operator of PyTorch: a scalar of NumPy is a number."""
         return self
 
     def as_subscript(self, evaluator: Evaluator) -> VariableTracker:
-        """What the value is as a part of a tensor's subscript: an array is a tensor."""
+        """Return the value as a part of a tensor's subscript: an array is a tensor."""
         return self.as_operand(evaluator)
 
     def hash_key(self) -> Hashable:
@@ -91,7 +91,7 @@ class VariableTracker:
         self.is_key = True
         return ("object", id(self))
 
-    # What can be done with it -------------------------------------------------------------------
+    # Operations on the value --------------------------------------------------------------------
 
     def call(
         self,

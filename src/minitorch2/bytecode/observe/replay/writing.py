@@ -166,7 +166,7 @@ class Writer:
         try:
             if isinstance(value, torch.Tensor):
                 raise TypeError("a tensor of a class of its own")
-            object.__reduce_ex__(value, 2)  # refuses what C code keeps to itself
+            object.__reduce_ex__(value, 2)  # refuses objects whose state only C code knows
         except TypeError as error:
             cause = f"a {kind.__qualname__} cannot be kept in a folder: {error}"
             raise ReplayError(cause, fix=_FIX) from error

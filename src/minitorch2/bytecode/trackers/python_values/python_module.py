@@ -52,7 +52,7 @@ class PythonModuleVariable(KnownObjectVariable):
             return literal(value)
         fixed = is_trusted(self._name) or value is sys.modules.get(f"{self._name}.{name}")
         step = FixedAttributeSource if fixed else AttributeSource
-        if fixed and callable(value):  # somebody may replace a function; nobody a constant
+        if fixed and callable(value):  # a program may replace a function, but not a constant
             evaluator.capture.add_guard(
                 id_match(AttributeSource(source, name), value, evaluator.source_line())
             )

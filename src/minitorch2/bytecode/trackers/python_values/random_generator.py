@@ -3,10 +3,10 @@
     k = random.randint(1, 4)            __drawn_0 = random.randint.__self__.randint(1, 4)
     return x + k                   -->  add, = __compiled_fn_0(__drawn_0, x)
 
-A number is drawn in front of the graph, by the generator itself: so the stream is CPython's, and
-the number is a symbol that no guard knows, like one out of a tensor's data. For `choice`, `sample`
-and `shuffle` places are drawn; what lies there is a symbol too, or is passed on (`selected`).
-A call that may fail is left to Python.
+The generator itself draws a number, in front of the graph. So the stream is CPython's, and the
+number is a symbol without guards, like a number read from a tensor's data. For `choice`, `sample`
+and `shuffle` places are drawn. The elements there are symbols too, or are passed on (`selected`). A
+call that may fail is left to Python.
 
 If the captured code seeds a generator, its numbers are known. They are drawn while capturing, and
 `shuffle` and its like are evaluated. Residual code gives the generator its final state.
@@ -133,7 +133,8 @@ class RandomVariable(ObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """``choice``, ``choices``, ``sample`` or ``shuffle``: places are drawn, not elements."""
+        """Model ``choice``, ``choices``, ``sample`` or ``shuffle``: places are drawn, not elements.
+        """
         population, *rest = args if args else [kwargs.pop(_FIRST[name])]
         if not isinstance(population, SequenceVariable | RangeVariable | ConstantVariable):
             unsupported("random-state", f"random.{name} of a {population.python_type().__name__}")
@@ -191,7 +192,7 @@ def make_generator(
 
 
 def call_text(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """A call of a method with constants as Python text."""
+    """Return a call of a method with constants as Python text."""
     for value in tree_leaves([args, kwargs]):
         if type(value) not in (int, float, bool, str, range, type(None)):
             unsupported("random-state", f"{name} with a {type(value).__name__}")

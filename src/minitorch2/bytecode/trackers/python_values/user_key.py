@@ -38,7 +38,7 @@ class UserKey:
         self.value = int(found.as_constant())
 
     def __hash__(self) -> int:
-        return hash(("constant", self.value))  # as that of an equal constant
+        return hash(("constant", self.value))  # like the hash of an equal constant
 
     def __eq__(self, other: object) -> bool:
         evaluator = self.capture.evaluator

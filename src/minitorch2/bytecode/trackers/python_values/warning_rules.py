@@ -2,9 +2,9 @@
 
     warnings.warn(f"{n} left")      -->  warn_at(globals, file, line, "3 left", UserWarning, None)
 
-The filters decide when residual code runs; that they do not make an error of the warning is
-guarded. Inside of ``with warnings.catch_warnings()`` the filters are a list of the captured code's,
-so what becomes of the warning is known.
+The filters decide when residual code runs. A guard checks that they do not make an error of the
+warning. Inside of ``with warnings.catch_warnings()`` the captured code owns the list of filters, so
+it is known whether the warning is shown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REPLACED: Final = ("filters", "showwarning", "_showwarnmsg_impl", "defaultactio
 
 @dataclass(frozen=True)
 class WarningIsError(Guard):
-    """Whether the filters in force make an exception of a warning."""
+    """The fact that the filters in force do, or do not, make an exception of a warning."""
 
     KIND = "WARNING_IS_ERROR"
     text: str
@@ -125,7 +125,7 @@ def _instance(
 
 
 def _frames(evaluator: Evaluator | None) -> Iterator[Evaluator]:
-    """The frames that are being evaluated, the innermost first; stand-ins for C code have none."""
+    """Yield the frames that are being evaluated, innermost first, without stand-ins for C code."""
     while evaluator is not None:
         if evaluator.parent is None or not is_stand_in(evaluator.code.co_filename):
             yield evaluator
@@ -142,7 +142,7 @@ def _globals(frame: Evaluator) -> VariableTracker:
 
 
 def _has_other_filters(evaluator: Evaluator) -> bool:
-    """Whether captured code has changed the filters, or how warnings are shown."""
+    """Return whether captured code has changed the filters, or the functions that show warnings."""
     effects, module = evaluator.capture.side_effects, evaluator.capture.wrap(warnings, None)
     if effects.load_global(vars(warnings), "filters") is None:
         filters = evaluator.capture.known_object(_WARNINGS.filters)
@@ -158,7 +158,7 @@ def _decide(
     category: VariableTracker,
     source: VariableTracker,
 ) -> VariableTracker:
-    """Ask the filters as they are after what the captured code did to them."""
+    """Apply the filters as the captured code has changed them."""
     registries = evaluator.capture.warned
     shown = registries.setdefault(id(place.namespace), DictVariable(()))
     parts = [place.code.co_filename, place.line, _module(place)]
@@ -170,7 +170,7 @@ def _decide(
 
 @models(_WARNINGS._filters_mutated)
 def filters_mutated(evaluator: Evaluator) -> None:
-    """What was shown already may be shown again"""
+    """Let warnings that were shown already be shown again"""
     evaluator.capture.warned.clear()
     line = list(_frames(evaluator))[-1].line
     evaluator.capture.side_effects.call(_WARNINGS._filters_mutated, [], line)
@@ -178,6 +178,6 @@ def filters_mutated(evaluator: Evaluator) -> None:
 
 @models(_WARNINGS._showwarnmsg_impl)
 def show_message(evaluator: Evaluator, message: VariableTracker) -> None:
-    """A warning that is written to a file, or to `sys.stderr`"""
+    """Show a warning in a file, or on `sys.stderr`"""
     line = list(_frames(evaluator))[-1].line
     evaluator.capture.side_effects.call(_WARNINGS._showwarnmsg_impl, [message], line)

@@ -171,7 +171,7 @@ def _check_borders(
             unsupported("autograd-engine", f"the gradient flows on through {border.node}")
 
 
-# What happens to a gradient -----------------------------------------------------------------------
+# The way of a gradient ----------------------------------------------------------------------------
 
 
 @contextmanager

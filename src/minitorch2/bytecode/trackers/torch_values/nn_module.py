@@ -63,7 +63,7 @@ class NoHooks(SourceGuard):
 
 
 def hooks_of_all_modules() -> tuple[object, ...]:
-    """The numbers, never used again, of the hooks that all modules have."""
+    """Return the numbers, never used again, of the hooks that all modules have."""
     names = vars(torch.nn.modules.module)
     if not names["_has_any_global_hook"]():  # the quick answer, which each call asks for
         return ()

@@ -90,7 +90,7 @@ class NumpyGeneratorVariable(ObjectVariable):
         kwargs: dict[str, Any],
         example: Any,
     ) -> VariableTracker:
-        """What residual code will draw, which is like the example."""
+        """Let residual code draw; return the tracker of the result, which is like the example."""
         assert self.source is not None
         if not isinstance(example, float | int | np.generic | np.ndarray):
             unsupported(_CODE, f"{name} of a NumPy generator")
@@ -181,7 +181,7 @@ def _limits(name: str, example: float, args: Sequence[Any]) -> Range:
 
 
 def _constant(evaluator: Evaluator, value: Any) -> VariableTracker:
-    """A result that is known: an array is a new one in each call."""
+    """Return the tracker of a known result; an array is a new one in each call."""
     if not isinstance(value, np.ndarray):
         return literal(value)
     held = evaluator.capture.wrap(value, evaluator.capture.reference(value))

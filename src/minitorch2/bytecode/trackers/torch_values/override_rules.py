@@ -256,7 +256,7 @@ def _as_subclass(
         unsupported("construction", "a tensor of a class that is not known")
     if cls.value is torch.Tensor or tensor.node.op == "placeholder":
         # Another object on the same memory, which the graph gives; of another class, residual code
-        # makes it of what the graph gives.
+        # makes it of the graph's result.
         with evaluator.capture.overrides.disabled(modes_too=True):
             alias = torch.ops.aten.alias.default
             seen = evaluator.capture.call_in_graph(evaluator, "call_function", alias, [tensor])

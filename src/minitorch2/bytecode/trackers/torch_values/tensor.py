@@ -73,7 +73,7 @@ def _has_operators_of_its_own(cls: type) -> bool:
 
 
 def _subscript(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
-    """A subscript in which arrays are tensors, and lists of numbers that only data will tell."""
+    """Return a subscript in which arrays, and lists of numbers from data, are tensors."""
     if type(key) is TupleVariable:
         parts = [_subscript(evaluator, part) for part in key.realized()]
         changed = any(a is not b for a, b in zip(parts, key.realized(), strict=True))

@@ -29,7 +29,7 @@ Keywords = dict[str, VariableTracker]
 
 
 def holds_tensor(value: VariableTracker) -> bool:
-    """Whether a value, or something inside the container it is, is a tensor or varies."""
+    """Return whether a value, or an element of a container, is a tensor or varies."""
     if isinstance(value, SequenceVariable):
         return any(holds_tensor(element) for element in value.realized())
     if isinstance(value, DictVariable):
@@ -78,7 +78,7 @@ def _dtype_of(leaf: VariableTracker) -> torch.dtype:
 
 
 def _stacked(evaluator: Evaluator, data: VariableTracker, kwargs: Keywords) -> VariableTracker:
-    """The tensor of a number, a tensor or a list, with the dtype and the device of `kwargs`."""
+    """Return the tensor of a number, a tensor or a list, with dtype and device of `kwargs`."""
     call = evaluator.capture.call_in_graph
     if isinstance(data, ListVariable | TupleVariable):
         parts = [_stacked(evaluator, part, kwargs) for part in data.realized()]

@@ -30,7 +30,7 @@ def fits_words(env: ShapeEnv, expr: object) -> bool:
     limits = _LARGE if expr.is_Symbol else _MODERATE
     if any(n.hint is None or not limits.low <= n.hint <= limits.high for n in numbers):
         return False
-    # Products of a few sizes are sizes of memory; those of many sizes are numbers of Python.
+    # Products of a few sizes are sizes of memory; products of many are Python's numbers.
     ranges = dict.fromkeys(expr.free_symbols, limits if numbers else _SMALL)
     known: Known = {}
     parts = (range_of(part, ranges, known) for part in sympy.preorder_traversal(expr))
