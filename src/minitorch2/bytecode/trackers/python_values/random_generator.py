@@ -133,8 +133,7 @@ class RandomVariable(ObjectVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """Model ``choice``, ``choices``, ``sample`` or ``shuffle``: places are drawn, not elements.
-        """
+        """Model ``choice``, ``choices``, ``sample`` and ``shuffle``: they draw places."""
         population, *rest = args if args else [kwargs.pop(_FIRST[name])]
         if not isinstance(population, SequenceVariable | RangeVariable | ConstantVariable):
             unsupported("random-state", f"random.{name} of a {population.python_type().__name__}")
