@@ -50,7 +50,7 @@ class FrameEnd:
 
     Args:
         evaluator: stands in front of the unsupported instruction.
-        residual: where statements go: the end's own to its tail, loads of values to its head.
+        residual: takes the statements: the end's own in its tail, loads of values in its head.
         bind: gives continuations private names.
         continuations: makes them.
     """

@@ -28,8 +28,8 @@ class Callee:
     Attributes:
         code: the function's code.
         namespace: its globals.
-        defaults: of the last positional parameters.
-        keyword_defaults: of keyword-only parameters.
+        defaults: the defaults of the last positional parameters.
+        keyword_defaults: the defaults of keyword-only parameters.
         cells: its free variables, in the order of ``co_freevars``.
         name: its qualified name, where that is not the one of the code.
     """

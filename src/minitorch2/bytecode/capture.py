@@ -100,7 +100,7 @@ class Frame:
         sizes: the sizes and numbers with which the code was compiled before.
         makes_leaves: whether the graph may hold leaves that the program makes.
         selects: whether the graph may select one of two tensors by their values.
-        overrides: which overrides of PyTorch's functions are in force.
+        overrides: the overrides of PyTorch's functions that are in force.
     """
 
     function: FunctionType

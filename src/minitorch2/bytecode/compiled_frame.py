@@ -58,16 +58,16 @@ class CompiledFrame:
     """One entry of the cache of a code object.
 
     Attributes:
-        guards: when the entry may be used.
+        guards: the conditions under which the entry may be used.
         residual: code of the residual function; all its parameters are positional.
         source: its text.
         references: values of its private free variables.
         graph: the captured graph; None if there were no tensor operations.
-        graph_break: why the graph ended early; None if it did not.
+        graph_break: the reason why the graph ended early; None if it did not.
         number: its position among the compilations of its region.
         lines: the user's lines that were evaluated, by file.
         codes: the code of the frame and of the functions that were inlined into it, held weakly.
-        compile_id: which compilation made it, such as ``"0/1"``: frame and entry.
+        compile_id: the compilation that made it, such as ``"0/1"``: frame and entry.
         forced_backend: the backend that a stance put in the place of the region's own.
         shape_env: the symbols of its sizes, and which sizes are numbers.
         spare: the name by which residual code calls the graph, and a replacement for the backend's

@@ -28,7 +28,7 @@ class Continuation:
     """The rest of a function.
 
     Attributes:
-        name: such as ``__resume_at_30_1``.
+        name: its name, such as ``__resume_at_30_1``.
         code: takes the arguments positionally; its free variables are the user's function's.
         as_is: whether it runs in Python without capture.
     """

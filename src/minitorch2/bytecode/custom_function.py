@@ -29,8 +29,8 @@ class LaterPass:
 
     Attributes:
         graph: the pass.
-        reads: which of the kept values it takes.
-        takes: which of the gradients (or tangents) it takes after these.
+        reads: the indices of the kept values that it takes.
+        takes: the indices of the gradients (or tangents) that it takes after these.
         gives: for each input of `forward` (of a jvp: for each output) which results are summed.
     """
 
@@ -57,10 +57,10 @@ class CustomFunction(Composite):
     Attributes:
         name: the name of the user's class.
         forward: gives the outputs, then intermediates.
-        outputs: how many outputs there are.
+        outputs: the number of outputs.
         kept: the values that later passes read: an input, if the flag is set, or else a result.
-        constant_outputs: which outputs have no gradient.
-        dirty: which inputs the forward pass writes to, and says so.
+        constant_outputs: the indices of outputs without a gradient.
+        dirty: the indices of inputs that the forward pass marks as written to.
         backward: the pass for each set of outputs that have a gradient.
         materializes: whether missing gradients are zeros, so that there is one such set.
         jvp: the pass of forward mode, if it was needed.

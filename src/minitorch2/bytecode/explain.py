@@ -36,9 +36,9 @@ class Explanation:
 
     Attributes:
         graphs: the captured graphs, in the order in which they were made.
-        breaks: why graphs ended early; `as_is` are functions that ran in Python altogether.
+        breaks: the graph breaks; `as_is` are functions that ran in Python altogether.
         costs: each line that broke graphs with its cost, the most expensive first.
-        guards: of all entries, without repeats and without PyTorch's global settings.
+        guards: the guards of all entries, without repeats and PyTorch's global settings.
         guard_microseconds: the time to check each entry's guards, in the order of their making;
             the settings of PyTorch are checked, too.
         seconds: compile time by phase.

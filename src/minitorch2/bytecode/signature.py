@@ -36,7 +36,7 @@ class Signature:
         names: all of them in slot order, as identifiers.
         header: the parameter list without defaults: ``a, /, b, *args, k, **kw``.
         call: the argument list that passes them on: ``a, b, *args, k=k, **kw``.
-        private: how the names of generated functions with these parameters begin.
+        private: the prefix of names in generated functions with these parameters.
     """
 
     names: tuple[str, ...]

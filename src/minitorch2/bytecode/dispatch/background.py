@@ -61,7 +61,7 @@ def finish_compiling(timeout: float | None = None) -> bool:
     """Wait until nothing is compiled in the background; False if that takes longer.
 
     Args:
-        timeout: how many seconds to wait at most.
+        timeout: the most seconds to wait.
     """
     return not wait(list(_running), timeout).not_done
 

@@ -38,14 +38,15 @@ OWNER_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class NodeLayout:
-    """Offsets in bytes.
+    """The places of fields, as offsets in bytes.
 
     Attributes:
-        autograd: of the pointer to the autograd data, in the C++ tensor.
-        node: of the weak pointer to the node, in the autograd data.
-        owner: of the pointer beside it to the counter of references: the node itself, or an owner.
-        count: of the number of strong references, in the owner.
-        hooks: of vectors of hooks, in the node.
+        autograd: the place of the pointer to the autograd data, in the C++ tensor.
+        node: the place of the weak pointer to the node, in the autograd data.
+        owner: the place of the pointer beside it to the counter of references: the node itself, or
+            an owner.
+        count: the place of the number of strong references, in the owner.
+        hooks: the places of vectors of hooks, in the node.
     """
 
     autograd: int

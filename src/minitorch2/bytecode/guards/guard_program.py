@@ -78,8 +78,8 @@ def write_program(
 
     Args:
         guards: all different, a value's own before those of its parts.
-        code: of the guarded function. The program takes the values of all its parameters in the
-            order of its slots.
+        code: the code of the guarded function. The program takes the values of all its parameters
+            in the order of its slots.
         references: the objects behind the names of `ReferenceSource`.
     """
     writer = _Writer(code, references)

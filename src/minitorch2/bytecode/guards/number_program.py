@@ -32,7 +32,7 @@ class NumberWriter:
     """Writes conditions into a program; each number is computed once.
 
     Args:
-        program: where to write.
+        program: the program to write to.
         value: the place of the value that a source loads.
         is_tensor: whether a source is known to load a tensor with the known layout of fields.
     """

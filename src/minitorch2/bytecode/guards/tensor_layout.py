@@ -70,17 +70,17 @@ class UnfamiliarLayoutError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class TensorLayout:
-    """Offsets in bytes.
+    """The places of fields, as offsets in bytes.
 
     Attributes:
-        tensor: of the pointer to the C++ tensor, in the Python object.
-        ndim, sizes, strides, keys: of words in the C++ tensor.
-        storage: of the pointer to the memory's owner, in the C++ tensor.
-        dtype: of the word that holds the dtype, and `dtype_shift` its lowest bit; 16 bits. The
-            next 16 bits are the type and the index of the device.
-        autograd: of the pointer to the autograd data, in the C++ tensor.
-        requires_grad: of a byte in the autograd data.
-        grad_fn: of a pointer in the autograd data.
+        tensor: the place of the pointer to the C++ tensor, in the Python object.
+        ndim, sizes, strides, keys: the places of words in the C++ tensor.
+        storage: the place of the pointer to the memory's owner, in the C++ tensor.
+        dtype: the place of the word that holds the dtype, and `dtype_shift` its lowest bit; 16
+            bits. The next 16 bits are the type and the index of the device.
+        autograd: the place of the pointer to the autograd data, in the C++ tensor.
+        requires_grad: the place of a byte in the autograd data.
+        grad_fn: the place of a pointer in the autograd data.
         dtypes: the number of each dtype.
     """
 

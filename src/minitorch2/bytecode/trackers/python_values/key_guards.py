@@ -25,7 +25,7 @@ class KeyGuards:
     Args:
         capture: the attempt that relies on them.
         source: loads the dict.
-        keys: of the dict as it is; all have literals.
+        keys: the keys of the dict as it is; all have literals.
     """
 
     def __init__(self, capture: Capture, source: Source, keys: tuple[Hashable, ...]) -> None:

@@ -261,8 +261,8 @@ class _Later:
     Attributes:
         own: the gradients or tangents that it takes; None for those that are not there.
         found: the nodes that it gives.
-        sources: of a jvp, for each argument the node whose tangent it takes.
-        receivers: of a backward pass, for each argument the node whose gradient it gives.
+        sources: for each argument of a jvp, the node whose tangent it takes.
+        receivers: for each argument of a backward pass, the node whose gradient it gives.
     """
 
     evaluator: Evaluator

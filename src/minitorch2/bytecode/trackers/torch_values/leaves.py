@@ -99,8 +99,8 @@ def check_leaves(capture: Capture, residual: Residual) -> None:
     Nor may a gradient be seen that a tensor retains which is not a leaf.
 
     Raises:
-        HistoryEscapesError: such a tensor lives on, and the history of an output of the graph, or
-            of an input that was written to, leads to it.
+        HistoryEscapesError: a leaf or such a tensor lives on, and the history of an output of the
+            graph, or of an input that was written to, leads to it.
     """
     kept = [each for each in (*capture.leaves, *capture.retaining) if residual.is_named(each)]
     inner = {id(each.in_history.fake): each.in_history.fake.grad_fn for each in kept}

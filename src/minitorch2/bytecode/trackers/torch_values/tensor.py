@@ -96,11 +96,11 @@ class TensorVariable(VariableTracker):
         fake: shape, strides, dtype and device, without data.
         cls: `torch.Tensor` or `torch.nn.Parameter`.
         own_attributes: names that the user's program has set on the tensor object.
-        leaf_grad: of a leaf that the captured code makes (`torch.nn.Parameter(t)`,
-            ``t.requires_grad_()``), whether it requires grad. The graph's node is its data.
-            Residual code makes the leaf, if it lives on.
+        leaf_grad: whether a leaf that the captured code makes requires grad
+            (`torch.nn.Parameter(t)`, ``t.requires_grad_()``); None for other tensors. The graph's
+            node is its data. Residual code makes the leaf, if it lives on.
         leaf: the tensor that the graph reads for such a leaf where a gradient may flow to it.
-        data: of a leaf made by a class, the tensor that it was made of.
+        data: the tensor that a leaf made by a class was made of.
     """
 
     in_graph: ClassVar[bool] = True

@@ -211,7 +211,7 @@ def new_tensor(
     """Return a tensor of a class that the captured code makes, on the memory of another one.
 
     Args:
-        leaf_grad: of a new leaf, whether it requires gradients.
+        leaf_grad: whether a new leaf requires gradients; None if the tensor is not a new leaf.
     """
     if is_wrapper(data.fake) or has_own_dispatch(cls):
         unsupported("construction", f"a {cls.__name__} of a {data.cls.__name__}")
