@@ -1,4 +1,4 @@
-"""Where the tensors of a graph are."""
+"""The devices of a graph's tensors."""
 
 from __future__ import annotations
 

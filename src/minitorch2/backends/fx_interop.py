@@ -41,9 +41,7 @@ def fx_backend(backend: Function) -> Function:
 
 
 def wants_torch_fx(backend: Callable[..., Any]) -> bool:
-    """Whether the backend is marked, or its first parameter is annotated
-    ``torch.fx.GraphModule``.
-    """
+    """Return whether a backend takes a ``torch.fx.GraphModule``, by a mark or by its annotation."""
     if getattr(backend, _MARK, False):
         return True
     try:
@@ -71,7 +69,7 @@ def _resolved(backend: Callable[..., Any], parameter: str) -> Any:
 
 
 def adapt_fx_backend(backend: Callable[..., Any]) -> Callable[..., Any]:
-    """A backend for our graphs that converts them and calls one for ``torch.fx`` graphs."""
+    """Return a backend for our graphs that converts them and calls one for ``torch.fx`` graphs."""
 
     def adapted(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         sizes = size_arguments(gm)
@@ -113,7 +111,7 @@ def to_torch_fx(module: GraphModule) -> torch.fx.GraphModule:
 
 
 def size_arguments(module: GraphModule) -> dict[sympy.Symbol, Any]:
-    """The size symbols that arguments of the graph use and that are no inputs yet."""
+    """Return the size symbols that arguments of the graph use and that are not inputs yet."""
     wanted: set[sympy.Symbol] = set()
     for node in module.graph.nodes:
         wanted |= free_symbols((node.args, dict(node.kwargs)))
@@ -237,7 +235,7 @@ def _branch(
 
 
 def _is_number(operand: Any) -> bool:
-    """Whether an operand is a size, which PyTorch's capture passes beside the tensors."""
+    """Return whether an operand is a size, which PyTorch's capture passes beside the tensors."""
     if not isinstance(operand, torch.fx.Node):
         return True
     return isinstance(operand.meta.get("example_value", operand.meta.get("val")), SYMBOLIC)
@@ -259,5 +257,5 @@ def _from_fx(value: Any, copies: dict[torch.fx.Node, Node]) -> Argument:
 
 
 def _attribute(module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
-    """What a node that reads an attribute, or calls one, finds."""
+    """Return the attribute that a node reads or calls."""
     return reduce(getattr, str(node.target).split("."), module)

@@ -28,15 +28,15 @@ Run = Callable[..., Any]
 def minitorch2_backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_: Any) -> Run:
     """Compile a graph that ``torch.compile`` captured, training included.
 
-    The real tensors come with the first call (capture shows only its own fakes), so that is when
-    the graph is compiled; a call that this does not serve compiles again. What cannot be compiled
-    runs as it is, and a warning says so, unless the option `suppress_errors` is off.
+    The real tensors come with the first call (capture shows only its own fakes), so that call
+    compiles the graph. A call that the compiled graph does not serve compiles again. A graph that
+    cannot be compiled runs as it is, with a warning, unless the option `suppress_errors` is off.
     """
     return PerSignature(gm)
 
 
 class PerSignature:
-    """Compiled graphs by what does not vary of the inputs; those of one kind have guards."""
+    """Compiled graphs by the fixed properties of their inputs; each graph has a guard."""
 
     def __init__(self, gm: torch.fx.GraphModule) -> None:
         self.gm = gm
@@ -93,7 +93,7 @@ def _always(inputs: Sequence[Any]) -> bool:
 
 
 def _numbers_as_tensors(gm: torch.fx.GraphModule) -> list[int]:
-    """The inputs that are only asked for ``item()``: PyTorch's capture passes Python floats so."""
+    """Return the inputs that are only asked for ``item()``, as Python floats are passed."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     return [
         position
@@ -109,6 +109,6 @@ def _specialise(placeholder: Node, value: float) -> None:
 
 
 def _repeats(inputs: Sequence[Any]) -> tuple[int, ...]:
-    """Which inputs are the same object."""
+    """Return for each input the first position of the same object."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(value), index) for index, value in enumerate(inputs))

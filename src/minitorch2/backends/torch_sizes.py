@@ -1,8 +1,8 @@
 """The symbolic sizes of a graph that ``torch.compile`` captured, as sizes of ours.
 
 PyTorch's capture leaves sizes that vary as symbols of its own, which the graph's placeholders
-carry. Each becomes a symbol here, with the size of the first call as its hint; what compiling then
-relies on is a list of guards, as for graphs that were captured here.
+carry. Each becomes a symbol here, with the size of the first call as its hint. Compiling then
+records a list of guards, as for graphs that were captured here.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Place: TypeAlias = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class VaryingSizes:
-    """Which sizes of a graph's inputs vary.
+    """The sizes of a graph's inputs that vary.
 
     Attributes:
-        symbols: for each symbol of PyTorch's, where its value is found.
+        symbols: for each symbol of PyTorch's, the places where its value is found.
     """
 
     symbols: Mapping[str, tuple[Place, ...]]
 
     @staticmethod
     def of(gm: torch.fx.GraphModule) -> VaryingSizes:
-        """Those of the placeholders; a size that is no symbol by itself is taken as it comes."""
+        """Return the varying sizes of the placeholders; expressions of symbols do not count."""
         found: dict[str, list[Place]] = {}
         placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         for position, node in enumerate(placeholders):
@@ -55,7 +55,7 @@ class VaryingSizes:
         return {name: _number_at(inputs, places[0]) for name, places in self.symbols.items()}
 
     def signature(self, position: int, value: Any) -> Any:
-        """What does not vary of an input."""
+        """Return the properties of an input that do not vary."""
         varying = {dim for places in self.symbols.values() for at, dim in places if at == position}
         if not isinstance(value, torch.Tensor):
             return type(value) if None in varying else (type(value), value)
@@ -65,15 +65,16 @@ class VaryingSizes:
         return (value.dtype, value.device, shape, layout, value.requires_grad)
 
     def can_vary(self, inputs: Sequence[Any]) -> bool:
-        """Whether symbols can stand for the sizes of a call: 0 and 1 are numbers, and strides
-        follow from sizes.
+        """Return whether symbols can stand for the sizes of a call.
+
+        They cannot stand for 0 or 1, and the strides of varying tensors must follow from sizes.
         """
         tensors = {at for places in self.symbols.values() for at, dim in places if dim is not None}
         are_large = all(n >= SMALLEST_SYMBOLIC_SIZE for n in self.values(inputs).values())
         return bool(self.symbols) and are_large and all(_is_dense(inputs[at]) for at in tensors)
 
     def mark(self, module: GraphModule, inputs: Sequence[Any]) -> ShapeEnv:
-        """Put symbolic fakes on the placeholders of a graph; the environment of the symbols."""
+        """Put symbolic fakes on the placeholders of a graph; return the symbols' environment."""
         env, converter = ShapeEnv(duck_shapes=config.current().duck_shapes), FakeConverter()
         sizes: dict[Place, Any] = {}
         for name, value in self.values(inputs).items():
@@ -90,7 +91,7 @@ class VaryingSizes:
         return env
 
     def guard(self, env: ShapeEnv) -> Callable[[Sequence[Any]], bool]:
-        """Whether what was compiled with these symbols serves a call."""
+        """Return a check whether a graph compiled with these symbols serves a call."""
         conditions = [guard.condition for guard in env.guards]
         symbols = {name: symbol for name in self.symbols for symbol in env.symbols
                    if symbol.name == name}  # fmt: skip
@@ -106,7 +107,7 @@ class VaryingSizes:
 
 
 def _symbol_of(size: Any) -> str | None:
-    """The name of PyTorch's symbol that a size is; None for a number, or for an expression."""
+    """Return the name of PyTorch's symbol that a size is; None for numbers and expressions."""
     if not isinstance(size, torch.SymInt):
         return None
     expr = size.node.expr
@@ -119,7 +120,7 @@ def _number_at(inputs: Sequence[Any], place: Place) -> int:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether strides follow from sizes and the order of dimensions."""
+    """Return whether strides follow from sizes and the order of dimensions."""
     step = 1
     for size, stride in sorted(
         zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]

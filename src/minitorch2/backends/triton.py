@@ -1,4 +1,4 @@
-"""The triton backend: autograd, loops, generated kernels; another backend without a GPU."""
+"""The triton backend: autograd, loops, generated kernels. Without a GPU, another one runs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LOGGER = get_logger(__name__)
 def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Compile forward and backward to Triton kernels.
 
-    Where these cannot run, a graph of CPU tensors is compiled by ``numba`` and another one runs
-    as it is; a warning says so once, and `stages` counts it as ``triton_unavailable``.
+    If Triton kernels cannot run, a graph of CPU tensors is compiled by ``numba`` and any other
+    graph runs as it is. A warning says so once, and `stages` counts it as ``triton_unavailable``.
     """
     devices = devices_of(gm, example_inputs)
     gpu = next((device for device in devices if device.type != "cpu"), None)

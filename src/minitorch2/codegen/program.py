@@ -18,8 +18,8 @@ BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
 def load_program(text: str, names: Mapping[str, Any] | None = None) -> BoxedCall:
     """Execute a wrapper module's text and return its `call`.
 
-    Debuggers find the text in a file, which measures itself when it is run. What runs is the text,
-    never what the folder held.
+    Debuggers find the text in a file, which measures itself when it is run. Only `text` itself is
+    executed here, never the file's former content.
     """
     path = cache.folder() / "graphs" / f"{cache.digest_of(text)[:16]}.py"
     if config.current().cache:
@@ -41,7 +41,7 @@ _KERNELS: Final = ("fused_", "joined_")
 
 
 def _with_ranges(call: FunctionType) -> BoxedCall:
-    """The same function, whose kernels show under their names in a profile."""
+    """Return the same function, whose kernels appear under their names in a profile."""
     names = call.__globals__
     kernels = [name for name in call.__code__.co_names if name.startswith(_KERNELS)]
     ranged_kernels = {name: ranged(name, names[name]) for name in kernels}

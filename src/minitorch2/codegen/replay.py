@@ -1,8 +1,8 @@
 """Replay the launches of a graph instead of repeating them: CUDA graphs.
 
-A compiled graph does the same launches each time, and where it is short the host takes longer to
-ask for them than the GPU to do them. A CUDA graph records the launches once, with the addresses
-that they read and write, and replays them with one call (PyTorch 2 paper, section 4.7).
+A compiled graph does the same launches each time. If it is short, the host takes longer to request
+them than the GPU takes to run them. A CUDA graph records the launches once, with the addresses that
+they read and write, and replays them with one call (PyTorch 2 paper, section 4.7).
 
     Replayed   ::= call, recordings                a call that is recorded when it comes again
     Recording  ::= graph, fixed, copied, outputs   one record of its launches
@@ -10,7 +10,7 @@ that they read and write, and replays them with one call (PyTorch 2 paper, secti
     copied     ::= its own copies of arguments that come from elsewhere each time
     outputs    ::= its own memory, which it writes at each replay
 
-What could go wrong with addresses cannot, by four rules:
+Four rules make sure that a replay never reads or writes a wrong address:
 
 1. An argument is read where it is while it stays there, as parameters do. One that has moved is
    copied from then on.
@@ -18,10 +18,10 @@ What could go wrong with addresses cannot, by four rules:
    replayed; another one is made. So no result is ever overwritten, and gradients may accumulate.
 3. Results of a recording that are arguments of another graph (activations that backward needs) do
    not count as moved: they choose the recording that was made for them.
-4. What cannot be recorded (sizes that vary, tensors on the CPU, more than `MOST_RECORDINGS`) runs
+4. A call that cannot be recorded (varying sizes, CPU tensors, over `MOST_RECORDINGS`) runs
    as if this file did not exist, and the log says why.
 
-A graph that writes to its inputs needs no rule: graphs are functional, and what is written is
+A graph that writes to its inputs needs no rule: graphs are functional, and the written values are
 copied to the input after the replay.
 """
 
@@ -53,28 +53,28 @@ _OWNED: set[int] = set()
 
 
 class Replay(Protocol):
-    """What a recorder gives: `replay()` does the recorded work again, in the same memory."""
+    """The record of a call: `replay()` does the recorded work again, in the same memory."""
 
     def replay(self) -> None:
-        """Do the work on what the arguments' memory holds now."""
+        """Do the recorded work on the present content of the arguments' memory."""
 
 
 class Recorder(Protocol):
-    """What can record launches."""
+    """An object that can record launches."""
 
     def record(self, call: BoxedCall, arguments: list[Any]) -> tuple[Replay, list[Any]]:
-        """Record a call without doing it: (replay, where its results will be).
+        """Record a call without doing it; return the replay, and the tensors of its results.
 
         Raises:
             RuntimeError: something in it cannot be recorded, as waiting for the GPU.
         """
 
     def stream(self) -> int | None:
-        """On which stream a call would run now; None if it must not be recorded."""
+        """Return the stream on which a call would run now; None if it must not be recorded."""
 
 
 def why_not_replayed(lowered: LoweredGraph) -> str | None:
-    """Why a graph's launches cannot be recorded, or None if they can."""
+    """Return the reason why a graph's launches cannot be recorded, or None if they can."""
     values = [v for v in (*lowered.inputs, *lowered.buffers) if isinstance(v, Buffer)]
     if any(isinstance(value, sympy.Basic) for value in lowered.inputs) or any(
         isinstance(size, sympy.Basic) for value in values for size in value.size
@@ -89,7 +89,7 @@ def why_not_replayed(lowered: LoweredGraph) -> str | None:
 
 
 def replayed(call: BoxedCall, lowered: LoweredGraph) -> BoxedCall:
-    """The call, recorded and replayed if that is possible; the log says why if it is not."""
+    """Return the call, recorded and replayed if that is possible; log the reason if it is not."""
     reason = why_not_replayed(lowered)
     if reason is not None:
         _refuse(reason)
@@ -123,12 +123,14 @@ class Recording:
         self._idle = [*map(torch._C._storage_Use_Count, self._storages)]
 
     def fits(self, addresses: list[int], stream: int) -> bool:
-        """Whether the arguments that it reads where they are, are there; recordings share memory,
-        so they take turns on one stream."""
+        """Return whether the arguments that it reads in place are at the recorded addresses.
+
+        The stream must be the same, too: recordings share memory, so they take turns on one stream.
+        """
         return addresses == self.fixed and stream == self.stream
 
     def is_free(self) -> bool:
-        """Whether nobody holds a result of the last replay."""
+        """Return whether nothing refers to a result of the last replay any more."""
         return [*map(torch._C._storage_Use_Count, self._storages)] == self._idle
 
     def run(self, arguments: list[Any]) -> list[Any]:
@@ -147,7 +149,7 @@ class Recording:
 
 
 class Replayed:
-    """A call that runs once as it is, and is recorded when it comes again."""
+    """A call that runs normally once, and is recorded when it comes again."""
 
     def __init__(self, call: BoxedCall, recorder: Recorder) -> None:
         self.call = call
@@ -175,7 +177,7 @@ class Replayed:
             return self._first_time(arguments, addresses, stream)
 
     def begin_step(self) -> None:
-        """Count recordings anew, and let go of those whose results are still held."""
+        """Count recordings anew, and release those whose results are still held."""
         with self._lock:
             self.recordings = [recording for recording in self.recordings if recording.is_free()]
             self._made = len(self.recordings)
@@ -183,7 +185,7 @@ class Replayed:
                 self.refusal, self._holds_too_much = None, False
 
     def _first_time(self, arguments: list[Any], addresses: list[int], stream: int) -> list[Any]:
-        """Nothing that was recorded can be replayed."""
+        """Run, and record from the second time on: no recording fits the arguments."""
         last, self._last = self._last, addresses
         if last is None:  # loads kernels and libraries, which a recording must not
             return self.call(arguments)
@@ -195,7 +197,7 @@ class Replayed:
         return self._record(arguments, addresses, stream)
 
     def _note_moves(self, last: list[int], addresses: list[int]) -> None:
-        """Arguments that have moved since the last recording are copied from now on."""
+        """Copy from now on the arguments that have moved since the last recording."""
         pairs = enumerate(zip(last, addresses, strict=True))
         moved = {i for i, (old, new) in pairs if old != new and new not in _OWNED}
         for position in moved:
@@ -230,13 +232,13 @@ class Replayed:
 
 
 def begin_step() -> None:
-    """A step of the program begins: what an earlier one has held is no reason against recording."""
+    """Begin a step of the program: results still held no longer prevent recording."""
     for call in list(_CALLS):
         call.begin_step()
 
 
 def _addresses(arguments: list[Any]) -> list[int]:
-    """Where tensors are; 0 for numbers."""
+    """Return the addresses of tensors; 0 for numbers."""
     try:
         return [*map(torch.Tensor.data_ptr, arguments)]
     except TypeError:
@@ -257,8 +259,10 @@ def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _placed_as(like: torch.Tensor, memory: torch.Tensor, distance: int = 0) -> torch.Tensor:
-    """A tensor of the size and strides of `like` that begins `distance` elements behind the first
-    one of `memory`."""
+    """Return a tensor with the size and strides of `like`, placed in `memory`.
+
+    It begins `distance` elements behind the first one of `memory`.
+    """
     return memory.as_strided(like.size(), like.stride(), memory.storage_offset() + distance)
 
 
@@ -280,9 +284,10 @@ def _aliases(outputs: Sequence[Any], arguments: Sequence[Any]) -> dict[int, Alia
 
 @dataclass(eq=False)
 class _Pool:
-    """The memory that the recordings of one device and stream share, and where they are recorded.
-    What lies in it besides results is free after each replay, for the next graph. It lives as long
-    as a recording: PyTorch takes no new ones into a pool that has lost all.
+    """The memory that the recordings of one device and stream share, and the stream to record on.
+
+    All of it except results is free after each replay, for the next graph. A pool lives as long as
+    a recording in it: PyTorch takes no new ones into a pool that has lost all.
     """
 
     handle: Any
@@ -306,7 +311,7 @@ class CudaRecorder:
         self.device = device
 
     def stream(self) -> int | None:
-        """The current stream, unless the caller is recording himself."""
+        """Return the current stream, unless the caller is recording."""
         if torch.cuda.is_current_stream_capturing():
             return None
         return torch.cuda.current_stream(self.device).cuda_stream

@@ -6,7 +6,7 @@
                 |  minitorch2.codegen.spelling.tensor(...)          the bytes of a small tensor
                 |  minitorch2.codegen.spelling.graph('''...''')     a compiled graph by its module
 
-What is none of these has no spelling. Nothing is pickled, so one can read all of it.
+Any other value has no spelling. Nothing is pickled, so one can read all of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A wrapper's file is a program: run alone, it makes random inputs and measures its own calls.
 
-What a graph was given is gone when its file is run, so tensors are random (integers are 0, since
-they may be indices), and a size that varies is 8.
+The original inputs are gone when a wrapper's file is run. So tensors are random (integers are 0,
+since they may be indices), and a size that varies is 8.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def number(expr: Expr) -> str:
 
 
 def missing(reason: str) -> Callable[..., Any]:
-    """Stands for a function that only the process that compiled the graph has.
+    """Stand in for a function that exists only in the process that compiled the graph.
 
     Raises:
         BackendError: it is called.
@@ -97,7 +97,7 @@ def missing(reason: str) -> Callable[..., Any]:
 def random_tensor(
     size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: str
 ) -> torch.Tensor:
-    """Normal numbers, or zeros of a dtype that is no float's, with these strides."""
+    """Return normal numbers, or zeros if `dtype` is not a float's, with these strides."""
     tensor = torch.empty_strided(size, stride, dtype=dtype, device=device)
     return tensor.normal_() if dtype.is_floating_point else tensor.zero_()
 

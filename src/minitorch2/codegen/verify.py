@@ -1,4 +1,4 @@
-"""Check a wrapper's text: every value is where it is read, and no memory outlives its use.
+"""Check a wrapper's text: every value is in place when it is read, and no memory outlives its use.
 
 The text is read again, as Python, and run on *ghosts*: each place of memory is known by the buffers
 whose values it holds at the moment. Schedule and kernels say which buffers a statement reads and
@@ -47,7 +47,7 @@ _ALLOCATIONS = ("empty_cpu", "empty_gpu", "empty_strided")
 
 @dataclass(frozen=True)
 class Facts:
-    """What a wrapper was printed from; ``objects`` are given to it under these names."""
+    """The sources of a wrapper's text; ``objects`` are given to it under these names."""
 
     lowered: LoweredGraph
     schedule: Schedule
@@ -59,7 +59,7 @@ class Facts:
         return self.schedule.inplace.owner(name)
 
     def generation(self, name: str) -> int:
-        """How many buffers had the memory of a buffer before it."""
+        """Return the number of buffers that had the memory of a buffer before it."""
         count = 0
         while name in self.schedule.inplace:
             name, count = self.schedule.inplace[name], count + 1
@@ -77,7 +77,7 @@ class Facts:
         return frozenset(call.name for call in self.kernels.values())
 
     def is_silent(self, node: BaseSchedulerNode) -> bool:
-        """Whether a node needs no statement: nobody wants its result, or it has no elements."""
+        """Return whether a node needs no statement: its result is unread, or has no elements."""
         if isinstance(node, NopKernelSchedulerNode):
             return node.name not in self.wanted
         call = self.kernels.get(node.name)
@@ -99,7 +99,7 @@ def verify_wrapper(text: str, facts: Facts) -> None:
 
 @dataclass
 class _Launch:
-    """A kernel of a launch: where its buffers lie, by the buffer that owns the memory."""
+    """A kernel of a launch, and the places of its buffers, by the buffer that owns the memory."""
 
     kernel: KernelNode
     places: Mapping[str, Place]
@@ -107,7 +107,7 @@ class _Launch:
 
 @dataclass
 class _Ghost:
-    """Runs `call` on places: ``known`` are names of what is no memory, as functions and sizes."""
+    """The interpreter of `call` on places; ``known`` are names of functions, sizes and the like."""
 
     facts: Facts
     known: set[str]
@@ -266,11 +266,11 @@ class _Ghost:
         yield from (_Launch(kernel, places) for kernel in kernels)
 
     def _reads(self, launch: _Launch) -> dict[str, Place]:
-        """What a kernel reads that it has not computed itself, and where."""
+        """Return the buffers that a kernel reads and has not computed itself, with their places."""
         return self._places(launch, launch.kernel.read_names - launch.kernel.written_names)
 
     def _writes(self, launch: _Launch) -> dict[str, Place]:
-        """What a kernel stores, and where."""
+        """Return the buffers that a kernel stores, with their places."""
         return self._places(launch, launch.kernel.written_names)
 
     def _places(self, launch: _Launch, names: frozenset[str]) -> dict[str, Place]:
@@ -279,7 +279,7 @@ class _Ghost:
         return {name: given[owner] for name in here if (owner := self.facts.owner(name)) in given}
 
     def _check_apart(self, one: _Launch, other: _Launch) -> None:
-        """What a kernel writes, another of the same launch neither reads nor writes."""
+        """Check that no kernel of a launch reads or writes memory that another one writes."""
         used = self._reads(other) | self._writes(other)
         for name, place in self._writes(one).items():
             for met, there in used.items():
@@ -315,7 +315,7 @@ class _Ghost:
 
 
 def _check_deaths(body: Sequence[ast.stmt], facts: Facts) -> None:
-    """Names are dropped before anything is computed or allocated behind their last use."""
+    """Check that names are dropped before any work that follows their last use."""
     inputs = (b.name for b in facts.lowered.inputs if isinstance(b, InputBuffer))
     # No statement tells the place of a silent node, which may be the last to need a name.
     silent = (node for node in facts.schedule.nodes if facts.is_silent(node))
@@ -348,7 +348,7 @@ _PARTS_OF_A_CALL = ("assert_", "with_layout")
 
 
 def _computes(statement: ast.stmt) -> bool:
-    """Whether a statement allocates, launches or calls."""
+    """Return whether a statement allocates, launches or calls."""
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
     function = value.func if isinstance(value, ast.Call) else None
     return isinstance(function, ast.Name) and not function.id.startswith(_PARTS_OF_A_CALL)

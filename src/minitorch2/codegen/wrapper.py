@@ -47,8 +47,10 @@ from minitorch2.loopir.schedule import (
 
 @dataclass(frozen=True)
 class KernelCall:
-    """How the wrapper launches one kernel: `name(iterations, tensor..., size...)`. If it is one for
-    a GPU, the current stream comes behind the iterations."""
+    """The wrapper's launch of one kernel: `name(iterations, tensor..., size...)`.
+
+    A kernel for a GPU takes the current stream after the iterations.
+    """
 
     name: str
     definition: str
@@ -60,7 +62,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class JoinedCall:
-    """How the wrapper launches several kernels for a CPU: with the arguments of each call."""
+    """The wrapper's launch of several CPU kernels, with the arguments of each."""
 
     name: str
     definition: str
@@ -81,7 +83,7 @@ class WrapperModule:
     graphs: Mapping[GraphModule, WrapperModule] = field(default_factory=dict)
 
     def main(self) -> str:
-        """What measures the module if it is run alone, with constants like these."""
+        """Return code that measures the module if it is run alone, with constants like these."""
         return main_text(self.inputs, self.namespace, dict(self._programs()))
 
     def _programs(self) -> Iterator[tuple[GraphModule, str]]:
@@ -94,7 +96,7 @@ class WrapperModule:
         """The text with the objects that it names: a program of its own.
 
         Raises:
-            UnspellableError: one of them is nothing that a text could tell.
+            UnspellableError: one of them has no text form.
         """
         graphs = {graph: module.program() for graph, module in self.graphs.items()}
         named = definitions(self.namespace, graphs)
@@ -150,7 +152,7 @@ class WrapperPrinter:
             self.body.add("base = arena.data_ptr()")
 
     def _allocate(self, node: BaseSchedulerNode) -> None:
-        """Make the memory of what a kernel computes, unless there is some already."""
+        """Allocate the memory of the buffers that a kernel computes, unless they have some."""
         needed = self.memory.allocated(node)
         for body in (body for kernel in kernels_in(node) for body in bodies(kernel)):
             old = self.schedule.inplace.get(body.name) or self.memory.reused.get(body.name)
@@ -161,14 +163,14 @@ class WrapperPrinter:
                 self.born.add(body.name)
 
     def _take_over(self, name: str, old: str) -> None:
-        """`name` is the same memory as `old`, and the same tensor: views know its shape."""
+        """Let `name` be the memory and the tensor of `old`; views know its shape."""
         self.held[name] = self._held(old)
         self.body.add(f"{name} = {old}; del {old}  # in place")
         self.born.discard(old)
         self.born.add(name)
 
     def _held(self, name: str) -> FixedLayout:
-        """The layout of the tensor that a name stands for: its own or an earlier owner's."""
+        """Return the layout of the tensor that a name stands for: its own or an earlier owner's."""
         return self.held.get(name) or (self.buffers | self.inputs)[name].fixed_layout()
 
     def _empty(self, layout: FixedLayout) -> str:
@@ -216,11 +218,11 @@ class WrapperPrinter:
         return WrapperModule(self._assemble(), self.namespace, self.lowered.inputs)
 
     def _is_wanted(self, name: str, position: int) -> bool:
-        """Whether anyone reads a result of a library call."""
+        """Return whether anything reads a result of a library call."""
         return self.schedule.last_use.get(name, position) > position or name in self.returned
 
     def _enter_device(self) -> None:
-        """Kernels run on the current device, which another thread or model may have changed."""
+        """Make the kernels' device current, since another thread or model may have changed it."""
         device = self.memory.device
         if device.type == "cuda" and device.index is not None:
             self.body.add(f"if torch.cuda.current_device() != {device.index}:")
@@ -300,7 +302,7 @@ class WrapperPrinter:
                 self.body.add(f"assert_no_nan({name!r}, {name}, {call.name!r})")
 
     def _arguments(self, call: KernelCall, node: BaseSchedulerNode) -> str:
-        """What a kernel is called with."""
+        """Return the arguments of a kernel's call."""
         first = [print_expr(call.iterations), *["stream"] * call.takes_stream]
         sizes = [print_expr(size) for size in call.sizes]
         memory = [self._argument(name, node) for name in call.buffers]

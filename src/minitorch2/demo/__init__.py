@@ -1,11 +1,11 @@
 """The demo: a real pretrained encoder and a small GPT, eagerly and compiled, side by side.
 
-Takes nothing but this package and the packages of the `demo` extra; gives a report on the
-terminal, a plot of two loss curves and, on request, the text of every compilation stage.
+It needs only this package and the packages of the `demo` extra. It prints a report on the terminal,
+plots two loss curves and, on request, writes the text of every compilation stage.
 
-Read in this order: `workloads` (what is run), `encoder` and `training` (do eager and compiled
-agree?), `timing` and `first_result` (how long does it take?), `report` (tables), `command`.
-`doctor` stands alone: it needs none of the extra packages.
+Read in this order: `workloads` (the programs), `encoder` and `training` (the comparison of eager
+and compiled), `timing` and `first_result` (the seconds), `report` (tables), `command`. The module
+`doctor` needs none of the extra packages.
 """
 
 import os

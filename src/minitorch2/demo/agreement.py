@@ -1,4 +1,4 @@
-"""Do eager and compiled agree? Embeddings at several shapes, and two loss curves."""
+"""The agreement of eager and compiled: embeddings at several shapes, and two loss curves."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ LOSS_TOLERANCE = 1e-2
 
 @dataclass(frozen=True)
 class EmbeddingAgreement:
-    """One batch, embedded twice.
+    """The comparison of one batch that was embedded twice.
 
-    `shape` is the tokens' [batch, time]; `absolute` the largest difference of two numbers,
-    `relative` the largest length of a row's difference by the row's length; `same_neighbours`
-    how many sentences have the same nearest neighbour.
+    `shape` is the tokens' [batch, time]. `absolute` is the largest difference of two numbers, and
+    `relative` the largest length of a row's difference by the row's length. `same_neighbours` is
+    the number of sentences with the same nearest neighbour.
     """
 
     shape: tuple[int, ...]
@@ -34,7 +34,7 @@ class EmbeddingAgreement:
 
     @property
     def holds(self) -> bool:
-        """Whether the two are the same but for rounding."""
+        """True if the two embeddings are the same but for rounding."""
         return self.absolute <= EMBEDDING_TOLERANCE and self.same_neighbours == self.shape[0]
 
 
@@ -102,7 +102,7 @@ def training_steps(compilers: list[str], count: int) -> Iterator[TrainingStep]:
 
 
 def curves_agree(steps: list[TrainingStep]) -> bool:
-    """Whether the compiled loss curve is the eager one: exact at first, close to the end."""
+    """Return whether the compiled loss curve is the eager one: exact at first, close to the end."""
     differences = [abs(step.losses["minitorch2"] - step.losses["eager"]) for step in steps]
     # Each is compared, rather than the largest: a NaN must not slip through `max`.
     close = all(difference <= LOSS_TOLERANCE for difference in differences)

@@ -26,7 +26,7 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     compilers: list[str]
     steps: int
@@ -113,7 +113,7 @@ def run_seconds(
 
 
 def show_figures(console: Console, options: Options, steps: list[TrainingStep]) -> list[report.Row]:
-    """Part three: how long it all takes."""
+    """Show part three: the seconds of each workload and compiler."""
     console.rule(f"Time, {torch.get_num_threads()} threads, medians, compilers taking turns")
     later = run_seconds(console, options, steps)
     rows = [

@@ -56,7 +56,8 @@ def _in_process(workload: str, compiler: str, cache: str, stages: Path | None) -
 def measure(workload: str, compiler: str, directory: str | None = None) -> FirstResult:
     """Compile and run a workload once, here; write its stages to `directory` if given.
 
-    Who collects texts sees everything compiled, so that is not done where only time counts.
+    While texts are collected, the cache is bypassed and everything is compiled. So texts are not
+    collected for a mere timing.
     """
     with stages.collect(texts=directory is not None) as log:
         run = WORKLOADS[workload](COMPILERS[compiler])

@@ -27,7 +27,7 @@ class Row:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast as eager a run is; below 1 it is slower."""
+        """The eager seconds divided by the compiled ones; below 1 compiled is slower."""
         return self.eager_seconds / self.seconds
 
 
@@ -37,7 +37,7 @@ def yes_or_no(holds: bool) -> str:
 
 
 def agreement_table(agreements: list[EmbeddingAgreement]) -> Table:
-    """How far the compiled embeddings are from the eager ones, a row for each shape."""
+    """Make a table of differences of compiled and eager embeddings, with a row for each shape."""
     table = Table(title="Embeddings, eager and compiled")
     for column in ("tokens", "largest difference", "relative", "same neighbour", "agree"):
         table.add_column(column, justify="right")
@@ -84,7 +84,7 @@ def figures_table(rows: list[Row]) -> Table:
 
 
 def _counts(row: Row) -> tuple[str, str, str]:
-    """What our stages counted; other compilers do not report to them."""
+    """Return the counts that our stages report; other compilers do not report to them."""
     if row.compiler != "minitorch2":
         return "", "", ""
     counts = row.cold.counts
@@ -94,6 +94,6 @@ def _counts(row: Row) -> tuple[str, str, str]:
 
 
 def phases_text(row: Row) -> str:
-    """Where the seconds of a cold start went, longest first."""
+    """Return the seconds of a cold start by phase, longest first."""
     phases = sorted(row.cold.phases.items(), key=lambda item: -item[1])
     return ", ".join(f"{name} {spent:.2f}" for name, spent in phases)

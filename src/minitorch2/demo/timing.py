@@ -8,14 +8,14 @@ Run = Callable[[], object]
 
 
 def seconds(run: Run) -> float:
-    """How long one call takes."""
+    """Return the seconds of one call."""
     start = perf_counter()
     run()
     return perf_counter() - start
 
 
 def rounds(runs: Mapping[str, Run], count: int) -> Iterator[dict[str, float]]:
-    """Call every variant once a round; give each round's seconds by name.
+    """Call every variant once in each round; return each round's seconds by name.
 
     The order turns by one each round, so that no variant always follows the same neighbour.
     """

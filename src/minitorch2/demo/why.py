@@ -1,4 +1,5 @@
-"""`python -m minitorch2 why [CODE]`: what a code in an error or a report means, and what helps."""
+"""`python -m minitorch2 why [CODE]`: the meaning of a code in an error or report, and the remedy.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def explanation(code: str, meaning: str, remedy: str) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what a code means, or all codes; the status is 1 if there is no such code."""
+    """Print the meaning of a code, or of all codes; the status is 1 for an unknown code."""
     parser = argparse.ArgumentParser(prog="python -m minitorch2 why", description=__doc__)
     parser.add_argument("code", nargs="?", help="the word in brackets; without it all are listed")
     code = parser.parse_args(arguments).code

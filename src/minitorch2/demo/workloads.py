@@ -1,4 +1,4 @@
-"""What the demo runs, and the compilers it runs it with."""
+"""The workloads of the demo, and the compilers that it compares."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -63,10 +63,10 @@ def _copies_of_results(root: object) -> dict[int, Any]:
 
 
 def sharing_of(root: object) -> list[int]:
-    """Which places below `root` hold the same object, as one number a place.
+    """Number the objects below `root`, one number for each place that holds one.
 
     Places are visited in order: elements of containers, values of dicts, attributes. Equal numbers
-    are the same mutable object; what it holds is visited once.
+    are the same mutable object, whose content is visited once.
     """
     numbers: dict[int, int] = {}  # the objects live as long as `root`
     return [numbers.setdefault(id(value), len(numbers)) for value in reached_from(root)]
@@ -87,7 +87,7 @@ def reached_from(root: object) -> Iterator[object]:
 
 
 def _has_identity(value: object) -> bool:
-    """Whether a program can tell one such object from two equal ones without asking for its id."""
+    """Return whether a program can tell this object from an equal one without asking its id."""
     if isinstance(value, torch.Tensor | list | dict | deque | set):
         return True
     return hasattr(value, "__dict__") and not isinstance(value, _OPAQUE)
@@ -103,7 +103,7 @@ def _parts_of(value: object) -> list[object]:
 
 
 def eager_backend(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile with the backend that changes nothing: what is tested is capture alone."""
+    """Compile with the backend that changes nothing, to test capture alone."""
     return minitorch2_compile(function, backend="eager")
 
 

@@ -6,9 +6,9 @@ Point it at any interpreter of the loop IR: the NumPy interpreter's answer is th
     def test_my_code_generator(example):
         expected = interpret(example.graph, example.inputs)
 
-A graph has up to three inputs (contiguous, transposed, sliced or with gaps, of float32, int64 or
-bool), up to three computed buffers that may read each other, pointwise or reduced. Bodies are well
-typed, address only what exists, and hold loads in several index forms, masked parts, computed
+A graph has up to three inputs: contiguous, transposed, sliced or with gaps, of float32, int64 or
+bool. It has up to three computed buffers that may read each other, pointwise or reduced. Bodies are
+well typed, address only what exists, and hold loads in several index forms, masked parts, computed
 indices, comparisons and selections.
 """
 

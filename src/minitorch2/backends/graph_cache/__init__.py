@@ -1,8 +1,9 @@
 """A cache of compiled graphs: an equal graph, here or in a later process, is not compiled again.
 
-Capture always runs; what it gives is the graph that is looked up. ``key`` says what a compiled
-graph depends on, ``bypass`` which graphs are left out, ``sizes`` what compiling has learned about
-sizes that vary, ``entry`` how all of it is written down, and ``lookup`` ties them together.
+Capture always runs; its graph is then looked up in the cache. ``key`` lists all properties on which
+a compiled graph depends, and ``bypass`` the graphs that are left out. ``sizes`` records the facts
+that compiling has learned about varying sizes, ``entry`` writes a compiled graph down, and
+``lookup`` ties them together.
 """
 
 from minitorch2.backends.graph_cache.bypass import REASONS

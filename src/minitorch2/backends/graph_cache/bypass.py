@@ -1,4 +1,4 @@
-"""Which graphs are compiled without a look into the cache, and why."""
+"""Graphs that are compiled without a look into the cache, and the reasons."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class Bypass(Exception):
 
 
 def note_bypass(reason: str) -> None:
-    """Count it, by its reason."""
+    """Count a bypass by its reason."""
     STATISTICS[LAYER].bypassed += 1
     REASONS[reason] += 1
     stages.count("graphs_bypassed")
 
 
 def is_unwanted() -> bool:
-    """Whether everything is to be compiled because somebody watches it, or wants no cache."""
+    """Return whether every graph is compiled anew: the cache is off, or compilation is observed."""
     options = config.current()
     is_watched = any(map(stages.wanted, _STAGES)) or any(map(logs.are_read, _COMPILING))
     return not options.cache or options.verify or is_watched
 
 
 def check(module: GraphModule, examples: Sequence[Any], target: str) -> None:
-    """Raise `Bypass` for what no key could tell, or no entry."""
+    """Raise `Bypass` for a graph that no key or no entry can describe."""
     options = config.current()
     if options.freezing and not torch.is_grad_enabled():
         raise Bypass("parameters are constants")
@@ -124,7 +124,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _is_known(function: Any) -> bool:
-    """Whether a function is PyTorch's, Python's or ours."""
+    """Return whether a function is PyTorch's, Python's or ours."""
     if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return str(qualified_name(function)).split(".")[2] in _LIBRARIES
     name = qualified_name(function)

@@ -1,10 +1,10 @@
-"""How a compiled graph is written down: three Python texts, that of the plan first.
+"""Entries of the cache: a compiled graph as three Python texts, the plan first.
 
     entry    ::= plan, forward, backward       with form feeds between them
-    plan     ::= plan = ProgramPlan(...)       what is done around the graphs
-                 guards = (...)                what compiling learned of sizes
+    plan     ::= plan = ProgramPlan(...)       the work around the graphs
+                 guards = (...)                learned facts about sizes
                  written = (...)               the arguments that backward writes to
-                 counts = ({...}, {...})       what was counted while each graph was compiled
+                 counts = ({...}, {...})       the counts while each graph was compiled
     forward  ::= the wrapper's module: kernels, and call(args)
     backward ::= the same of the backward graph; empty where nothing is differentiated
 
@@ -54,7 +54,7 @@ class Entry:
 
     @staticmethod
     def read(payload: bytes) -> Entry:
-        """The entry that `payload` has given."""
+        """Read an entry from the text that `payload` has returned."""
         plan, forward, backward = payload.decode().split(_FORM_FEED)
         names: dict[str, Any] = {}
         exec(plan, names)
@@ -78,11 +78,11 @@ class Entry:
 
 
 def counted(log: stages.StageLog) -> dict[str, int]:
-    """What a graph's entry counts, of what was counted while it was compiled."""
+    """Return the counts of a compilation that a graph's entry records."""
     return {name: number for name, number in log.counts.items() if name not in _OF_KERNELS}
 
 
 def count_again(counts: Mapping[str, int]) -> None:
-    """Count what was counted when the graph was compiled."""
+    """Add the counts of the graph's compilation to those of this process."""
     for name, number in counts.items():
         stages.count(name, number)

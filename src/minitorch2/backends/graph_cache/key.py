@@ -1,4 +1,4 @@
-"""What a compiled graph depends on, part by part, so that one can ask which part differed."""
+"""The key of a compiled graph, part by part, so that one can ask which part differed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def key_of_graph(module: GraphModule, examples: Sequence[Any], target: str, size
 
 
 def _title(module: GraphModule) -> str:
-    """How many operators, and where the first one stands."""
+    """Return the number of operators, and the user's line of the first one."""
     nodes = [node for node in module.graph.nodes if node.op.startswith("call")]
     source = next((node.meta["source"] for node in nodes if node.meta.get("source")), None)
     place = f" from {source.file}:{source.line}" if source else ""
@@ -112,7 +112,7 @@ def _title(module: GraphModule) -> str:
 
 
 def _input_text(node: Any, example: Any) -> str:
-    """What the graph's own text does not tell of an input."""
+    """Return the properties of an input that the graph's own text does not contain."""
     if not isinstance(example, torch.Tensor):
         return "symbol" if any(True for _ in symbol_sizes(node)) else repr(example)
     facts = {
@@ -128,7 +128,7 @@ def _input_text(node: Any, example: Any) -> str:
 
 
 def _shared_memory(examples: Sequence[Any]) -> str:
-    """Which inputs are one tensor, and which share memory, where any do."""
+    """Return which inputs are one tensor, and which share memory; empty if none do."""
     tensors = [example for example in examples if isinstance(example, torch.Tensor)]
     storages = [storage_key(tensor) for tensor in tensors]
     if len({*storages}) == len(storages):
@@ -139,7 +139,7 @@ def _shared_memory(examples: Sequence[Any]) -> str:
 
 
 def _named_sizes(module: GraphModule) -> Iterator[str]:
-    """The sizes that vary by the names that they have here: guards name them."""
+    """Yield the varying sizes under the names that they have here, which guards use."""
     for node in module.graph.placeholders:
         sizes = [str(size) for size, _ in symbol_sizes(node)]
         if any(not size.isdigit() for size in sizes):

@@ -28,7 +28,7 @@ _LOGGER = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Compilers:
-    """What compiles a program's graphs."""
+    """The compilers of a program's forward and backward graphs."""
 
     forward: Compiler
     backward: Compiler
@@ -40,7 +40,7 @@ Build: TypeAlias = Callable[[GraphModule, list[Any], Compilers], Run]
 
 @dataclass(frozen=True)
 class _Known:
-    """What a program of this process needs where it is used again."""
+    """The guards and counts of a program of this process, for its next use."""
 
     guards: Guards
     counts: dict[str, int]
@@ -109,8 +109,10 @@ def _share(key: cache.Key, program: CompiledProgram, entry: Entry) -> None:
 
 
 class _Compilation:
-    """Compiles a graph and stores what became of it: once its backward graph, if it has one, is
-    compiled as well, since both must be cut from one joint graph.
+    """The compilation of a graph that is stored in the cache when it is complete.
+
+    A backward graph, if there is one, must be compiled first, since both are cut from one joint
+    graph.
     """
 
     def __init__(self, key: cache.Key, sizes: Sizes, target: Target) -> None:

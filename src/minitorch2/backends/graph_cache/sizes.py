@@ -1,4 +1,4 @@
-"""Sizes that vary: what is known of them, and what compiling a graph has learned.
+"""Sizes that vary: the known facts about them, and those that compiling a graph has learned.
 
 While a graph with symbolic sizes is compiled, guards come up: conditions that were decided by the
 example's sizes. A graph from the cache brings the same guards. It may be used where they hold of
@@ -66,7 +66,7 @@ class Sizes:
         return tuple((guard.operator, text) for guard, text in zip(new, texts, strict=True))
 
     def admit(self, guards: Guards) -> bool:
-        """Whether guards hold of the present sizes; if so, they are recorded."""
+        """Return whether guards hold for the present sizes; record them if they do."""
         if self.env is None:
             return not guards
         if not self._hold_now(text for _, text in guards):
@@ -78,13 +78,13 @@ class Sizes:
         return True
 
     def _hold_now(self, texts: Iterable[str]) -> bool:
-        """Whether conditions hold of the example's sizes."""
+        """Return whether conditions hold for the example's sizes."""
         assert self.env is not None
         hints = {name: self.env.hint(symbol) for name, symbol in _names(self.env).items()}
         return all(_holds(text, hints) for text in texts)
 
     def _others(self) -> object:
-        """What may be learned besides guards."""
+        """Return the state that compiling may change besides guards."""
         if self.env is None:
             return None
         limits = [
@@ -104,7 +104,7 @@ def _hinted(env: ShapeEnv) -> list[Any]:
 
 
 def _names(env: ShapeEnv) -> dict[str, Any]:
-    """The symbols whose values the example tells, by name."""
+    """Return the symbols whose values the example determines, by name."""
     return {str(symbol): symbol for symbol in _hinted(env)}
 
 

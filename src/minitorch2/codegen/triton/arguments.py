@@ -1,4 +1,4 @@
-"""What a kernel is called with, under names that do not depend on the graph around it."""
+"""The arguments of a kernel, under names that do not depend on the graph around it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Which products and convolutions become kernels of their own: measured, and remembered.
+"""The choice of products and convolutions that become own kernels, by measurement.
 
-Under `max_autotune` each site is run in all its ways: the kernels before and behind, with the
-library's call between them; and the template with each tile, which computes none of its operands,
-or some. What was fastest is kept on disk, under the text of the kernels and the name of the GPU, so
-that a second process measures nothing, and equal sites are measured once. What a graph spends is
-bounded: `trial.py` tries few tiles, and sites whose turn comes too late are left to the library.
+Under `max_autotune` each site (`sites.py`) is run in all its ways. One is the library's call
+between the kernels before and behind it. The others are the template with each tile, which computes
+none of its operands, or some. The fastest way is kept on disk, under the text of the kernels and
+the name of the GPU. So a second process measures nothing, and equal sites are measured once. The
+time for a graph is bounded: `trial.py` tries few tiles, and sites whose turn comes too late are
+left to the library.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Trials:
         self._end = time.monotonic() + SECONDS
 
     def of(self, site: Site) -> Trial | None:
-        """The trial of a site; None where nothing can be measured, or Triton has no such kernel."""
+        """Return the trial of a site; None if it cannot be measured, or has no Triton kernel."""
         if site not in self._made:
             self._made[site] = self._make(site)
         return self._made[site]
@@ -65,7 +66,7 @@ class Trials:
             return None
 
     def are_over(self) -> bool:
-        """Whether nothing more is measured."""
+        """Return whether the time for measurements is over."""
         return time.monotonic() > self._end
 
     def compile_ahead(self, sites: Iterable[Site]) -> None:
@@ -154,13 +155,13 @@ def describe(trial: Trial, times: Sequence[float]) -> str:
 
 
 def best_of(times: Sequence[float]) -> int | None:
-    """The number of the fastest template, if it is worth it; the library's time is the first."""
+    """Return the number of the fastest template, if it is worth it; time 0 is the library's."""
     library, *others = times
     best = min(range(len(others)), key=others.__getitem__, default=None)
     return None if best is None or others[best] > _WORTH * library else best
 
 
 def name_of(device: torch.device) -> str | None:
-    """The GPU that measures; None where nothing can be measured."""
+    """Return the name of the GPU that measures; None if nothing can be measured."""
     can_measure = device.type == "cuda" and not is_interpreting()
     return torch.cuda.get_device_name(device) if can_measure else None

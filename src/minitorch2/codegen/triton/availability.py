@@ -1,4 +1,4 @@
-"""Can Triton kernels run here? If not, one sentence that says what is missing."""
+"""The availability of Triton kernels here: if they cannot run, one sentence says why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INTERPRETER_VARIABLE = "TRITON_INTERPRET"
 
 
 def is_interpreting() -> bool:
-    """Whether kernels run in Triton's interpreter, in Python, on CPU tensors.
+    """Return whether kernels run in Triton's interpreter, in Python, on CPU tensors.
 
     Triton reads the variable when it is imported, so it has to be set before.
     """
@@ -25,7 +25,7 @@ def _has_triton() -> bool:
 
 
 def why_unavailable(device: torch.device) -> str | None:
-    """Why Triton kernels cannot run on tensors of `device`, or None if they can."""
+    """Return the reason why Triton kernels cannot run on tensors of `device`, or None."""
     if not _has_triton():
         return "Triton is not installed (pip install 'minitorch2[triton]', Linux only)"
     if is_interpreting():

@@ -1,6 +1,6 @@
 """Block sizes and warps of a kernel, from sizes alone: no measurement, the same every time.
 
-A block is a power of two. A thread of a GPU moves 16 bytes at once, a warp has 32 threads, so 4
+A block is a power of two. A thread of a GPU moves 16 bytes at once, and a warp has 32 threads. So 4
 warps move 512 float32 numbers at once, and a block of 1024 keeps two such loads in flight. The
 numbers were mostly the best, or within 3% of it, of 8 to 60 choices per kernel on an H200 or H100
 (`python -m benchmarks.gpu_bandwidth --sweep`).
@@ -33,11 +33,12 @@ UNKNOWN = 1 << 20
 
 @dataclass(frozen=True)
 class Blocks:
-    """The sizes of a kernel's block: along the elements that are kept (`x`, and `y` in tiles), and
-    along what is reduced (`r`); None for a dimension that the kernel does not have.
+    """The sizes of a kernel's block along kept elements (`x`, `y` in tiles) and reduced ones (`r`).
 
-    In a loop, `fold` parts of a block become one before an accumulator sees them. Where the parts
-    of an element are in one thread, that takes nothing but registers' worth of loads in flight."""
+    A dimension that the kernel does not have is None. In a loop, `fold` parts of a block are
+    combined before an accumulator sees them. If the parts of an element are in one thread, that
+    takes nothing but registers for the loads in flight.
+    """
 
     x: int
     warps: int
@@ -109,8 +110,11 @@ def reduction_blocks(
 
 
 def _row_blocks(rnumel: Expr, passes: int, itemsize: int) -> Blocks:
-    """Rows that are read once go in pieces of 32 KiB, others in longer ones, so that few rows are
-    in the cache between passes; but not if a quarter of all threads had nothing to do."""
+    """Choose blocks along rows: 32 KiB pieces of rows that are read once, longer ones of others.
+
+    Longer pieces keep few rows in the cache between passes. They are halved if a quarter of all
+    threads had nothing to do.
+    """
     r = min(next_power_of_two(_known(rnumel)), 8192 if passes == 1 else 16384)
     if passes == 1:
         r = min(r, 2048 * itemsize)
@@ -127,8 +131,7 @@ def looped_blocks(x: int, warps: int, r: int, itemsize: int) -> Blocks:
 
 
 def _square_blocks(n: int, r: int, is_row: bool) -> Blocks:
-    """Where memory is walked along rows by some accesses and along columns by others: both sides
-    of the block have at least a sector of memory."""
+    """Choose blocks for accesses along rows and along columns: a side has at least a sector."""
     if r <= (PERSISTENT_LIMIT_SQUARE if is_row else PERSISTENT_LIMIT_STRIDED):
         x = min(next_power_of_two(n), max(16, 4096 // r))
         return Blocks(x, _warps(x * r, 16), r=r, persistent=True)

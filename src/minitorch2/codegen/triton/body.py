@@ -30,7 +30,7 @@ class KernelBody:
         return self._namer.fresh(kind) if kind == "tmp" else kind + self._namer.fresh("")
 
     def assign(self, text: str, dims: Dimensions, kind: str = "tmp") -> str:
-        """The name of the variable that holds `text`, computed at most once where it is visible."""
+        """Return the variable that holds `text`, computed at most once where it is visible."""
         if text in self._names:
             return self._names[text]
         inside = self._loop is not None and dims & IN_LOOP
@@ -42,7 +42,7 @@ class KernelBody:
         return names[text]
 
     def statement(self, text: str, dims: Dimensions) -> None:
-        """A line that is needed at most once where it is visible."""
+        """Add a line that is needed at most once where it is visible."""
         inside = self._loop is not None and dims & IN_LOOP
         names = self._loop_names if inside else self._names
         if text not in names:
@@ -62,18 +62,18 @@ class KernelBody:
         self._loop = list(first_lines)
 
     def close_loop(self, header: str) -> None:
-        """End the pass: its names are gone, the reductions are complete."""
+        """End the pass: its names are out of scope, and its reductions are complete."""
         loop, after = self.leave_loop(), self._after
         self.outer += [header, *(INDENT + line for line in loop), *after]
         self._after = []
 
     def leave_loop(self) -> list[str]:
-        """The lines of the pass, for whoever prints the loop; its names are gone."""
+        """Return the lines of the pass for the printer of the loop; its names are out of scope."""
         assert self._loop is not None
         loop, self._loop, self._loop_names = self._loop, None, {}
         return loop
 
     @property
     def in_loop(self) -> bool:
-        """Whether a pass is open."""
+        """True if a pass is open."""
         return self._loop is not None

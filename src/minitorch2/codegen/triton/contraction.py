@@ -1,13 +1,13 @@
-"""Matrix products and convolutions as one thing: sums of products of two operands.
+"""Contractions: matrix products and convolutions as sums of products of two operands.
 
     result[batch, x, y] = sum over tap, r of left[batch, tap, x, r] * right[batch, tap, r, y]
 
-A product has one tap. A convolution has one for each element of its window: a row x is a place of
-the result's images, a column y one of its channels, r a channel of what it reads; of few channels,
-a tap is a whole row of the window, and r an element of it. The left operand is then the images,
-each tap at other positions, and 0 where these are outside (Chetlur et al., "cuDNN: Efficient
-Primitives for Deep Learning", 2014: an implicit product, because the matrix of all windows is never
-stored). Nothing else differs, so nothing else needs to know.
+A matrix product has one tap. A convolution has one tap for each element of its window. A row x is a
+place of the result's images, a column y one of its channels, r a channel of the input. If channels
+are few, a tap is a whole row of the window, and r an element of it. The left operand is then the
+images, each tap at other positions, and 0 where these are outside (Chetlur et al., "cuDNN:
+Efficient Primitives for Deep Learning", 2014). This is an implicit product: the matrix of all
+windows is never stored. Other modules treat both alike.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Contraction:
 
     @staticmethod
     def of(kernel: ExternKernel) -> Contraction | None:
-        """What a library call computes, if it is such a sum into dense memory, rows first."""
+        """Return a library call as a contraction into dense memory, rows first; None for others."""
         make = _MAKERS.get(kernel.target)  # type: ignore[call-overload]
         if make is None or kernel.kwargs or kernel.dtype not in _DTYPES:
             return None
@@ -92,7 +92,7 @@ class Contraction:
         return tuple(zip(symbols, (self.m, self.n, self.k, self.k, self.batches, self.taps)))
 
     def flat(self) -> Expr:
-        """The number of an element of the result."""
+        """Return the number of an element of the result, in row-major order."""
         sizes = (self.batches, self.m, self.n)
         places = zip((BATCH, XINDEX, YINDEX), sizes, strict=True)
         batch, x, y = (0 if size == 1 else symbol for symbol, size in places)
@@ -100,7 +100,7 @@ class Contraction:
 
     @property
     def elements(self) -> Expr:
-        """How many elements the result has."""
+        """The number of elements of the result."""
         return product((self.batches, self.m, self.n))
 
 
@@ -167,7 +167,7 @@ def _convolution(
 
 
 def _has_channels_last(layout: FixedLayout) -> bool:
-    """Whether the result's elements lie in the order image, places, channel."""
+    """Return whether the result's elements lie in the order image, places, channel."""
     size, stride = layout.size, layout.stride
     moved = (size[0], *size[2:], size[1])
     order = (stride[0], *stride[2:], stride[1])

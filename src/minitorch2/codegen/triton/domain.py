@@ -1,4 +1,4 @@
-"""What a kernel iterates over, and in which blocks."""
+"""The domain of a kernel: the elements it iterates over, and their blocks."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class KernelDomain:
 
     @property
     def looped(self) -> bool:
-        """Whether the reduced elements are visited block by block."""
+        """True if the reduced elements are visited block by block."""
         return self.rnumel is not None and not self.blocks.persistent
 
     @property
     def programs(self) -> Expr:
-        """How many blocks there are: the size of the grid."""
+        """The number of blocks, which is the size of the grid."""
         count = blocks_in(self.xnumel, self.blocks.x)
         if self.ynumel is None or self.blocks.y is None:
             return count
         return product((count, blocks_in(self.ynumel, self.blocks.y)))
 
     def extents(self) -> dict[str, Expr]:
-        """`xnumel`, and `ynumel` and `rnumel` where there are such."""
+        """Return `xnumel`, and `ynumel` and `rnumel` if the kernel has them."""
         sizes = {"xnumel": self.xnumel, "ynumel": self.ynumel, "rnumel": self.rnumel}
         return {name: size for name, size in sizes.items() if size is not None}
 
@@ -59,7 +59,7 @@ class KernelDomain:
         return tuple((symbols[name], size) for name, size in self.extents().items())
 
     def needs_mask(self, name: str) -> bool:
-        """Whether the last block along a dimension (`"x"`, `"y"`, `"r"`) may be cut off."""
+        """Return whether the last block along a dimension (`"x"`, `"y"`, `"r"`) may be cut off."""
         extent = self.extents().get(f"{name}numel")
         block = {"x": self.blocks.x, "y": self.blocks.y, "r": self.blocks.r}[name]
         if extent is None or block is None:
@@ -75,7 +75,7 @@ class KernelDomain:
         return f"[{'XBLOCK' if 'x' in dims else 1}, {second if dims & (R | Y) else 1}]"
 
     def stored_along(self, node: SchedulerNode) -> Dimensions:
-        """Along which dimensions a nest stores its result."""
+        """Return the dimensions along which a nest stores its result."""
         if self.ynumel is not None:
             return X | Y
         inside = self.rnumel is not None and node.covers_reduction and not node.is_reduction
@@ -92,12 +92,12 @@ class KernelDomain:
 
 
 def blocks_in(numel: Expr, block: int) -> Expr:
-    """How many blocks cover so many elements."""
+    """Return the number of blocks that cover `numel` elements."""
     return numel if block == 1 else floor_div(numel + block - 1, block)
 
 
 def reduces(kernel: KernelNode) -> bool:
-    """Whether any nest of the kernel is a reduction, be it over one element."""
+    """Return whether any nest of the kernel is a reduction, even over one element."""
     return any(node.has_inner_loops for node in bodies(kernel))
 
 
@@ -137,8 +137,11 @@ def _is_full(access: Access) -> bool:
 
 
 def _find_tile(nodes: Sequence[SchedulerNode]) -> int | None:
-    """After how many loops the columns of a tile begin, if some access walks memory along an outer
-    loop while another walks it along the innermost one."""
+    """Return the number of loops before the columns of a tile, if the kernel needs tiles.
+
+    It does if some access walks memory along an outer loop while another one walks it along the
+    innermost loop.
+    """
     sizes = nodes[0].ranges
     accesses = [a for node in nodes for a in (*node.reads_of, *node.writes_of) if a.name]
     if not all(node.ranges == sizes for node in nodes) or len(sizes) < 2:

@@ -115,7 +115,7 @@ def load_binary(binary: Binary, device: int) -> int:
 
 
 class LaunchState:
-    """What a built-in launcher reads at each call; see the grammar above."""
+    """The data that a built-in launcher reads at each call; see the grammar above."""
 
     def __init__(self, words: int, slow: Callable[..., None]) -> None:
         self.words = (ctypes.c_int64 * (_MASKS + words))()
@@ -124,7 +124,7 @@ class LaunchState:
         _KEPT.append((self, slow))
 
     def set(self, function: int, binary: Binary, aligned: Sequence[bool]) -> None:
-        """Launch this from now on, where the words are multiples of 16 that should be."""
+        """Launch this kernel from now on, if the words marked as aligned are multiples of 16."""
         self.words[_THREADS], self.words[_SHARED] = binary.threads, binary.shared
         for position, is_aligned in enumerate(aligned):
             self.words[_MASKS + position] = ALIGNMENT - 1 if is_aligned else 0
@@ -216,7 +216,7 @@ def _build_slow(
 def _build_words(
     builder: ir.IRBuilder, state: ir.Value, block: ir.Value, count: ir.Value, pointers: ir.Value
 ) -> ir.Value:
-    """Fill `pointers` with where each word is; the bits of words that should not be there."""
+    """Fill `pointers` with the address of each word; return the bits that break the alignment."""
     before = builder.block
     loop, after = builder.append_basic_block("words"), builder.append_basic_block("checked")
     builder.branch(loop)

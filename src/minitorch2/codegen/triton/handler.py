@@ -100,11 +100,11 @@ class TritonHandler(OpsHandler[Value]):
         self._node, self._node_dims = outer
 
     def know(self, name: str, index: Expr, value: Value) -> None:
-        """A buffer whose element at `index` is in a register before any nest runs."""
+        """Note a buffer whose element at `index` is in a register before any nest runs."""
         self._written[name] = (index, value)
 
     def forget_loop_values(self) -> None:
-        """What varied along the reduction is gone with its loop."""
+        """Forget the values that vary along the reduction, when its loop ends."""
         self._written_in_loop = {}
         self._reductions = {}
         self._read_before |= self._read_in_pass
@@ -112,7 +112,7 @@ class TritonHandler(OpsHandler[Value]):
     # -- memory ---------------------------------------------------------------------------------
 
     def load(self, name: str, index: Expr) -> Value:
-        """From a register if this kernel has written it, from memory otherwise."""
+        """Return the value from a register if this kernel has written it, else from memory."""
         index = simplify(index, self.ranges)
         if name in self.nodes:
             return self._forward(name, index)
@@ -157,8 +157,11 @@ class TritonHandler(OpsHandler[Value]):
         return options
 
     def _eviction_policy(self, name: str, index: Expr) -> str | None:
-        """What another pass reads again should stay in the cache, and make room when it has been
-        read again. A sector that belongs to two loads has to wait for the second."""
+        """Return the cache policy of a load.
+
+        An element that another pass reads again should stay in the cache, and make room when it has
+        been read again. A sector that belongs to two loads has to stay for the second one.
+        """
         if self.is_last_pass is None:
             return None
         self._read_in_pass.add(name)
@@ -168,7 +171,7 @@ class TritonHandler(OpsHandler[Value]):
         return "evict_last" if is_shared or not self.is_last_pass else None
 
     def _mask(self, dims: Dimensions) -> str:
-        """Which lanes count, for an access that varies along `dims`; empty if all do."""
+        """Return the mask of the lanes that count along `dims`; empty if all count."""
         masks = [f"{dim}mask" for dim in "kryx" if dim in dims and self.domain.needs_mask(dim)]
         return " & ".join([*masks, *(mask.text for mask in self._masks)])
 
@@ -296,7 +299,7 @@ class TritonHandler(OpsHandler[Value]):
         return self.constant(count, dtype)
 
     def _ones(self, dtype: torch.dtype) -> str:
-        """1 for each element of a block that counts, 0 for others."""
+        """Return 1 for each element of a block that counts, and 0 for others."""
         kind, fold = triton_dtype(dtype), self.domain.blocks.fold
         shape = f"[1, {fold}, RBLOCK // {fold}]"
         if self.domain.needs_mask("r"):
@@ -332,7 +335,7 @@ class TritonHandler(OpsHandler[Value]):
         return Value(name, dtype, X)
 
     def scan(self, dtype: torch.dtype, kind: ScanKind, value: Value) -> Value:
-        """Along the block; what earlier blocks came to is carried from one to the next."""
+        """Scan along the block; the totals of earlier blocks are carried from one to the next."""
         printer = ReductionPrinter(kind, value.dtype)
         block = self._padded(self._block(value), printer.neutral())
         prefix = self.body.assign(printer.scan(block), X | R)
@@ -363,7 +366,7 @@ class TritonHandler(OpsHandler[Value]):
         self.body.line(f"{name} = {printer.accumulator(width)}", X)
 
     def _folded(self, block: str) -> str:
-        """A block as `fold` blocks of an accumulator's width, one behind the other."""
+        """Split a block into `fold` blocks of an accumulator's width, one behind the other."""
         fold = self.domain.blocks.fold
         return f"tl.reshape({block}, [XBLOCK, {fold}, RBLOCK // {fold}])"
 
@@ -511,7 +514,7 @@ def _as_element(value: Value, dtype: torch.dtype) -> Value | None:
 
 
 class _Reduced(EffectHandler):
-    """Stores a reduction that is complete already; what its body computes is not wanted."""
+    """Stores a reduction that is complete already, without the values that its body computes."""
 
     def __init__(self, printer: TritonHandler, value: Value) -> None:
         super().__init__()

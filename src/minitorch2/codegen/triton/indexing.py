@@ -1,8 +1,8 @@
-"""Addresses as text.
+"""Addresses in the text of Triton kernels.
 
-An address is an expression of `xindex`, `yindex` and `rindex`, simplified for their ranges, so a
-tensor that is read in the order of the loop needs no division however many dimensions it has. What
-is left of `//` and `%` becomes variables x0, x1, r2, ...
+An address is an expression of `xindex`, `yindex` and `rindex`, simplified for their ranges. So a
+tensor that is read in the order of the loop needs no division, however many dimensions it has. The
+remaining `//` and `%` become variables x0, x1, r2, ...
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ INT32_MAX = 2**31 - 1
 
 
 def is_narrow(numel: Expr) -> bool:
-    """Whether the places of so many elements, and of a block more, certainly fit 32 bits."""
+    """Return whether the addresses of `numel` elements and one block more certainly fit 32 bits."""
     return isinstance(numel, int) and numel + 65536 < INT32_MAX
 
 
 def is_multiple(address: Expr, count: int) -> bool:
-    """Whether an address moves by single elements or by multiples of `count`; sizes that are not
-    known are taken for such."""
+    """Return whether an address moves by single elements or by multiples of `count`.
+
+    Unknown sizes are taken for multiples.
+    """
     steps = [term.as_coeff_Mul()[0] for term in sympy.Add.make_args(sympy.sympify(address))]
     return all(step == 1 or step % count == 0 for step in steps)
 
@@ -66,9 +68,9 @@ def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, 
 class IndexPrinter:
     """Prints addresses into a kernel's body; `indirect` holds the symbols bound to values.
 
-    With `widen`, every variable is converted to 64 bits before any arithmetic. `steps` are how many
-    neighbours a block has along a dimension: what they have in common is one number, computed of
-    the block's offset, and so is all that is loaded and computed by it alone.
+    With `widen`, every variable is converted to 64 bits before any arithmetic. `steps` are the
+    numbers of neighbours in a block along a dimension. A quotient that all neighbours share is one
+    number, computed of the block's offset, as are all values loaded or computed from it alone.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class IndexPrinter:
         self.indirect: dict[sympy.Symbol, Value] = {}
 
     def dims(self, expr: Expr) -> Dimensions:
-        """Along which dimensions of the block the address varies."""
+        """Return the dimensions of the block along which the address varies."""
         if isinstance(expr, int):
             return EVERYWHERE
         digits = expr.atoms(FloorDiv, ModularIndexing) if self.steps else ()
@@ -98,7 +100,7 @@ class IndexPrinter:
         return EVERYWHERE.union(*(self._symbol_dims(symbol) for symbol in varying.free_symbols))
 
     def _is_common(self, digit: sympy.Expr) -> bool:
-        """Whether a quotient is the same for all neighbours of a block."""
+        """Return whether a quotient is the same for all neighbours of a block."""
         step, divisor = self.steps.get(digit.args[0], 0), digit.args[1]
         return step > 1 and bool(divisor.is_Integer) and int(divisor) % step == 0
 
@@ -108,20 +110,20 @@ class IndexPrinter:
         return DIMS.get(symbol, EVERYWHERE)
 
     def bind(self, value: Value) -> sympy.Symbol:
-        """A computed integer as a symbol of addresses."""
+        """Return a computed integer as a symbol for addresses."""
         symbol = sympy.Symbol(f"indirect_{value.text}", integer=True)
         self.indirect[symbol] = value
         return symbol
 
     def fits_int32(self, expr: Expr) -> bool:
-        """Whether the value is certainly within 32 bits."""
+        """Return whether the value is certainly within 32 bits."""
         limits = bounds(expr, self.ranges)
         return limits is not None and all(
             isinstance(limit, int) and abs(limit) <= INT32_MAX for limit in limits
         )
 
     def text(self, expr: Expr) -> str:
-        """The address, naming what it needs on the way."""
+        """Return the address as text; print the variables that it needs first."""
         if isinstance(expr, int):
             return str(expr)
         if expr.is_Integer:
@@ -197,7 +199,7 @@ class IndexPrinter:
         return text if expr.is_Integer or expr.is_Symbol else f"({text})"
 
     def _is_nonnegative(self, expr: sympy.Expr) -> bool:
-        """C's division, which Triton has, agrees with Python's only where nothing is negative."""
+        """Return whether a value is not negative, so that C's division agrees with Python's."""
         limits = bounds(expr, self.ranges)
         return limits is not None and is_nonnegative(limits[0]) and not self._is_indirect(expr)
 

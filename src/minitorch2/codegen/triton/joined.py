@@ -1,4 +1,4 @@
-"""Several small kernels in one launch: its programs are shared out among them.
+"""Several small kernels in one launch: its programs are divided among them.
 
     kernel   ::= device function* "def" name (pointer*): choice
     choice   ::= if program < n: choice else: choice         between device functions
@@ -6,7 +6,7 @@
     part     ::= the pointers and the size of one kernel, and its first program
 
 Kernels that compute the same with other memory, as an optimizer does for each of its parameters,
-are parts of one device function, so that it is compiled once however many there are.
+are parts of one device function, which is compiled once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BLOCK = pointwise_blocks(1024)
 
 
 def why_alone(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | None:
-    """Why a kernel cannot share a launch, or None if it can."""
+    """Return the reason why a kernel cannot share a launch, or None if it can."""
     if isinstance(kernel, TemplateNode):
         return Refusal("a template has its own launch")
     if not all(isinstance(size, int) for size in kernel.group):
@@ -49,7 +49,7 @@ def why_alone(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | No
 
 @dataclass(frozen=True)
 class _Part:
-    """One kernel: its code, and what is special to it."""
+    """One kernel of the launch: its code, its pointers and its size."""
 
     code: str
     parameters: tuple[str, ...]
@@ -62,11 +62,11 @@ class _Part:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What parts of one device function have in common."""
+        """The properties that parts of one device function have in common."""
         return self.code, self.blocks, self.types
 
     def arguments(self) -> Iterator[str]:
-        """What the device function is to be called with."""
+        """Yield the arguments of the device function."""
         yield from self.pointers
         if self.size is not None:
             yield str(self.size)
@@ -148,7 +148,7 @@ class _Joint:
         )
 
     def body(self) -> list[str]:
-        """The lines that find out which part a program does."""
+        """Return the lines that find the part that a program does."""
         calls = [(_programs(kind), self._call(number)) for number, kind in enumerate(self.kinds)]
         return ["program = tl.program_id(0)", *_choose(calls, 0)]
 
@@ -173,7 +173,7 @@ def _programs(parts: Iterable[_Part]) -> int:
 
 
 def _choose(ways: Sequence[tuple[int, Callable[[int], list[str]]]], first: int) -> list[str]:
-    """The lines of one of several ways, each for so many programs, by halving what is left."""
+    """Print a choice between several ways by halving; each serves a number of programs."""
     if len(ways) == 1:
         return ways[0][1](first)
     half = len(ways) // 2

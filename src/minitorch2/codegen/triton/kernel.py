@@ -38,15 +38,17 @@ class KernelSource:
     text: str
 
     def key(self) -> str:
-        """Equal for kernels that compute the same, whatever they are called."""
+        """Return a key that is equal for kernels that compute the same, whatever their names."""
         code = "\n".join(line for line in self.text.splitlines() if not line.startswith("#"))
         return cache.digest_of(code.replace(f"def {self.name}(", "def kernel("))
 
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A kernel and its call `kernel(programs, *pointers, *sizes)`: pointers name buffers, and
-    `programs` is how many blocks there are to compute."""
+    """A kernel and its call `kernel(programs, *pointers, *sizes)`.
+
+    The pointers name buffers, and `programs` is the number of blocks to compute.
+    """
 
     source: KernelSource
     programs: Expr
@@ -79,15 +81,16 @@ def print_triton_kernel(
 
 
 def can_write_in_place(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> bool:
-    """Whether an output may take over the memory of an input.
+    """Return whether an output may take over the memory of an input.
 
-    Not if the kernel loops: a later pass would read what an earlier one has overwritten.
+    It may not if the kernel loops: a later pass would read values that an earlier one has
+    overwritten.
     """
     return not choose_domain(kernel, buffers, frozenset()).looped
 
 
 class KernelPrinter:
-    """Prints a kernel over a domain; `program` is which of its blocks is computed."""
+    """The printer of a kernel over a domain; `program` is the number of the block to compute."""
 
     def __init__(
         self,
@@ -199,7 +202,7 @@ class KernelPrinter:
         return [f"{dim}mask = {dim}index < {dim}numel"] if self.domain.needs_mask(dim) else []
 
     def _columns(self) -> str:
-        """How many tiles lie beside each other."""
+        """Return the number of tiles beside each other, as text."""
         assert isinstance(self.domain.ynumel, int) and self.domain.blocks.y is not None
         return str(-(-self.domain.ynumel // self.domain.blocks.y))
 
@@ -210,7 +213,7 @@ class KernelPrinter:
         return [f"rindex = {base}", *self._mask("r")]
 
     def _static_extents(self) -> list[str]:
-        """The sizes that masks need and that are no parameters."""
+        """Return lines that define the sizes that masks need and that are not parameters."""
         return [
             f"{name} = {extent}"
             for name, extent in self.domain.extents().items()
@@ -218,7 +221,7 @@ class KernelPrinter:
         ]
 
     def _extents(self) -> list[KernelArgument]:
-        """The sizes that are parameters, because they are not known."""
+        """Return the sizes that are parameters, because they vary."""
         return [
             KernelArgument(name, name)
             for name, extent in self.domain.extents().items()
@@ -226,7 +229,7 @@ class KernelPrinter:
         ]
 
     def _is_wide(self) -> bool:
-        """Whether addresses need 64 bits: a buffer is large, or may be."""
+        """Return whether addresses need 64 bits: a buffer is large, or may be."""
         sizes = [self.buffers[str(p.value)].fixed_layout().storage_size()
                  for p in self.arguments.pointers()]  # fmt: skip
         numel = product(self.kernel.group)

@@ -1,10 +1,11 @@
 """Load a kernel's text, compile it, launch it.
 
 A kernel's decorator (`@pointwise(...)`, `@reduction(...)`) makes it a `Launcher` (PyTorch 2 paper,
-section 4.5: "the pointwise decorator encodes boilerplate code"). The decorator's arguments say all
+section 4.5: "the pointwise decorator encodes boilerplate code"). The decorator's arguments are all
 that the compiler needs, so kernels are compiled without Triton's JIT front end, which looks at
-every argument of every call, and at once: the kernels of a graph compile in threads while the rest
-of its module is loaded. What a wrapper calls is a built-in function (`driver.py`).
+every argument of every call. They are also compiled at once: the kernels of a graph compile in
+threads while the rest of its module is loaded. A wrapper calls a kernel through a built-in function
+(`driver.py`).
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ class Launcher:
         self.words = [name for name in function.arg_names if name not in blocks]
 
     def compile_for(self, target: GPUTarget, hints: Hints | None = None) -> Any:
-        """Compile without launching, also where there is no GPU: Triton's `CompiledKernel`.
+        """Compile without launching, even without a GPU; return Triton's `CompiledKernel`.
 
         Args:
             target: for example `GPUTarget("cuda", 90, 32)`, a Hopper GPU.
-            hints: what is known of each argument; all are multiples of 16 if it is None.
+            hints: for each argument, whether it is a multiple of 16; all are if it is None.
         """
         types = [*self.pointers, *["i64"] * (len(self.words) - len(self.pointers))]
         signature = dict(zip(self.words, types)) | dict.fromkeys(self.blocks, "constexpr")
@@ -88,7 +89,7 @@ class Launcher:
         return triton.compile(source, target=target, options=dict(self.options))
 
     def binary(self, target: GPUTarget, hints: Hints | None = None) -> Binary:
-        """What a device runs."""
+        """Compile the machine code that a device runs."""
         kernel = self.compile_for(target, hints)
         metadata = kernel.metadata
         threads = 32 * metadata.num_warps
@@ -106,7 +107,7 @@ class Launcher:
 
 
 class _OnDevice:
-    """A kernel on one device: compiled ahead for aligned addresses, again where some are not."""
+    """A kernel on one device, compiled for aligned addresses, and again if some are not aligned."""
 
     def __init__(self, launcher: Launcher, device: int) -> None:
         self.launcher = launcher
@@ -122,7 +123,7 @@ class _OnDevice:
             self._ahead = _compilers().submit(launcher.binary, self.target)
 
     def compile_and_launch(self, programs: int, stream: int, *given: Word) -> None:
-        """What the built-in function calls when it has no code that fits."""
+        """Load fitting code and launch it; the built-in function calls this if it has none."""
         words = _integers(given)
         with self._lock:
             found = tuple(word % ALIGNMENT == 0 for word in words)
@@ -136,7 +137,7 @@ class _OnDevice:
         self.launch(programs, stream, *words)
 
     def _load(self, found: Hints) -> None:
-        """Compile for what is known of the arguments of this call and of all before."""
+        """Compile for the alignment that the arguments of this call and of all earlier share."""
         before = self.hints or (True,) * len(found)
         hints = tuple(a and b for a, b in zip(found, before, strict=True))
         # Backward's kernels are loaded by a thread of the autograd engine, which has no log.
@@ -154,14 +155,14 @@ class _OnDevice:
 
 @cache
 def target_of(device: int) -> GPUTarget:
-    """What Triton compiles for, to run on a device."""
+    """Return the target for which Triton compiles to run on a device."""
     major, minor = torch.cuda.get_device_capability(device)
     return GPUTarget("cuda", 10 * major + minor, 32)
 
 
 @cache
 def _compilers() -> ThreadPoolExecutor:
-    """Threads that compile: most of a compilation is LLVM and ptxas, without Python's lock."""
+    """Return the threads that compile, which mostly run LLVM and ptxas without Python's lock."""
     return ThreadPoolExecutor(min(32, os.cpu_count() or 1), thread_name_prefix="triton")
 
 
@@ -265,10 +266,10 @@ def load_triton_kernel(name: str, text: str, device: int = 0) -> Callable[..., N
 
 
 def kernel_of(name: str, text: str) -> Launcher:
-    """The kernel of a text.
+    """Return the kernel of a text.
 
     Triton reads a kernel's source from its file, so the text is written into the cache folder (or
-    into a temporary one); what runs is the text, never what the folder held.
+    into a temporary one). Only `text` itself runs, never the file's former content.
     """
     key = KernelSource(name, text).key()
     if key not in _LAUNCHERS:

@@ -18,7 +18,7 @@ if is_interpreting():
 
     @triton.jit
     def dot(left, right, acc, precision: tl.constexpr):
-        """As below; the interpreter multiplies the bits of bfloat16 as if they were integers."""
+        """Multiply two blocks; the interpreter would multiply bfloat16 as if they were integers."""
         return tl.dot(left.to(tl.float32), right.to(tl.float32), acc, input_precision=precision)
 else:
     from triton.language.extra import libdevice  # type: ignore[no-redef]
@@ -55,39 +55,39 @@ def minimum(x, y):
 
 @triton.jit
 def add(x, y):
-    """What a running sum combines with."""
+    """Combine two values of a running sum."""
     return x + y
 
 
 @triton.jit
 def product(x, y):
-    """What `prod` combines with."""
+    """Combine two values of `prod`."""
     return x * y
 
 
 @triton.jit
 def xor(x, y):
-    """What `xor_sum` combines with."""
+    """Combine two values of `xor_sum`."""
     return x ^ y
 
 
 @triton.jit
 def _pick(better, equal, x, i, y, j):
-    """Of (x, i) and (y, j): the better value, and of equal ones the smaller position."""
+    """Return the better of (x, i) and (y, j), and of equal values the one of smaller position."""
     first = better | (equal & (i < j))
     return tl.where(first, x, y), tl.where(first, i, j)
 
 
 @triton.jit
 def argmax(x, i, y, j):
-    """Of two candidates with positions, the larger; NaN is larger than every number."""
+    """Return the larger of two candidates with positions; NaN is larger than every number."""
     better = (x > y) | ((x != x) & (y == y))
     return _pick(better, (x == y) | ((x != x) & (y != y)), x, i, y, j)
 
 
 @triton.jit
 def argmin(x, i, y, j):
-    """Of two candidates with positions, the smaller; NaN is smaller than every number."""
+    """Return the smaller of two candidates with positions; NaN is smaller than every number."""
     better = (x < y) | ((x != x) & (y == y))
     return _pick(better, (x == y) | ((x != x) & (y != y)), x, i, y, j)
 
@@ -101,8 +101,10 @@ def _small_exp(x):
 
 @triton.jit
 def running_softmax(m, s, x):
-    """The maximum m so far and the sum s of exp(... - m), when x comes to them, along its second
-    dimension. What lies below a maximum of -inf counts for nothing."""
+    """Update the maximum m and the sum s of exp(... - m) by the elements of x, along dimension 1.
+
+    A row whose maximum is -inf has a sum of 0.
+    """
     n = maximum(m, tl.reduce(x, 1, maximum))
     base = tl.where(n == float("-inf"), 0.0, n)
     return n, s * _small_exp(m - base) + tl.sum(_small_exp(x - base[:, None, :]), 1)
@@ -110,14 +112,16 @@ def running_softmax(m, s, x):
 
 @triton.jit
 def rescaled(s, m, n):
-    """A sum of exp(... - m) as one of exp(... - n)."""
+    """Convert a sum of exp(... - m) to one of exp(... - n)."""
     return s * _small_exp(m - n)
 
 
 @triton.jit
 def running_moments(s, m, n, x, ones):
-    """The sum s of n elements and the sum m of squared differences from their mean, when those of x
-    come to them, along its second dimension, that have a 1 in ones."""
+    """Update the sum s of n elements and the sum m of their squared differences from the mean.
+
+    The new elements are those of x, along dimension 1, that have a 1 in `ones`.
+    """
     k = tl.sum(ones, 1)
     t = tl.sum(x, 1)
     mean = t / tl.maximum(k, 1.0)
@@ -128,7 +132,7 @@ def running_moments(s, m, n, x, ones):
 
 @triton.jit
 def squares_from(mean, s, m, n):
-    """Such a sum of squares as one of differences from another mean."""
+    """Convert the sum m of squared differences from the mean to differences from another mean."""
     d = s / tl.maximum(n, 1.0) - mean
     return m + d * (d * n)
 

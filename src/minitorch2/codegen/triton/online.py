@@ -2,11 +2,11 @@
 
 A row that does not fit into a block would be read once for its maximum, and again for the sum of
 exponentials that needs it. But a running sum can follow a running maximum: when the maximum grows
-from m to n, all that was added so far is multiplied by `exp(m - n)` (Milakov and Gimelshein,
-"Online normalizer calculation for softmax", 2018). So can the sum of squared differences from a
-mean follow the running sum (Youngs and Cramer, 1971). The pairs are found by what loop bodies
-compute, not by where they come from, so softmax, its logarithm, norms, and what users write are two
-cases.
+from m to n, the sum so far is multiplied by `exp(m - n)`. This is online softmax (Milakov and
+Gimelshein, "Online normalizer calculation for softmax", 2018). So can the sum of squared
+differences from a mean follow the running sum (Youngs and Cramer, 1971). The pairs are found by the
+expressions of loop bodies, whatever operator they come from. So softmax, its logarithm, norms and
+code that users write are only two cases.
 """
 
 from __future__ import annotations
@@ -69,8 +69,11 @@ def _subtracted(tree: Tree) -> tuple[Tree | None, Any]:
 
 
 class _Trees(OpsHandler[Tree]):
-    """Values as trees; what one body of the kernel stores and another loads has the same tree,
-    unless memory would round it."""
+    """The handler that represents values as trees.
+
+    A value that one body of the kernel stores and another loads has the same tree, unless memory
+    would round it.
+    """
 
     def __init__(self, nodes: Sequence[SchedulerNode]) -> None:
         self._stored: dict[str, tuple[Expr, Tree]] = {}
@@ -82,11 +85,11 @@ class _Trees(OpsHandler[Tree]):
                 node.run(symbols[: len(node.ranges)], symbols[len(node.ranges) :])
 
     def of(self, node: SchedulerNode) -> Tree:
-        """What a body stores."""
+        """Return the tree of the value that a body stores."""
         return self._stored[node.name][1]
 
     def load(self, name: str, index: Expr) -> Tree:
-        """What was stored there, if it is known."""
+        """Return the tree of the value stored there, or of a load if that is unknown."""
         stored, tree = self._stored.get(name, (None, ()))
         exact = name in self._dtypes and compute_dtype(self._dtypes[name]) == self._dtypes[name]
         return tree if exact and stored == index else ("load", name, index)

@@ -1,9 +1,10 @@
 """A fused group of loop nests as passes over the elements that are reduced.
 
-Softmax over long rows is one kernel of two passes: the maximum, and the sum of exponentials, which
-can follow it (`online.py`); the division, which needs both. What varies along the reduction lives
-only inside a pass, so a later pass computes it again, from memory and from results of earlier ones.
-Where a whole row fits into a block there is still this order, but no loop.
+Softmax over long rows is one kernel of two passes. The first finds the maximum, and the sum of
+exponentials, which can follow it (`online.py`). The second does the division, which needs both. A
+value that varies along the reduction exists only inside a pass, so a later pass computes it again,
+from memory and from results of earlier passes. If a whole row fits into a block, the order is the
+same, but without a loop.
 """
 
 from __future__ import annotations

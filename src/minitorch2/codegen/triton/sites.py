@@ -1,4 +1,4 @@
-"""Where a schedule has a product or a convolution that a template could compute.
+"""Sites: products and convolutions of a schedule that a template could compute.
 
 site ::= Site(product, prologues, epilogue)   product: a library call that is a contraction
                                               prologues: kernels of its operands alone
@@ -31,7 +31,7 @@ from minitorch2.loopir.schedule import (
 
 @dataclass(frozen=True)
 class Site:
-    """A library call with the kernels before and after it that could be one with it."""
+    """A library call with the kernels before and after it that could become one kernel with it."""
 
     product: ExternKernelSchedulerNode
     sum: Contraction
@@ -52,8 +52,9 @@ class Site:
 def find_sites(
     schedule: Schedule, outputs: Collection[str], taken: Collection[object] = ()
 ) -> Iterator[Site]:
-    """The sites of a schedule, in order. What is in `taken` by then is in none of the later ones:
-    a kernel between two products may be the epilogue of one or the prologue of the other.
+    """Yield the sites of a schedule, in order, without nodes that are in `taken` by then.
+
+    A kernel between two products may be the epilogue of one or the prologue of the other.
     """
     readers: dict[str, list[BaseSchedulerNode]] = {}
     for node in schedule.nodes:
@@ -86,14 +87,14 @@ def find_sites(
 
 
 def _is_computable(node: SchedulerNode, view: BufferView) -> bool:
-    """Whether a kernel computes an operand element by element, on the operand's device."""
+    """Return whether a kernel computes an operand element by element, on the operand's device."""
     layout = node.buffer.fixed_layout()
     is_plain = isinstance(node.buffer.loops, Pointwise) and layout.offset == 0
     return is_plain and is_dense(layout.size, layout.stride) and layout.device == view.layout.device
 
 
 def _fits(epilogue: KernelNode, name: str, given: Contraction) -> bool:
-    """Whether a kernel visits exactly the result's elements, and each body once."""
+    """Return whether a kernel visits exactly the result's elements, and each body once."""
     return all(
         not body.has_inner_loops
         and equal(product(body.sizes), given.elements)

@@ -1,11 +1,11 @@
-"""Products and convolutions with what is done before and after, as one kernel from a template.
+"""Products and convolutions, with work before and after, as one kernel from a template.
 
 A library multiplies faster than generated code, but its operands have to be in memory before, and
-it writes its result to memory before others can read it. A template is a kernel by hand with holes
-(PyTorch 2 paper, sections 4.5 and 6.4). The loop over tiles is by hand. How an element of an
-operand is found or computed (the *prologue*), and what becomes of a sum (the *epilogue*), are
-bodies of the schedule, printed by the same handler as always: only that the sum which an epilogue
-reads is in registers, and that a prologue's result goes nowhere else.
+it writes its result to memory before others can read it. A template is a handwritten kernel with
+holes (PyTorch 2 paper, sections 4.5 and 6.4). Its loop over tiles is written by hand. The
+computation of an operand's element (the *prologue*) and of results from a sum (the *epilogue*) are
+bodies of the schedule, printed by the usual handler. But the sum that an epilogue reads is in
+registers, and a prologue's result stays inside the kernel.
 
     TemplateNode ::= site, prologues, tile    some of the site's prologues, and how it is cut
     site         ::= Site(product, prologues, epilogue)          see `sites.py`
@@ -114,17 +114,17 @@ class TemplateNode(FusedSchedulerNode):
 
     @property
     def members(self) -> list[BaseSchedulerNode]:
-        """What is computed on the way, and the bodies."""
+        """The nodes that are computed on the way, and the bodies."""
         return [*self.absorbed, *self.nodes]
 
     @property
     def read_names(self) -> frozenset[str]:
-        """What any of the members reads."""
+        """The buffers that any of the members reads."""
         return super().read_names.union(*(node.read_names for node in self.absorbed))
 
     @property
     def written_names(self) -> frozenset[str]:
-        """What the bodies write; the rest needs no memory."""
+        """The buffers that the bodies write; the others need no memory."""
         return super().written_names.union(node.name for node in self.absorbed)
 
 
@@ -132,13 +132,13 @@ class TemplateNode(FusedSchedulerNode):
 class _TileDomain(KernelDomain):
     """Blocks of a sum: [x, r] of the left operand, [k, y] of the right one, [x, y] of the result.
 
-    `sum` says over which rows, columns and elements they go.
+    `sum` has the rows, columns and elements that they cover.
     """
 
     sum: Contraction
 
     def extents(self) -> dict[str, Expr]:
-        """Rows, columns, and what is summed, seen from either operand."""
+        """Return the numbers of rows, of columns, and of summed elements for each operand."""
         k = self.sum.k
         return {"xnumel": self.sum.m, "ynumel": self.sum.n, "rnumel": k, "knumel": k}
 
@@ -147,19 +147,19 @@ class _TileDomain(KernelDomain):
         return self.sum.ranges()
 
     def needs_mask(self, name: str) -> bool:
-        """Whether blocks are cut off at an end."""
+        """Return whether blocks are cut off at an end."""
         blocks = {"x": self.blocks.x, "y": self.blocks.y, "r": self.blocks.r, "k": self.blocks.r}
         extent = self.extents()[f"{name}numel"]
         return not (isinstance(extent, int) and extent % (blocks[name] or 1) == 0)
 
     def shape(self, dims: Dimensions) -> str:
-        """Which operand's block it is, or the result's, is plain from what varies."""
+        """Return the shape of the block of an operand or of the result that varies along `dims`."""
         first = "XBLOCK" if dims & X else "RBLOCK" if dims & K else 1
         second = "RBLOCK" if dims & R else "YBLOCK" if dims & Y else 1
         return f"[{first}, {second}]"
 
     def stored_along(self, node: SchedulerNode) -> Dimensions:
-        """Every body of an epilogue stores whole blocks."""
+        """Return the dimensions of a whole block, which every body of an epilogue stores."""
         return X | Y
 
     def index(self, node: SchedulerNode) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
@@ -210,7 +210,7 @@ class _TemplateHandler(TritonHandler):
 
 
 def _index_of(address: Expr, layout: FixedLayout, ranges: Ranges) -> tuple[Expr, ...]:
-    """Which element of a dense tensor lies at an address."""
+    """Return the index of the element of a dense tensor at an address."""
     pairs = zip(layout.size, layout.stride, strict=True)
     return tuple(
         0 if size == 1 else simplify(modular_indexing(address, step, size), ranges)
@@ -318,7 +318,7 @@ def _decorator(
 def _is_wide(
     given: Contraction, pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer]
 ) -> bool:
-    """Whether addresses need 64 bits."""
+    """Return whether addresses need 64 bits."""
     sizes = [buffers[str(pointer.value)].fixed_layout().storage_size() for pointer in pointers]
     return not all(map(is_narrow, (*sizes, given.elements)))
 

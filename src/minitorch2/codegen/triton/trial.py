@@ -1,4 +1,4 @@
-"""All ways to compute a site, side by side: their kernels, what they depend on, their times."""
+"""All ways to compute a site, side by side: their kernels, cache key and times."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ def candidates(
 
 
 def _suits(tile: Tile, given: Contraction) -> bool:
-    """Whether blocks are not larger than a sum, nor so large that half of a GPU has none, nor so
-    small that it has to take turn after turn; steps are as long as the sums.
+    """Return whether a tile's size fits the sum.
+
+    A block must not be larger than the sum, nor so large that half of the GPU has no block, nor so
+    small that each processor does many in turn. Steps are not longer than the sums.
     """
     m, n, k = (size if isinstance(size, int) else _LARGE for size in (given.m, given.n, given.k))
     blocks = -(-m // tile.x) * -(-n // tile.y)
@@ -81,7 +83,7 @@ class Trial:
 
     @cached_property
     def key(self) -> cache.Key:
-        """What the answer depends on."""
+        """The cache key of the answer."""
         call = self.site.product.kernel
         return cache.key_of(
             "autotune",
@@ -95,8 +97,9 @@ class Trial:
         )
 
     def _grows(self, prologue: SchedulerNode) -> bool:
-        """Whether an operand is larger than what it is computed from. Every block that reads it
-        computes it again; that pays where it takes longer to load.
+        """Return whether an operand is larger than the buffers that it is computed from.
+
+        Every block that reads it computes it again, which pays if the operand takes longer to load.
         """
         read = sum(self._bytes(name) for name in prologue.read_names)
         return read < self._bytes(prologue.name)
@@ -116,7 +119,7 @@ class Trial:
         return (*self.site.prologues, *self.site.behind, *self.ways)
 
     def is_known(self) -> bool:
-        """Whether the answer is in the cache."""
+        """Return whether the answer is in the cache."""
         return cache.load(self.key) is not None
 
     def start(self) -> None:
@@ -133,7 +136,7 @@ class Trial:
         return times
 
     def runs(self) -> list[list[Step]]:
-        """What each way launches: of operands that it does not compute, their kernels as well."""
+        """Return the launches of each way, with the kernels of operands that it does not have."""
         site = self.site
         steps = {node: self._launch(self._kernel(node)) for node in self._nodes}
         behind = [steps[node] for node in site.behind]
@@ -192,7 +195,7 @@ def _print(node: KernelNode, buffers: Mapping[str, Buffer]) -> TritonKernel:
 
 
 def _milliseconds(steps: Sequence[Step]) -> float:
-    """The median of a call's time; infinite if the GPU has not the memory that it shares."""
+    """Return the median time of a call; infinite if the GPU has too little shared memory."""
 
     def run() -> None:
         stream = torch.cuda.current_stream().cuda_stream

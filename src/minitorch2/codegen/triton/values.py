@@ -1,4 +1,4 @@
-"""What a value is while a Triton kernel is printed."""
+"""Values during the printing of a Triton kernel."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Value:
 
 
 def is_plain(number: Number) -> bool:
-    """Whether Python's literal says the number exactly, whatever the operator does with it."""
+    """Return whether Python's literal is exactly the number, whatever the operator does with it."""
     return -(2**31) <= number < 2**31 if isinstance(number, int) else math.isfinite(number)
 
 

@@ -8,7 +8,7 @@ A program is a module with globals, functions, classes and an `nn.Module` (`prel
 function ``f(x, y, n, items, table, box)`` that mixes tensor operations with plain Python. Its
 statements and expressions come from a grammar that is data (`grammar`). Every program ends. It is
 compared with plain CPython by all that a caller can see: value, printed text, exception, arguments
-and globals afterwards, and which of the objects in these are one and the same.
+and globals afterwards, and sharing of objects among these.
 """
 
 from minitorch2.testing.programs.program import Program, programs
