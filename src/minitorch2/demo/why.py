@@ -1,5 +1,4 @@
-"""`python -m minitorch2 why [CODE]`: the meaning of a code in an error or report, and the remedy.
-"""
+"""`python -m minitorch2 why [CODE]`: the meaning of a code in an error, and the remedy."""
 
 from __future__ import annotations
 
