@@ -23,6 +23,7 @@ LINES = (
     "{new} = {a}.exp(); handle and handle.remove()",
     "{a}.retain_grad()",
     "print(end='')",
+    "{new} = {a}.clone(); {new}.data = {b}.detach() * {k}",
     "{a}.mark = {k}",
     "{new} = {a} * getattr({b}, 'mark', 2)",
     "{new} = {a} * max({a}.sum(), {b}.sum())",

@@ -48,7 +48,7 @@ from minitorch2.graph.fake_tensor import (
 )
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
-from minitorch2.graph.history import makes_history, spent_heads, tells_spent
+from minitorch2.graph.history import makes_history, spent_heads, tells_spent, with_data
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import simplify_sizes
@@ -221,13 +221,14 @@ class _ProgramTracer:
         return {} if self.env is None else {s: self.env.number_of(s) for s in symbols}
 
     def _keep_written_inputs(self) -> None:
-        """Copy inputs that are written to: backward saves their values from before the write."""
-        placeholders = self.tracer.graph.placeholders
+        """Copy inputs that are written to, or get other data: backward saves their old values."""
+        own, placeholders = self.module.graph.placeholders, self.tracer.graph.placeholders
+        replaced = {n.args[0] for n in self.module.graph.nodes if n.target is with_data}
         first = next(n for n in self.tracer.graph.nodes if n.op not in ("placeholder", "get_attr"))
         for index, value in enumerate(self.values):
             if self.leaves[index] is None or not isinstance(value, FakeTensor):
                 continue
-            if self.tracer.state_of(value).storage.is_written:
+            if self.tracer.state_of(value).storage.is_written or own[index] in replaced:
                 node = placeholders[index]
                 with self.tracer.graph.inserting_before(first):
                     copy = self._clone(node)

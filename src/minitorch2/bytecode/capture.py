@@ -167,6 +167,8 @@ class Capture:
         leaves: the leaf tensors that the program makes, in the graph.
         retaining: the tensors that keep their gradients although they are not leaves.
         warned: the warnings shown by filters that the code has set, by the globals of the lines.
+        replaced_data: the fakes that tensors had before their data was assigned.
+        assigned_leaves: the fakes of leaves whose data was assigned.
     """
 
     frame: Frame
@@ -195,6 +197,8 @@ class Capture:
     leaves: list[TensorVariable] = field(default_factory=list)
     retaining: list[TensorVariable] = field(default_factory=list)
     warned: dict[int, DictVariable] = field(default_factory=dict)
+    replaced_data: list[FakeTensor] = field(default_factory=list)
+    assigned_leaves: list[FakeTensor] = field(default_factory=list)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -469,13 +473,20 @@ class Capture:
     def _refuse_write_with_history(self, call: FakeCall) -> None:
         """Refuse to capture a write to an input made of other tensors that requires gradients.
 
-        The graph would write to these other tensors, which have no history.
+        The graph would write to these other tensors, which have no history. To write to a leaf is
+        an error: also to one whose data was assigned.
         """
-        inputs = [entry.node.meta["val"] for entry in self.inputs if is_wrapper(entry.value)]
-        for value in call.args if inputs and torch.is_grad_enabled() else ():
+        if not torch.is_grad_enabled():
+            return
+        wrappers = [entry.node.meta["val"] for entry in self.inputs if is_wrapper(entry.value)]
+        self._refuse_write(call.args if wrappers else (), wrappers)
+        self._refuse_write(call.written, self.assigned_leaves)
+
+    def _refuse_write(self, written: Iterable[Any], refused: Sequence[torch.Tensor]) -> None:
+        for value in written if refused else ():
             base = getattr(value, "_base", None)
             whole = value if base is None else base
-            if getattr(value, "requires_grad", False) and any(whole is each for each in inputs):
+            if getattr(value, "requires_grad", False) and any(whole is each for each in refused):
                 cause = f"a write to a {type(value).__name__} that requires gradients"
                 raise UnsupportedError(cause, code="tensor-subclass")
 

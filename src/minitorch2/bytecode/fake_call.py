@@ -43,6 +43,7 @@ class _Watch(DispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.is_random = False
         self.writes_tensors = False
+        self.written: list[Any] = []
         self.may_raise = False
         self.hides_parameter = False
 
@@ -60,6 +61,7 @@ class _Watch(DispatchMode):
         self.may_raise |= operator_raises(func, args, kwargs or {})
         if func._schema.is_mutable:
             self.writes_tensors = True
+            self.written += _written(func, args, kwargs or {})
             _refuse_overlap(func, args, kwargs or {})
         self.hides_parameter |= any(_is_real_parameter(value) for value in args)
         return run_fake(func, args, kwargs or {})
@@ -107,6 +109,14 @@ def _given(
         yield parameter, args[place] if place < len(args) else kwargs.get(parameter.name)
 
 
+def _written(
+    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """The arguments of a call that it writes to."""
+    given = _given(func, args, kwargs)
+    return tree_leaves([a for p, a in given if p.alias_info is not None and p.alias_info.is_write])
+
+
 def _overlaps_itself(tensor: torch.Tensor) -> bool:
     """Return whether elements share their memory, as those of an expanded tensor do."""
     return any(
@@ -141,6 +151,7 @@ class FakeCall:
     Attributes:
         is_impure: dropping it would change the program.
         writes_tensors: it writes to a tensor.
+        written: the tensors that operators of PyTorch's have written to.
         may_raise: the values of its arguments may make it raise.
     """
 
@@ -150,6 +161,7 @@ class FakeCall:
     kwargs: Mapping[str, Any]
     is_impure: bool = False
     writes_tensors: bool = False
+    written: Sequence[Any] = ()
     may_raise: bool = False
 
     def run(self) -> Any:
@@ -165,7 +177,7 @@ class FakeCall:
                 code="hidden-parameter",
                 fix="give it the parameter as an argument, so that its gradient is computed",
             )
-        self.writes_tensors = watch.writes_tensors
+        self.writes_tensors, self.written = watch.writes_tensors, watch.written
         self.may_raise = watch.may_raise or self.target in VALUE_CHECKS
         state = self.target in STATE_CHANGES
         self.is_impure = watch.is_random or watch.writes_tensors or state

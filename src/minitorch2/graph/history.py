@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor
@@ -15,6 +17,28 @@ from minitorch2.graph.graph import Graph
 def as_leaf(data: torch.Tensor) -> torch.Tensor:
     """A leaf that requires grad on the memory of a tensor: a node of graphs."""
     return data.detach().requires_grad_()
+
+
+class _WithData(torch.autograd.Function):
+    """Gives data; its gradient is that of the tensor whose data it becomes."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+        return data.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0], None
+
+
+def with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    """A tensor on the memory of `data` whose gradient flows to `tensor`: a node of graphs.
+
+    A tensor keeps its history where gradients are off.
+    """
+    with torch.enable_grad():
+        result: torch.Tensor = _WithData.apply(tensor, data)  # type: ignore[no-untyped-call]
+    return result
 
 
 def makes_history(graph: Graph) -> bool:
@@ -38,6 +62,18 @@ def history(tensor: torch.Tensor) -> Iterator[Any]:
         following = {each for each, _ in function.next_functions} - seen
         seen |= following
         waiting += following
+
+
+def kept_by(function: Any) -> Iterator[torch.Tensor]:
+    """The tensors that a function of autograd's has kept for its gradient and not freed."""
+    for name in dir(function):
+        if name.startswith("_saved_") or name == "saved_tensors":
+            with suppress(RuntimeError):  # freed, or written to
+                yield from (x for x in tree_leaves(getattr(function, name)) if _is_tensor(x))
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
 
 
 def ends_of_history(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:

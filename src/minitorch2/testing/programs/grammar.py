@@ -178,6 +178,7 @@ STATEMENTS: tuple[str, ...] = (
     "$newO = Crate($T)\n$newN = $newO.free_width\n$newO.again = $newO",
     "layer.calls.add_($n)",
     "layer.weight.data.mul_(0.5)",
+    "$newT = $t.clone()\n$newT.data = $t.detach() * $n",
     "layer.extra = $T",
     "layer.register_buffer('seen', torch.zeros(3) + $n)",
     "$newT = $t.clone()\n$newT2 = $newT[1:]\n$newT2.add_($n)\n$newT[0] = $newT2[0]",

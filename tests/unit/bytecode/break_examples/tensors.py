@@ -133,11 +133,18 @@ def attribute_of_a_tensor(x):
     return x + x.is_leaf + len(x.__dict__)
 
 
-@breaks("tensor-attribute-write", X)
-def data_of_a_tensor(x):
-    y = x.sin()
-    y.data = x
-    return y + 1
+@breaks("tensor-attribute-write", X.clone().requires_grad_())
+def data_that_a_gradient_needs(w):
+    y = w * w
+    w.data = w.data / 2
+    return y
+
+
+@whole("tensor-attribute-write", X.clone().requires_grad_())
+def data_written_to_in_place(w):
+    y = w * w
+    w.data.div_(2)
+    return y
 
 
 @breaks("tensor-type", X, torch.cuda.FloatTensor)

@@ -11,6 +11,7 @@ more. Then the frame is captured again, and the graph breaks where the leaf is f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,7 +21,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.torch_values.hooks import break_where_made
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
-from minitorch2.graph.history import as_leaf, history, is_spent
+from minitorch2.graph.history import as_leaf, history, is_spent, kept_by
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -96,12 +97,17 @@ SPECIAL_METHODS["retain_grad"] = retain_grad
 def check_leaves(capture: Capture, residual: Residual) -> None:
     """Check that no gradient that flows to a new leaf can be seen from outside of the graph.
 
-    Nor may a gradient be seen that a tensor retains which is not a leaf.
+    Nor may a gradient be seen that a tensor retains which is not a leaf, or that needs a tensor
+    whose data was assigned: eager takes the new data for it.
 
     Raises:
         HistoryEscapesError: a leaf or such a tensor lives on, and the history of an output of the
-            graph, or of an input that was written to, leads to it.
+            graph, or of an input that was written to, leads to it; or an output has a gradient
+            that needs assigned data.
     """
+    nodes = residual.outputs if capture.replaced_data else []
+    if any(_needs_replaced(node.meta["val"], capture.replaced_data) for node in nodes):
+        raise HistoryEscapesError
     kept = [each for each in (*capture.leaves, *capture.retaining) if residual.is_named(each)]
     inner = {id(each.in_history.fake): each.in_history.fake.grad_fn for each in kept}
     nodes = [*residual.outputs, *(entry.node for entry in capture.inputs)] if inner else []
@@ -111,6 +117,14 @@ def check_leaves(capture: Capture, residual: Residual) -> None:
         passed = {getattr(each, "variable", each) for each in history(fake)}
         if any(_is_passed(*each, passed) for each in inner.items()) and not is_spent(fake):
             raise HistoryEscapesError
+
+
+def _needs_replaced(fake: object, replaced: Sequence[torch.Tensor]) -> bool:
+    if not isinstance(fake, torch.Tensor) or fake.grad_fn is None:
+        return False
+    identities = set(map(id, replaced))
+    needed = (id(each) for function in history(fake) for each in kept_by(function))
+    return not identities.isdisjoint(needed) and not is_spent(fake)
 
 
 def _is_passed(tensor: int, function: object, passed: set[object]) -> bool:

@@ -101,6 +101,7 @@ class TensorVariable(VariableTracker):
             node is its data. Residual code makes the leaf, if it lives on.
         leaf: the tensor that the graph reads for such a leaf where a gradient may flow to it.
         data: the tensor that a leaf made by a class was made of.
+        accumulates: the tensor to which gradients of a leaf flow whose data was assigned.
     """
 
     in_graph: ClassVar[bool] = True
@@ -127,6 +128,7 @@ class TensorVariable(VariableTracker):
         self.leaf_grad: bool | None = None
         self.leaf: TensorVariable | None = None
         self.data: TensorVariable | None = None
+        self.accumulates: TensorVariable | None = None
 
     def __repr__(self) -> str:
         return f"TensorVariable(node={self.node}, source={self.source})"
@@ -255,7 +257,8 @@ class TensorVariable(VariableTracker):
         if name == "grad" and self.source is not None:
             evaluator.capture.side_effects.store_attribute(self, name, value)
             return
-        if name == "data" and self._is_own_data(value):
+        if name in ATTRIBUTE_SETTERS:
+            ATTRIBUTE_SETTERS[name](self, evaluator, value)
             return
         if name == "requires_grad" and value.is_constant():
             self.call_method(evaluator, "requires_grad_", [value], {})
@@ -266,11 +269,6 @@ class TensorVariable(VariableTracker):
         if self.source is None and not effects.is_new(self):
             effects.new_object(self)
         effects.store_attribute(self, name, value)
-
-    def _is_own_data(self, value: VariableTracker) -> bool:
-        """Return whether ``x.data += 1`` only stores a tensor that was changed in place already."""
-        node = value.node if isinstance(value, TensorVariable) else None
-        return node is not None and node.target is getattr and node.args == (self.node, "data")
 
     # Methods ------------------------------------------------------------------------------------
 
@@ -337,7 +335,7 @@ class TensorVariable(VariableTracker):
     @property
     def in_history(self) -> TensorVariable:
         """The tensor to which gradients flow."""
-        return self.leaf or self
+        return self.accumulates or self.leaf or self
 
     def _ask_for_bit(self, evaluator: Evaluator, name: str) -> VariableTracker:
         """``x.is_conj()`` and its like: an input's class guard fixes them; others may vary."""
@@ -485,6 +483,8 @@ SPECIAL_METHODS: Final[dict[str, Any]] = {
     "__reversed__": TensorVariable._reversed,
     "type": TensorVariable._type,
 }
+
+ATTRIBUTE_SETTERS: Final[dict[str, Any]] = {}
 
 SPECIAL_ATTRIBUTES: Final[dict[str, Any]] = {
     "is_leaf": TensorVariable._is_leaf,
