@@ -242,7 +242,7 @@ def _fitting_backend(module: GraphModule, inputs: list[torch.Tensor]) -> Callabl
 
 
 def list_mode_options(mode: str | None = None) -> dict[str, Any]:
-    """The options that a mode stands for; without an argument those of all modes, by mode.
+    """Return the options that a mode stands for; without an argument, the options of each mode.
 
     Raises:
         ConfigError: there is no such mode (the message names the nearest).
@@ -279,7 +279,7 @@ def _not_compilable(model: object) -> ConfigError:
 
 
 def _scripted(model: Any, region: Region) -> Any:
-    """A TorchScript module, which is a program of another compiler: it runs as it is.
+    """Return a TorchScript module unchanged: it is a program of another compiler.
 
     Raises:
         GraphBreakError: the region wants one graph.
@@ -307,7 +307,7 @@ def _compiled_object(model: Callable[..., Any], region: Region) -> Callable[...,
 
 
 def compile_function(function: FunctionType, region: Region) -> FunctionType:
-    """A function with the same name and signature that dispatches to what the region compiled."""
+    """Return a function of the same name and signature that dispatches to the compiled entries."""
     return Dispatcher(region, original_of(function)).as_function()
 
 
@@ -331,7 +331,7 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def recompiles(compiled: Callable[..., Any]) -> Recompiles:
-    """Why a compiled function or module, and all that was captured with it, was compiled again.
+    """Report why a compiled function or module, and code captured with it, was compiled again.
 
     The same as `compiled.recompiles()`.
 
@@ -364,9 +364,9 @@ def _region_of(compiled: Callable[..., Any]) -> Region:
 
 
 def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> Explanation:
-    """Capture again the call that `save_call` kept in a folder, and say what came out.
+    """Capture again the call that `save_call` kept in a folder, and report the result.
 
-    Runs the program in the folder: read what others send before replaying it.
+    This runs the program in the folder: read programs of others before replaying them.
     """
     saved = load_call(folder)
     return explain(saved.function, backend=backend)(*saved.args, **saved.kwargs)
@@ -375,7 +375,7 @@ def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> Explanati
 def explain(
     model: Callable[..., Any], *, backend: BackendChoice = None
 ) -> Callable[..., Explanation]:
-    """``explain(model)(*args)``: compile anew for these arguments and say what came out."""
+    """``explain(model)(*args)``: compile anew for these arguments and report the result."""
 
     def explaining(*args: Any, **kwargs: Any) -> Explanation:
         options, _ = options_of(None, {"wait": True})

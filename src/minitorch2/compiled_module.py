@@ -30,7 +30,7 @@ def compile_module(module: M, region: Region) -> M:
     A disabled module stays as it is.
 
     Raises:
-        ConfigError: the module's `forward` is no Python function.
+        ConfigError: the module's `forward` is not a Python function.
     """
     cls = type(module)
     forward = module.__dict__.get("forward", cls.forward)

@@ -52,7 +52,7 @@ class Disabled(Mark):
 
 @dataclass(frozen=True)
 class Disallowed(Disabled):
-    """The same, by `disallow_in_graph`."""
+    """Capture breaks at the function, by `disallow_in_graph`; the function itself is marked."""
 
     recursive: bool = False
 
@@ -69,7 +69,7 @@ class Allowed(Mark):
 
 @dataclass(frozen=True)
 class ConstantResult(Mark):
-    """The function runs while capturing; what it gives is a constant of the captured code."""
+    """The function runs while capturing; its result is a constant of the captured code."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Substituted(Mark):
 
 @dataclass(frozen=True)
 class Repeated(Mark):
-    """Calls of the function that come to equal graphs become calls of one graph."""
+    """Calls of the function whose graphs are equal become calls of one graph."""
 
 
 # Marks --------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def allow_in_graph(fn: C) -> C:
 def disallow_in_graph(fn: C) -> C:
     """Break the graph at each call of a function, such as an operator of PyTorch.
 
-    It runs in Python; what a Python function calls is captured on its own. Unlike `disable`, this
-    marks the function itself.
+    It runs in Python; functions that a Python function calls are captured on their own. Unlike
+    `disable`, this marks the function itself.
 
     Raises:
         ConfigError: `fn` cannot be marked.
@@ -185,10 +185,10 @@ def nested_compile_region(fn: C) -> C:
 
 
 def assume_constant_result(fn: C) -> C:
-    """Call a function once while capturing, and take what it gives for a constant.
+    """Call a function once while capturing, and take its result as a constant.
 
-    No guard notices when it would give something else: that is the caller's promise. Arguments
-    must be constants or objects from outside the captured code.
+    No guard checks the result later: the caller promises that it never changes. Arguments must be
+    constants or objects from outside the captured code.
 
     Raises:
         ConfigError: `fn` cannot be marked.
@@ -271,7 +271,7 @@ def graph_break(msg: str = "") -> None:
 
 
 def skip_frame(msg: str = "") -> None:
-    """Let the function that calls this run in Python; what it calls is captured on its own."""
+    """Let the function that calls this run in Python; functions that it calls are captured."""
 
 
 _ERROR_ON_GRAPH_BREAK: ContextVar[bool] = ContextVar("error_on_graph_break", default=False)
@@ -285,9 +285,9 @@ def errors_on_graph_break() -> bool:
 class error_on_graph_break:
     """Make graph breaks errors, or allow them again, for a block or a decorated function.
 
-    It acts on what is captured inside the block: around calls of compiled functions, and inside
-    compiled code. Unlike ``fullgraph=True``, which takes precedence, a part of a program is held
-    to it. This thread only.
+    It acts on code captured inside the block: around calls of compiled functions, and inside
+    compiled code. Unlike ``fullgraph=True``, which takes precedence, a part of a program is held to
+    it. This thread only.
     """
 
     def __init__(self, error: bool) -> None:

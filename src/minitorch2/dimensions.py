@@ -137,7 +137,7 @@ def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | Sequence[int]) -> None:
 
 
 def mark_static(tensor: torch.Tensor, dim: int | Sequence[int] | None = None) -> None:
-    """Say that the size of a dimension (by default: of all) is to be compiled as it is.
+    """Say that the size of a dimension (by default: of all) is compiled as a constant.
 
     Raises:
         ConfigError: the tensor has no such dimension.

@@ -69,13 +69,13 @@ class UnsupportedError(MinitorchError):
 
 
 class TraceError(MinitorchError):
-    """A function cannot be written down on proxies: it asks for what they do not know."""
+    """A function cannot be traced with proxies: it asks for a value that they do not have."""
 
     default_code = "not-symbolic"
 
 
 class DynamicSizeError(MinitorchError):
-    """A size that the user marked as dynamic was specialised; the cause tells the chain."""
+    """A size that the user marked as dynamic was specialised; the cause lists the guards."""
 
     default_code = "specialised-size"
 
@@ -120,21 +120,21 @@ class VerificationError(MinitorchError):
 
 
 class ConfigError(MinitorchError):
-    """An option is unknown or its value cannot be what was given."""
+    """An option is unknown, or has no such value."""
 
     default_code = "config"
 
 
 @contextmanager
 def at_line(action: str, line: object | None) -> Iterator[None]:
-    """Let errors of the compiler name the user's line, and what the compiler was doing.
+    """Let errors of the compiler name the user's line, and the compiler's action.
 
     Args:
         action: what fails if something is raised in the block, such as ``"lowering aten.add"``.
         line: the user's line.
 
     Raises:
-        BackendError: something was raised that is no error of this module.
+        BackendError: an exception was raised that is not an error of this module.
     """
     try:
         yield

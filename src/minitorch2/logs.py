@@ -1,7 +1,7 @@
-"""Loggers under `minitorch2.*`, silent until somebody asks.
+"""Loggers under `minitorch2.*`, silent until the user asks for output.
 
-The library never prints. It logs to `get_logger(__name__)`; an application configures those
-loggers as any others, or asks for output with one line or one environment variable:
+The library never prints. It logs to `get_logger(__name__)`; an application configures those loggers
+as any others, or asks for output with one line or one environment variable:
 
     minitorch2.logs.set_logs("+bytecode,graph_breaks,-codegen")     # or MINITORCH2_LOGS=...
 
@@ -101,7 +101,7 @@ def shows(stage: str) -> bool:
 
 
 def _asked_level(logger: logging.Logger) -> int:
-    """The level that somebody gave to a logger of the library, or to one above it; 0 if none."""
+    """Return the level set for a logger of the library, or for one above it; 0 if none is set."""
     found: logging.Logger | None = logger
     while found is not None and not found.level and found.name != ROOT:
         found = found.parent
@@ -109,7 +109,7 @@ def _asked_level(logger: logging.Logger) -> int:
 
 
 def show(stage: str, text: str) -> None:
-    """Log a stage under the name of its artifact, if somebody asked for that."""
+    """Log a stage under the name of its artifact, if the user asked for that artifact."""
     if shows(stage):
         title = f"{stage}\n" if "\n" in text.strip() else ""
         artifact_logger(_ARTIFACT_OF_STAGE[stage].name).debug("%s%s", title, text.rstrip("\n"))

@@ -100,7 +100,7 @@ _INNER_SECONDS: ContextVar[float] = ContextVar("inner_seconds", default=0.0)
 
 @contextmanager
 def collect(texts: bool = True) -> Iterator[StageLog]:
-    """Open a log for what is compiled inside the block, on this thread.
+    """Open a log for compilations inside the block, on this thread.
 
     Without `texts` it holds seconds and counts only.
     """
@@ -111,7 +111,7 @@ def collect(texts: bool = True) -> Iterator[StageLog]:
 
 @contextmanager
 def written(directory: str | Path) -> Iterator[None]:
-    """Write the stages of what is compiled inside the block into a folder; "" writes nothing."""
+    """Write the stages of compilations inside the block into a folder; "" writes nothing."""
     if not directory:
         yield
         return
@@ -135,7 +135,7 @@ def collect_into(logs: tuple[StageLog, ...]) -> Iterator[None]:
 
 
 def open_logs() -> tuple[StageLog, ...]:
-    """The logs that are open here, outermost first; empty when nobody listens."""
+    """Return the logs that are open here, outermost first; empty if none is open."""
     return _OPEN_LOGS.get()
 
 

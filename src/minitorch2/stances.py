@@ -1,4 +1,4 @@
-"""`set_stance`: what all compiled functions of the process do when they are called."""
+"""`set_stance`: the behaviour of all compiled functions of the process when called."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ R = TypeVar("R")
 
 
 class set_stance:
-    """Change what compiled functions do; as a function, for a block, or for a decorated function.
+    """Change the behaviour of compiled functions: from now on, for a block, or for a function.
 
     Called as a function it acts at once, until it is called again. A block or a decorated function
-    puts the previous stance back. A stance is the whole process's: other threads take it, too. The
-    default one costs calls nothing.
+    puts the previous stance back. A stance holds for the whole process, other threads included. The
+    default stance adds no cost to calls.
 
     Args:
         stance: one of

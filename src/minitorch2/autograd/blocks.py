@@ -197,7 +197,7 @@ def _laid_out(tangent: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
 
 
 class _Apply(torch.autograd.Function):
-    """Connects the call of a forward graph with that of its backward graph."""
+    """The autograd function that connects the calls of a forward and of a backward graph."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *inputs: Any) -> tuple[Any, ...]:

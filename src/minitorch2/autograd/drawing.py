@@ -1,4 +1,4 @@
-"""A drawing of the cut: the forward and the backward graph, and what crosses from one to the other.
+"""A drawing of the cut: the forward and the backward graph, and the values saved for backward.
 
 In Graphviz' language; ``dot -Tsvg cut.dot`` makes it a picture.
 """
@@ -16,7 +16,7 @@ from minitorch2.graph.node import Node
 
 
 def draw_cut(parts: Partition) -> str:
-    """The partition in DOT: saved values are filled, what backward computes again is dashed."""
+    """Draw the partition in DOT: saved values are filled, recomputed ones are dashed."""
     saved = {node.name for node in parts.saved_nodes}
     forward = {node.name for node in parts.forward.graph.nodes if node.op == "call_function"}
     lines = [

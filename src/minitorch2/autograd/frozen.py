@@ -63,7 +63,7 @@ class FrozenProgram:
         return module
 
     def _forget(self, dead: weakref.ref[Any]) -> None:
-        """Drop the programs of a parameter that is gone."""
+        """Drop the programs of a parameter that was freed."""
         for key, (references, _) in list(self.programs.items()):
             if any(reference is dead for reference in references):
                 self.programs.pop(key, None)

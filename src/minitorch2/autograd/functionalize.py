@@ -297,7 +297,7 @@ def _put_expand(emitter: Emitter, base: Node, part: Node, *args: Any, **kwargs: 
 class Constants:
     """Real tensors that a traced program reads, by identity, with the names they get.
 
-    `alive` keeps them: a temporary that is gone would lend its identity to the next tensor.
+    `alive` keeps them: the next tensor could get the identity of a temporary that was freed.
     """
 
     nodes: dict[int, Node] = field(default_factory=dict)

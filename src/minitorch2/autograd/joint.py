@@ -126,7 +126,7 @@ def trace_program(
 
     With ``split``, which cuts a joint graph, repeated blocks become graphs of their own.
 
-    Raises UnsupportedError where the program cannot be told functionally.
+    Raises UnsupportedError where the program has no functional form.
     """
 
     def trace(block: GraphModule, examples: Sequence[Any], differentiate: bool) -> TracedProgram:

@@ -39,8 +39,8 @@ class Roles:
     """``backward``: the nodes that depend on a tangent; ``forward``: all others, in graph order.
 
     ``read``: the forward nodes that backward reads (a gradient may also be a forward value itself).
-    ``held``: inputs and outputs of the program. ``repeated``: what the program itself wants to have
-    computed again in backward.
+    ``held``: inputs and outputs of the program. ``repeated``: the nodes that the program itself
+    wants recomputed in backward (checkpoints).
     """
 
     forward: dict[Node, None]

@@ -79,7 +79,7 @@ class LazilyCompiled:
         return self.call
 
     def _first(self, call: BoxedCall, spare: BoxedCall) -> BoxedCall:
-        """The first call: if compiled code turns out not to work, the graph runs as it is."""
+        """Make the first call: if the compiled code does not work, run the graph uncompiled."""
 
         def run(arguments: list[Any]) -> list[Any]:
             given = [*arguments]
@@ -96,7 +96,7 @@ class LazilyCompiled:
 def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackward:
     """Compile a backward graph; return it, and the donated arguments that it writes to.
 
-    If it cannot be compiled, the graph runs as it is, and a warning says so.
+    If it cannot be compiled, the graph runs uncompiled, and a warning says so.
 
     Raises:
         MinitorchError: the compiler failed, and that is not suppressed.
@@ -329,7 +329,7 @@ def _with_zeros(
 def _without_unread(
     found: tuple[torch.Tensor | None, ...], reads: Sequence[frozenset[int]], unused: set[int]
 ) -> tuple[torch.Tensor | None, ...]:
-    """As in eager PyTorch, what only unused outputs depend on has no gradient: not even zeros."""
+    """Drop the gradients of inputs that only unused outputs depend on, as eager PyTorch does."""
     if not unused:
         return found
     return tuple(

@@ -59,7 +59,7 @@ def is_composite(func: Operator) -> bool:
 
 @cache
 def functional_form(func: Operator) -> Operator:
-    """The overload that computes what ``func`` writes as a fresh result.
+    """Return the overload that returns as a fresh result the values that ``func`` writes.
 
     ``add_.Tensor -> add.Tensor``, ``add.out -> add.Tensor``. Raises UnsupportedError if there is
     none.

@@ -69,7 +69,7 @@ class Tracer(DispatchMode):
     Args:
         decompositions: operator -> Python function in terms of other operators.
 
-    Raises (while recording): UnsupportedError for what cannot be told functionally,
+    Raises (while recording): UnsupportedError for an operator without a functional form,
     LoweringError for a cycle of decompositions.
     """
 
@@ -398,7 +398,7 @@ class Tracer(DispatchMode):
         return {s for node in self.graph.placeholders for s in unbacked_in(node.meta["val"])}
 
     def _follow_autograd(self) -> None:
-        """In a derivative, the line is that of the operator whose derivative is running.
+        """Set the user's line, in a derivative, to the line of the operator that it differentiates.
 
         Only the last autograd node of an operator carries the line; the ones behind it run next.
         """

@@ -148,7 +148,7 @@ def _zeros(size: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
 
 
 def _alias(part: torch.Tensor) -> torch.Tensor:
-    """The same memory under another object, without history.
+    """Return another tensor on the same memory, without history.
 
     Under tracing the program's result may be a view of an input: the views that lead to it are made
     again on the caller's tensor, with history.

@@ -1,4 +1,4 @@
-"""Backends: what compiles a captured graph, by name.
+"""Backends, which compile a captured graph, by name.
 
 A backend takes a graph and example inputs (``backend(gm, example_inputs)``) and gives a callable,
 which takes the tensors positionally and returns a tuple or list as the graph's output says.
@@ -7,8 +7,8 @@ Built-in: ``eager``, ``eager_noexcept``, ``aot_eager``, ``aot_eager_decomp_parti
 ``triton``. A callable whose first parameter is annotated ``torch.fx.GraphModule`` gets a converted
 graph, so any ``torch.compile`` backend works here.
 
-Read ``registry``, then ``eager``, ``aot_eager``, ``fx_interop``, ``torch_entry``.
-This is the only package that imports ``torch.fx``.
+Read ``registry``, then ``eager``, ``aot_eager``, ``fx_interop``, ``torch_entry``. This is the only
+package that imports ``torch.fx``.
 """
 
 from minitorch2.backends.fx_interop import from_torch_fx, fx_backend, to_torch_fx

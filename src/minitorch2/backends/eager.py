@@ -1,4 +1,4 @@
-"""Run the captured graph as it is: capture without any optimization (the paper's Table 3
+"""Run the captured graph unchanged: capture without any optimization (the paper's Table 3
 baseline).
 """
 

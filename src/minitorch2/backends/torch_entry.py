@@ -58,7 +58,7 @@ class PerSignature:
         return entries[-1][1](*inputs)
 
     def _compile_or_leave(self, inputs: list[Any]) -> tuple[Callable[[Sequence[Any]], bool], Run]:
-        """A compiled graph with its guard; the graph as it is if it cannot be compiled."""
+        """Return a compiled graph with its guard, or the graph itself if it cannot be compiled."""
         try:
             return self._compile(inputs, self.sizes.can_vary(inputs))
         except Exception as error:

@@ -28,8 +28,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class ArenaPlan:
-    """The place of each buffer, the size of the arena, what it would be without sharing, and the
-    kernels from `start` to `end` that need it.
+    """The place of each buffer, the size of the arena, its size without sharing, and the kernels
+    from `start` to `end` that need it.
     """
 
     offsets: Mapping[str, int]

@@ -8,7 +8,7 @@ import torch
 def assert_layout(
     name: str, tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> None:
-    """With option `assert_layouts`: an input has the size and strides that kernels rely on.
+    """Check, with option `assert_layouts`, that an input has the planned size and strides.
 
     Raises:
         AssertionError: it has not. Strides of dimensions of one element do not count.
@@ -23,7 +23,7 @@ def assert_layout(
 
 
 def assert_no_nan(name: str, tensor: torch.Tensor, kernel: str) -> None:
-    """With option `assert_no_nan`: what a kernel has stored is a number everywhere.
+    """Check, with option `assert_no_nan`, that a kernel has stored no NaN.
 
     Raises:
         AssertionError: it is not; the message names the kernel, whose text names the user's lines.

@@ -42,7 +42,7 @@ class TextValue(Value):
 
 @dataclass
 class Block:
-    """A scope: its header line (`for i in range(n):`, "" for none) and what is inside."""
+    """A scope: its header line (`for i in range(n):`, or "") and its lines and inner scopes."""
 
     header: str
     parent: Block | None = None

@@ -75,8 +75,8 @@ def compile_graph(
 ) -> BoxedCall:
     """Compile a functional aten graph whose nodes have `meta["val"]`.
 
-    With the target `triton`, kernels on CUDA tensors are Triton kernels; what is left on the CPU
-    is compiled with Numba, unless Triton's interpreter is on (`TRITON_INTERPRET=1`).
+    With the target `triton`, kernels on CUDA tensors are Triton kernels; kernels on CPU tensors are
+    compiled with Numba, unless Triton's interpreter is on (`TRITON_INTERPRET=1`).
 
     Returns a function in the boxed convention: it takes one list of arguments, empties it, and
     returns the list of outputs, with the strides that eager PyTorch would give them.

@@ -1,4 +1,4 @@
-"""A wrapper module's text -> its function. It needs none of what writes such texts."""
+"""From a wrapper module's text to its function, without the modules that write texts."""
 
 from __future__ import annotations
 

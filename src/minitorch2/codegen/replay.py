@@ -134,7 +134,10 @@ class Recording:
         return [*map(torch._C._storage_Use_Count, self._storages)] == self._idle
 
     def run(self, arguments: list[Any]) -> list[Any]:
-        """Copy what has moved, replay, and give the results as new tensors on their memory."""
+        """Copy the arguments that have moved, replay, and return the results as new tensors.
+
+        They lie in the recording's memory.
+        """
         if self.copies:
             given = [_span(arguments[position]) for position in self.copies]
             torch._foreach_copy_(list(self.copies.values()), given)
@@ -303,7 +306,7 @@ class _CudaGraph:
 
 
 class CudaRecorder:
-    """Records CUDA graphs of what runs on one device."""
+    """The recorder of CUDA graphs on one device."""
 
     _pools: ClassVar[WeakValueDictionary[tuple[int, int], _Pool]] = WeakValueDictionary()
 

@@ -28,7 +28,7 @@ MOST_BYTES: Final = 2**16
 
 
 class UnspellableError(Exception):
-    """A value has no spelling; the message says what it is."""
+    """A value has no spelling; the message describes it."""
 
 
 def definitions(

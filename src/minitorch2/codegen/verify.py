@@ -2,8 +2,8 @@
 
 The text is read again, as Python, and run on *ghosts*: each place of memory is known by the buffers
 whose values it holds at the moment. Schedule and kernels say which buffers a statement reads and
-writes; which memory it is given, the text says. So what the printer knows is not asked: a buffer
-that was overwritten, freed, never made, or lies elsewhere in the arena, is found where it is read.
+writes; the text says which memory it is given. The state of the printer is not used. So a read of a
+buffer that was overwritten, freed, never made, or lies elsewhere in the arena, is found.
 
     rules     a name means something where it is read, and is freed once
               what is read holds the value of the buffer that the schedule means

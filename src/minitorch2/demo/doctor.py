@@ -1,4 +1,4 @@
-"""`python -m minitorch2 doctor`: what is installed, which backends work, what stands in."""
+"""`python -m minitorch2 doctor`: installed packages, backends that work, and replacements."""
 
 import argparse
 import os

@@ -24,7 +24,7 @@ CACHE_VARIABLES = ("MINITORCH2_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CA
 
 @dataclass(frozen=True)
 class FirstResult:
-    """One process: seconds from a loaded model to its first result, and what the stages counted."""
+    """One process: the seconds from a loaded model to its first result, and counts of stages."""
 
     seconds: float
     counts: dict[str, int]
@@ -34,7 +34,7 @@ class FirstResult:
 def first_results(
     workload: str, compiler: str, stages_directory: Path | None = None
 ) -> Iterator[FirstResult]:
-    """Measure with an empty cache, then again, in a second process, with what the first left.
+    """Measure with an empty cache, then in a second process with the cache of the first.
 
     The first of the two processes writes its stages to `stages_directory`, if one is given.
     """

@@ -15,9 +15,10 @@ from minitorch2.graph.rewriting import PASSES, STAGE
 
 @dataclass(frozen=True)
 class WrongRewrite:
-    """``options={"pass_limits": [f"{name}={number}"]}`` is wrong, one fewer is right.
+    """The first wrong rewrite: results are wrong with ``pass_limits=[f"{name}={number}"]``.
 
-    ``rewrites``: rewrite ``number`` of each graph that has so many, with its law and line.
+    With ``number - 1`` they are right. ``rewrites`` lists rewrite ``number`` of each graph with
+    that many, with its law and line.
     """
 
     name: str

@@ -28,7 +28,7 @@ _REFUSED: Final = "without overflow"
 
 
 def check_arguments(func: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise what the operator would raise.
+    """Raise the error that the operator would raise.
 
     Args:
         func: an operator whose meta kernel accepts the arguments, or was not asked yet.

@@ -425,7 +425,7 @@ def _run_cached(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _run_cached_symbolic(
     func: Operator, args: list[Any], kwargs: dict[str, Any], env: ShapeEnv
 ) -> Any:
-    """The same for symbolic sizes: the answer, and its guards, are good for one environment."""
+    """Do the same for symbolic sizes; an answer and its guards are valid in one environment."""
     try:
         key = (
             func,

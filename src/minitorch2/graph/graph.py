@@ -139,7 +139,7 @@ class Graph:
     # Editing
 
     def erase(self, node: Node) -> None:
-        """Remove a node that nobody reads. Raises VerificationError when it still has users."""
+        """Remove a node that nothing reads. Raises VerificationError when it still has users."""
         if node.users:
             raise VerificationError(f"cannot erase {node.name}: it is read by {list(node.users)}")
         node.update_args((), {})

@@ -19,7 +19,8 @@ _FILE_NUMBERS = count()
 
 
 class GraphModule:
-    """Runs the printed code of ``graph``; ``attributes`` holds what get_attr and call_module name.
+    """Runs the printed code of ``graph``; ``attributes`` holds the values that get_attr and
+    call_module name.
 
     The code is compiled on the first call. After editing the graph call :meth:`recompile`.
     Picklable where its attributes are.
@@ -69,7 +70,7 @@ class GraphModule:
         self._forward = lambda *inputs: call([*inputs])
 
     def recompile(self) -> None:
-        """Forget the compiled code; the next call prints and compiles the graph as it is then."""
+        """Forget the compiled code; the next call prints and compiles the edited graph."""
         self._printed = self._forward = None
 
     def lookup(self, path: str) -> Any:

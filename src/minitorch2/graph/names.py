@@ -103,7 +103,7 @@ def module_of(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class PackedCallable:
-    """A callable as it is pickled: by name where it has one, else as itself."""
+    """A callable in its pickled form: its name if it has one, else the callable itself."""
 
     name: str | None
     value: Callable[..., Any] | None

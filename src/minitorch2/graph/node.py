@@ -187,7 +187,7 @@ def append_with_inputs(
     order: list[Node],
     inputs: Callable[[Node], list[Node]] = lambda node: node.all_input_nodes,
 ) -> None:
-    """Append to ``order`` what ``root`` needs and is not done, then ``root``; note it as done.
+    """Append to ``order`` all inputs of ``root`` that are not done, then ``root``; mark them done.
 
     Depth first, left to right, without recursion: chains can be longer than Python's stack.
     """

@@ -1,6 +1,6 @@
 """Print a graph: as Python that runs, or as a table.
 
-The Python form is what a GraphModule executes, so what one reads is what runs. It names the
+A GraphModule executes the Python form, so the printed text is the code that runs. It names the
 modules it needs, shows the user's line above each group of operations and the type of each value::
 
     # File: demo.py:6, code: y = x.sin()
@@ -88,7 +88,7 @@ def print_python(graph: Graph, members: Container[str] = ()) -> PrintedCode:
 
 
 def type_text(value: Any) -> str:
-    """``f32[8, 4]`` of a tensor, a tuple of those of a tuple, the type's name of a number."""
+    """Return ``f32[8, 4]`` for a tensor, a tuple of texts for a tuple, else the type's name."""
     if isinstance(value, torch.Tensor):
         sizes = ", ".join(str(expr_of(size)) for size in value.shape)
         device = "" if value.device.type == "cpu" else f" {value.device}"
@@ -99,7 +99,7 @@ def type_text(value: Any) -> str:
 
 
 class _PythonPrinter:
-    """Prints one graph. Nodes keep their names; what else the text names gets other ones."""
+    """The printer of one graph. Nodes keep their names; other objects get names that are free."""
 
     def __init__(self, graph: Graph, members: Container[str]) -> None:
         self.graph = graph
@@ -165,7 +165,7 @@ class _PythonPrinter:
         return self._call(node)
 
     def _attribute(self, target: str) -> str:
-        """``self.blocks.weight``, or a look-up of what Python cannot read so."""
+        """Return ``self.blocks.weight``, or a look-up for a path that Python cannot write so."""
         parts = target.split(".")
         is_plain = all(map(is_name, parts)) and parts[0] not in self.members
         return path("self", parts) if is_plain else f"self.lookup({target!r})"

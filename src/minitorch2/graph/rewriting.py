@@ -1,6 +1,6 @@
-"""A pass is a generator of rewrites: it yields what it is about to do, and does it when resumed.
+"""A pass is a generator of rewrites: it yields each rewrite before it makes it.
 
-So whoever drives a pass can log each rewrite, count them, and stop between any two of them::
+So the driver of a pass can log each rewrite, count them, and stop between any two of them::
 
     @graph_pass
     def eliminate_dead_code(module):

@@ -1,9 +1,9 @@
-"""Conditions on what only data will tell: stated while compiling, checked when the graph runs.
+"""Conditions on unbacked sizes: stated while compiling, checked when the graph runs.
 
     check(u0 <= s0, "more rows than there are")
 
-A check is a node of its own, behind those that give the symbols and in front of those that rely
-on the condition.
+A check is a node of its own, behind those that give the symbols and in front of those that rely on
+the condition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check(condition: object, message: str, error: str = "RuntimeError") -> None:
 
 
 def add_check(graph: Graph, stated: RuntimeCheck) -> Node:
-    """The node that checks what was stated."""
+    """Add the node that checks a stated condition."""
     node = graph.call_function(check, (stated.condition, stated.message, stated.error))
     node.meta.update(val=None, source=stated.line, impure=True)
     return node

@@ -1,4 +1,4 @@
-"""Graphs as tables, one row a node: what the PyTorch 2 slides call ``print_tabular``."""
+"""Graphs as tables, one row a node: the ``print_tabular`` of the PyTorch 2 slides."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Checks of values that an operator makes, where what is compiled for it does not make them.
+"""Checks of values that an operator makes and its compiled form would not make.
 
-A decomposition, or a composite function on fake tensors, keeps what an operator computes and loses
-what it refuses. Its checks stand here, as assertions of their own::
+A decomposition, or a composite function on fake tensors, computes the same as an operator, but does
+not refuse the same values. This module adds the operator's checks as assertions::
 
     binary_cross_entropy(x, t)    -->    assert all(0 <= x <= 1);  the formula
 
-An assertion is an operator of the graph that gives nothing (`raising.is_assertion`).
+An assertion is an operator of the graph without a result (`raising.is_assertion`).
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ def _assert_within(x: Tensor, low: float, high: float, message: str) -> None:
 
 
 def binary_cross_entropy(x: Tensor, target: Tensor, *_: Any, **__: Any) -> None:
-    """Both are probabilities; what is not a number is none."""
+    """Check that input and target are probabilities; NaN is refused."""
     for name, given in (("input", x), ("target", target)):
         _assert_within(given, 0, 1, f"all elements of {name} should be between 0 and 1")
 
 
 def one_hot(classes: Tensor, num_classes: int = -1) -> None:
-    """Classes are counted from 0, and there are so many."""
+    """Check that classes are counted from 0, and are less than their number."""
     _assert_all(classes >= 0, "Class values must be non-negative.")
     if num_classes != -1:
         _assert_all(classes < num_classes, "Class values must be smaller than num_classes.")
 
 
 def max_unpool(x: Tensor, indices: Tensor, size: Sequence[Any], *_: Any) -> None:
-    """A maximum goes back to where it came from, in its own image."""
+    """Check that each maximum goes back to a place in its own image."""
     _assert_all((indices >= 0) & (indices < math.prod(size)), "Found an invalid max index")
 
 
 def bernoulli(p: Tensor, **_: Any) -> None:
-    """Probabilities of 1."""
+    """Check that the probabilities are between 0 and 1."""
     _assert_within(p, 0, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
 

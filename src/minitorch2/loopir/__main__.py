@@ -60,7 +60,7 @@ def sin_cos_graph() -> GraphModule:
 
 
 def main() -> None:
-    """Print both graphs, lowered, and what they compute; or the operators that have lowerings."""
+    """Print two graphs, lowered, and their results; or the operators that have lowerings."""
     if "--operators" in sys.argv[1:]:
         found = coverage()
         print(*listing("loops", found.loops), *listing("library", found.library), sep="\n")

@@ -131,7 +131,7 @@ class TensorBox:
 
     @classmethod
     def create(cls, data: Loops | Buffer) -> TensorBox:
-        """A tensor that owns its storage. A reduction gets memory as soon as it is read."""
+        """Make a tensor that owns its storage. A reduction gets memory as soon as it is read."""
         return cls(StorageBox(data))
 
     @classmethod
@@ -172,7 +172,7 @@ class TensorBox:
         return self.data.make_loader()
 
     def view(self, size: Size, reindex: Reindex) -> TensorBox:
-        """The same elements in other coordinates; nothing is computed or copied."""
+        """Return the same elements in other coordinates; nothing is computed or copied."""
         return TensorBox(View(self.data, size, reindex))
 
     def realize(self, reason: str) -> BufferView:

@@ -109,7 +109,7 @@ class ComputedBuffer(Buffer):
 
 @dataclass(eq=False)
 class ReinterpretedBuffer(Buffer):
-    """Another layout on the memory of `base`, whose name it has: what `as_strided` gives."""
+    """Another layout on the memory of `base`, whose name it has, as made by `as_strided`."""
 
     base: Buffer
 
@@ -205,8 +205,8 @@ class BufferTable:
     """The buffers of the graph being lowered, in the order in which they can be computed.
 
     While a node is lowered, `origins` are the nodes whose results are being computed, and `result`
-    is the node's fake result: what size, dtype and device must come out. `known` decides what
-    guards say about sizes.
+    is the node's fake result with the expected size, dtype and device. `known` decides a condition
+    on sizes by the guards.
     """
 
     def __init__(self) -> None:

@@ -137,10 +137,10 @@ class GraphInterpreter:
             self._keep(output, value)
 
     def _keep(self, buffer: Buffer, value: torch.Tensor) -> None:
-        """Copy a call's result into the layout that the graph expects; read off what it tells.
+        """Copy a call's result into the layout that the graph expects, and read off its symbols.
 
         Some operators' meta kernels promise another size for results that only their own
-        derivatives read; those pass through as they are.
+        derivatives read. These results are kept unchanged.
         """
         self.environment |= {symbol: value.size(dim) for symbol, dim in buffer.symbols.items()}
         expected = self._empty(buffer)

@@ -118,7 +118,7 @@ def _matching(
 
 
 def _covered(stride: Expr | None, size: Expr, own: Access, left: list[int]) -> list[int]:
-    """The own loops that together walk what one loop of this stride and size walks."""
+    """Return the own loops that together walk the memory of one loop of this stride and size."""
     if not isinstance(stride, int) or not isinstance(size, int) or stride <= 0:
         return []
     inside = [(s, i) for i in left if isinstance(s := own.strides[i], int)]

@@ -114,7 +114,7 @@ def assert_matches_eager(
     calls: int = 2,
     tolerance: float = 0.0,
 ) -> Callable[..., Any]:
-    """Check that the compiled function does what the function does, several times over.
+    """Check that the compiled function behaves like the function, in several calls.
 
     Args:
         function: the function; it may read and change its arguments.

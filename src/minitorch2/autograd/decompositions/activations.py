@@ -139,7 +139,7 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
 
 @register_decomposition(aten.leaky_relu_backward.default)
 def leaky_relu_backward(grad: Tensor, x: Tensor, slope: float, from_result: bool) -> Tensor:
-    """The sign of ``x`` is that of the result, so either may be given."""
+    """Select by the sign of ``x``, which may be the input or the result: both have one sign."""
     return torch.where(x > 0, grad, grad * slope)
 
 
@@ -237,5 +237,5 @@ def prelu_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Ten
 
 @register_decomposition(aten.native_dropout_backward.default)
 def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Any:
-    """The same elements are dropped, the others scaled alike."""
+    """Drop the same elements as forward, and scale the others alike."""
     return grad * (mask.to(grad.dtype) * scale)

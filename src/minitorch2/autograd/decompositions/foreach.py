@@ -1,6 +1,6 @@
 """Operators on lists of tensors, as one operator per tensor: optimizers use them.
 
-Separate operators fuse, and a fused kernel over a list is what these operators were made for.
+Separate operators are fused into one kernel over a list, which is the purpose of these operators.
 """
 
 from __future__ import annotations

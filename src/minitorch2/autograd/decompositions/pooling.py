@@ -68,7 +68,7 @@ def max_pool2d(
 
 
 def maxima(x: Tensor, windows: list[_Windows], ceil_mode: bool) -> tuple[Tensor, Tensor]:
-    """See `max_pool2d`."""
+    """Decompose the operator as `max_pool2d` does."""
     vertical, horizontal = windows
     counts = [side.count(ceil_mode) for side in windows]
     padded = aten.constant_pad_nd(
@@ -121,7 +121,7 @@ def max_pool2d_backward(
 
 
 def at_maxima(grad: Tensor, windows: list[_Windows], indices: Tensor) -> Tensor:
-    """See `max_pool2d_backward`."""
+    """Decompose the operator as `max_pool2d_backward` does."""
     rows, columns = (
         torch.arange(side.size, device=grad.device, dtype=torch.int32) for side in windows
     )

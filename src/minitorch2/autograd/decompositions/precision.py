@@ -1,4 +1,4 @@
-"""Compute in float32 what would lose too much in half precision, as eager kernels do."""
+"""Compute in float32 where half precision would lose too many digits, as eager kernels do."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def widen(tensor: torch.Tensor) -> torch.Tensor:
-    """float16 and bfloat16 as float32, others as they are."""
+    """Convert float16 and bfloat16 to float32; leave other tensors unchanged."""
     return tensor.to(torch.float32) if tensor.dtype in _HALF else tensor
 
 
 def as_float(tensor: torch.Tensor) -> torch.Tensor:
-    """Integers and bools in the default dtype, others as they are."""
+    """Convert integers and bools to the default dtype; leave other tensors unchanged."""
     exact = tensor.dtype.is_floating_point or tensor.is_complex()
     return tensor if exact else tensor.to(torch.get_default_dtype())
 

@@ -1,7 +1,8 @@
 """The table of decompositions: operator overload -> Python function in terms of other operators.
 
-A decomposition is run while the tracer records, so what it calls may be decomposed again, to a
-fixed point (PyTorch 2 paper, section 4.2). A cycle is an error, found when it is entered.
+A decomposition runs while the tracer records, so the operators that it calls may be decomposed
+again, to a fixed point (PyTorch 2 paper, section 4.2). A cycle is an error, found when it is
+entered.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _check_inputs(module: GraphModule, examples: Sequence[Any]) -> None:
 
 
 def _held_by(module: GraphModule) -> Iterator[Any]:
-    """The functions that a graph calls and the objects that it holds, those of its graphs too."""
+    """Yield the functions that a graph and its inner graphs call, and the objects in them."""
     for node in module.graph.nodes:
         if node.op in ("get_attr", "call_module"):
             raise Bypass("it holds tensors or modules")

@@ -147,7 +147,7 @@ def _named_sizes(module: GraphModule) -> Iterator[str]:
 
 
 def _options() -> str:
-    """The options that are not as they are by default."""
+    """Return the options that differ from their defaults."""
     now, default = config.current(), Config()
     names = [field.name for field in fields(Config) if field.name not in WITHOUT_INFLUENCE]
     changed = [name for name in names if getattr(now, name) != getattr(default, name)]

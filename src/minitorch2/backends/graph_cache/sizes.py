@@ -30,7 +30,7 @@ _FUNCTIONS: Final = {"float": torch.sym_float, "max": torch.sym_max, "min": torc
 class Sizes:
     """The sizes of a graph that is about to be compiled.
 
-    ``text`` says what is known of them, by the names that they have in this compilation.
+    ``text`` holds the known facts about them, by the names that they have in this compilation.
     """
 
     env: ShapeEnv | None

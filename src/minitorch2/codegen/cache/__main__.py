@@ -13,7 +13,7 @@ from minitorch2.errors import ConfigError
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do one action and print what it found; the status is 1 if a bundle is none."""
+    """Do one action and print its result; the status is 1 if a file is not a bundle."""
     parser = argparse.ArgumentParser(prog="python -m minitorch2 cache", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
     actions.add_parser("info", help="where it is and what is in it")

@@ -93,9 +93,9 @@ def info() -> list[str]:
 
 
 def explanations(which: str = "", most: int = 20) -> list[str]:
-    """For each entry whose digest or title starts with `which`: what it is nearest to.
+    """Explain each entry whose digest or title starts with `which` by the nearest other entry.
 
-    Every entry was made because its key was missing; the nearest other one says why.
+    Every entry was made because its key was missing; the nearest other one shows the difference.
     """
     everything = entries()
     lines = []

@@ -123,7 +123,7 @@ def install(digest: str, content: bytes) -> None:
 
 
 def read(digest: str) -> bytes | None:
-    """The content of an entry, whole or not; None if there is none that this user has written."""
+    """Return an entry's content, whole or not; None without a file that this user has written."""
     path = path_of(digest)
     if not is_trusted(path.parent):
         return HELD.get(digest)
@@ -193,13 +193,13 @@ def write_file(path: Path, content: bytes) -> bool:
 
 
 def keep_file(path: Path, content: bytes) -> None:
-    """Write a file whose name tells its content, unless it is there."""
+    """Write a file that is named after its content, unless it exists."""
     if not (is_trusted(path.parent) and _touch(path)):
         write_file(path, content)
 
 
 def _touch(path: Path) -> bool:
-    """Note that a file has been used now; False if there is none."""
+    """Note that a file has been used now; return False if it does not exist."""
     try:
         os.utime(path)
     except OSError:

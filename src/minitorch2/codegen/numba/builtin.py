@@ -39,7 +39,7 @@ _KEPT: list[MethodDef] = []  # functions point to them, and live as long as anyo
 
 
 def make_builtin(name: str, body: int, receiver: object) -> Callable[..., Any]:
-    """A built-in function, given the address of its body and what that gets as `receiver`."""
+    """Make a built-in function, given the address of its body and the object for `receiver`."""
     method = MethodDef(name.encode(), body, METH_FASTCALL, None)
     _KEPT.append(method)
     make = ctypes.pythonapi.PyCFunction_NewEx
@@ -57,8 +57,9 @@ def link_python(*names: str) -> None:
 
 
 def load_cached(symbol: str, layer: str, build: Callable[[], ir.Module], **fields: str) -> int:
-    """The address of `symbol` in a module that is compiled once: `fields` are what it depends on
-    besides the compilers and the processor.
+    """Return the address of `symbol` in a module that is compiled once and cached.
+
+    The module depends on `fields`, besides the compilers and the processor.
     """
     key = disk.key_of(layer, **fields, **machine_code.toolchain())
     object_code = disk.load(key)
@@ -82,9 +83,10 @@ def build_conversion(
     count: ir.Value,
     block: ir.Value,
 ) -> None:
-    """Store each argument as a word of `block`; return NULL from the function if one is none.
+    """Store each argument as a word of `block`; return NULL from the function if one cannot be a
+    word.
 
-    `functions["word"]` says what word an object is, and -1 with an exception if it is none.
+    `functions["word"]` returns an object's word, or -1 with an exception if it has none.
     """
     before = builder.block
     test, loop, after = map(builder.append_basic_block, ("test", "convert", "converted"))

@@ -115,7 +115,7 @@ class _CutHandler(EffectHandler):
         return value if type(value) is int else None
 
     def elementwise(self, name: str, *args: Asked) -> Asked:  # type: ignore[override]
-        """Conditions on the index, and what is made of them."""
+        """Follow conditions on the index through comparisons and logic."""
         if name in COMPARISONS and all(isinstance(arg, (int, sympy.Expr)) for arg in args):
             a, b = args
             return frozenset(self._changes(name, simplify(to_expr(a - b), self.ranges)))  # type: ignore[operator]

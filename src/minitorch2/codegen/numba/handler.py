@@ -1,7 +1,7 @@
 """The ops handler that answers with Numba source: a loop body becomes the lines of a kernel.
 
 Each value is a variable, named in the outermost loop in which it can be computed. Loads of buffers
-that the kernel itself computes do not go to memory where the value is still at hand.
+that the kernel itself computes do not go to memory while a variable holds the value.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ class NumbaHandler(OpsHandler[TextValue]):
     def to_dtype_bitcast(
         self, x: TextValue, dtype: torch.dtype, src_dtype: torch.dtype
     ) -> TextValue:
-        """The same bits, of a 16-bit float those in memory."""
+        """Return the same bits as another dtype; a 16-bit float has the bits that memory has."""
         if src_dtype == dtype:
             return x
         if src_dtype in SHORT_FLOATS:

@@ -72,7 +72,7 @@ class KernelPrinter:
         self.several_lines = len(user_lines(node)) > 1
 
     def _forget_unread(self) -> None:
-        """Drop buffers of this kernel that are always at hand from those read from memory."""
+        """Drop the kernel's own buffers whose values are always in variables from those read."""
         for body in self.bodies:
             readers = [b for b in self.bodies if body.name in b.read_names]
             is_scalar = body.is_reduction or not body.covers_reduction

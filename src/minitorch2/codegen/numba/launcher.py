@@ -359,7 +359,7 @@ def _share_out(
 def _threads(
     builder: ir.IRBuilder, functions: dict[str, ir.Function], useful: ir.Value, wanted: ir.Value
 ) -> ir.Value:
-    """min(useful, wanted or what torch uses), as a C int."""
+    """Return min(useful, wanted or torch's number of threads), as a C int."""
     available = builder.sext(builder.call(functions["omp_get_max_threads"], []), WORD)
     limit = builder.select(builder.icmp_signed(">", wanted, WORD(0)), wanted, available)
     chosen = builder.select(builder.icmp_signed("<", useful, limit), useful, limit)

@@ -80,7 +80,7 @@ def _register(
 def call_symbol(versions: Versions, arity: int, on_call: OnCall | None = None) -> Any:
     """An intrinsic that calls a C function, chosen by the types of its arguments.
 
-    `on_call` is told Numba's context and the symbol of each call that is written.
+    `on_call` is called with Numba's context and the symbol for each call that is written.
     """
 
     def typed(*args: Any) -> Any:

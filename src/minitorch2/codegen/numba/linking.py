@@ -1,7 +1,7 @@
 """Python kernels as LLVM modules: the front end, and the function library linked in.
 
-This, and what it imports, is what needs Numba; `runtime` imports it for the first kernel that is in
-no cache. `compile_function` gives a C function for one Python function; `link_kernel` the entry of
+Only this module and its imports need Numba; `runtime` imports it for the first kernel that no cache
+has. `compile_function` makes a C function of one Python function. `link_kernel` makes the entry of
 a range kernel, whose C type is the same for all kernels: see `launcher`.
 """
 

@@ -107,7 +107,7 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
 
 
 def bitcast(text: str, source: torch.dtype, target: torch.dtype) -> str:
-    """The same bits as another dtype of the same width; 16-bit floats have patterns instead."""
+    """Return the same bits as another dtype of this width; 16-bit floats have patterns instead."""
     if source == target:
         return text
     if source.is_floating_point:

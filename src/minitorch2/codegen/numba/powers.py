@@ -1,7 +1,7 @@
 """Powers: x**y = 2**(y * log2|x|), with more digits of the logarithm than the result has.
 
-A float32's power is computed in float64. For that of a float64 a number is the sum of two: the
-second is what rounding has left off the first.
+A power of float32 is computed in float64. For a power of float64, each number is a sum of two: the
+second one is the rounding error of the first.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def _entry(source: KernelSource) -> int:
 
 
 def _begin(source: KernelSource, key: disk.Key) -> Callable[[], bytes]:
-    """Begin to get a kernel's object code; what is returned waits for it."""
+    """Begin to get a kernel's object code; return a function that waits for it."""
     object_code = disk.load(key)
     if object_code is None:
         return _begin_to_compile(source, key)
@@ -184,7 +184,7 @@ def kernel_key(source: KernelSource) -> disk.Key:
 
 
 def _begin_to_compile(source: KernelSource, key: disk.Key) -> Callable[[], bytes]:
-    """Begin to compile a kernel; what is returned waits for its object code."""
+    """Begin to compile a kernel; return a function that waits for its object code."""
     start = perf_counter()
     emission = Emission(_link(source, _symbol(key)))
     in_front_end = perf_counter() - start

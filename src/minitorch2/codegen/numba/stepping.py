@@ -1,9 +1,9 @@
-"""Kernels as plain Python, one element at a time: for a debugger, a print, a doubt.
+"""Kernels as plain Python, one element at a time, for debuggers and prints.
 
 With the option `cpu_compiler="python"`, a kernel's text is compiled by CPython and nothing else: a
-debugger steps through its lines, whose comments name the user's, and shows each value. The names
-that the text may use mean here, on NumPy's scalars, what they mean in machine code; the tests
-compare the two.
+debugger steps through its lines, whose comments name the user's, and shows each value. The names in
+the text have the same meaning here, on NumPy's scalars, as in machine code; the tests compare the
+two.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def step_kernel(name: str, text: str, pointers: tuple[str, ...], filename: str) 
 
 
 def run_in_python(kernel: Callable[..., int], pointers: tuple[str, ...]) -> PythonLauncher:
-    """A launcher of a range kernel whose free names mean what they mean in `NAMES`."""
+    """Return a launcher of a range kernel whose free names are looked up in `NAMES`."""
 
     def run(n: int, words: list[int]) -> tuple[int, int] | None:
         memories = map(Memory, words, pointers)

@@ -252,7 +252,7 @@ def cos(x):  # type: ignore[no-untyped-def]
 
 @library_function(float32(float32))
 def tan(x):  # type: ignore[no-untyped-def]
-    """tan(x) = sin(x) / cos(x), of what the turns leave."""
+    """tan(x) = sin(x) / cos(x), of the remainder after whole turns."""
     shifted = fma(x, f32(0.6366197723675814), ROUNDING)
     is_far = absolute(x) >= FAR and absolute(x) < INFINITY
     far = after_many_turns(x)

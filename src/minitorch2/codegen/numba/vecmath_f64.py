@@ -282,7 +282,7 @@ def cos_f64(x):  # type: ignore[no-untyped-def]
 
 @library_function(float64(float64))
 def tan_f64(x):  # type: ignore[no-untyped-def]
-    """tan(x) = sin(x) / cos(x), of what the turns leave."""
+    """tan(x) = sin(x) / cos(x), of the remainder after whole turns."""
     far = far_tan_f64(x)
     shifted = quarter_turns_f64(x)
     r = after_turns_f64(x, shifted - ROUNDING)

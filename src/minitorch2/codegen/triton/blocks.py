@@ -125,7 +125,7 @@ def _row_blocks(rnumel: Expr, passes: int, itemsize: int) -> Blocks:
 
 
 def looped_blocks(x: int, warps: int, r: int, itemsize: int) -> Blocks:
-    """A block of a loop, whose accumulators hold what all threads load at once."""
+    """Return a block of a loop, whose accumulators are as wide as one load of all threads."""
     at_once = warps * 32 * BYTES_OF_A_LOAD // itemsize
     return Blocks(x, warps, r=r, fold=min(r, max(1, x * r // at_once)))
 

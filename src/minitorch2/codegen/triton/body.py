@@ -1,11 +1,11 @@
-"""The lines of a kernel: outside of its loop, inside, and what waits for the loop's end.
+"""The lines of a kernel: outside of its loop, inside, and those after the loop's end.
 
     kernel ::= outer*                                        no reduction, or a block holds all
-            |  outer* (for roffset: loop*; after*)+ outer*   what is reduced comes in blocks
+            |  outer* (for roffset: loop*; after*)+ outer*   a loop over blocks of reduced elements
 
 A line that does not vary along the reduction is hoisted out of the loop. Equal expressions are
-computed once: the cache is on the text, and forgets a loop's names with the loop (PyTorch 2
-paper, section 4.5).
+computed once: the cache is on the text, and forgets a loop's names with the loop (PyTorch 2 paper,
+section 4.5).
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def pointwise(
 def reduction(
     *, pointers: str, XBLOCK: int, RBLOCK: int, num_warps: int, checks_indices: bool = False
 ) -> Callable[[JitFunction], Launcher]:
-    """The decorator of a kernel that visits what it reduces in a loop."""
+    """Return the decorator of a kernel that visits the elements that it reduces in a loop."""
     blocks = {"XBLOCK": XBLOCK, "RBLOCK": RBLOCK}
     return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
 
@@ -234,7 +234,7 @@ def template(
     num_stages: int,
     checks_indices: bool = False,
 ) -> Callable[[JitFunction], Launcher]:
-    """The decorator of a product or a convolution with what is around it."""
+    """Return the decorator of a product or a convolution with its prologues and epilogue."""
     blocks = {"XBLOCK": XBLOCK, "YBLOCK": YBLOCK, "RBLOCK": RBLOCK}
     return lambda f: Launcher(f, pointers, blocks, num_warps, checks_indices, num_stages)
 

@@ -29,10 +29,10 @@ class Pass:
 def split_into_passes(
     nodes: Sequence[SchedulerNode], removed: frozenset[str], reduces: bool, loops: bool = False
 ) -> list[Pass]:
-    """Each nest in the first pass in which all that it reads is complete.
+    """Put each nest into the first pass in which all values that it reads are complete.
 
-    A pointwise nest in `removed` that varies along the reduction is in no pass: whoever reads it
-    computes it. If the passes are loops, a sum that can follow a reduction is in the same one.
+    A pointwise nest in `removed` that varies along the reduction is in no pass: its readers compute
+    it. If the passes are loops, a sum that can follow a reduction is in the same one.
     """
     ready: dict[str, int] = {}
     passes: list[Pass] = []

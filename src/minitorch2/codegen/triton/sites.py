@@ -45,7 +45,7 @@ class Site:
 
     @cached_property
     def stores(self) -> list[SchedulerNode]:
-        """The bodies that store something: the epilogue's, or one that stores the sum as it is."""
+        """The bodies that store a result: the epilogue's, or one that stores the sum unchanged."""
         return bodies(self.epilogue) if self.epilogue else [_identity(self.product)]
 
 

@@ -168,7 +168,7 @@ class _TileDomain(KernelDomain):
 
 
 class _TemplateHandler(TritonHandler):
-    """Prints what is around the sum: operands into the loop, the epilogue after it."""
+    """The handler that prints operands into the loop of the sum, and the epilogue after it."""
 
     def operand(self, operand: Operand, producer: SchedulerNode | None, dims: Dimensions) -> str:
         """A block of an operand, [x, r] or [k, y], with zeros where nothing is to be added."""

@@ -93,7 +93,7 @@ def _replace(module: GraphModule, node: Node, value: torch.Tensor) -> Node:
 
 
 def _erase(module: GraphModule, node: Node) -> None:
-    """Erase a constant that nobody reads any more, and then its inputs."""
+    """Erase a constant that nothing reads any more, and then its inputs."""
     inputs = node.all_input_nodes
     module.graph.erase(node)
     for used in inputs:

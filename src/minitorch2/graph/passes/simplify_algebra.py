@@ -1,4 +1,4 @@
-"""Leave out what changes nothing: ``x * 1``, ``-(-x)``, ``abs(abs(x))``, and so on.
+"""Leave out operations without effect: ``x * 1``, ``-(-x)``, ``abs(abs(x))``, and so on.
 
 The laws are the rules in ``graph/patterns/algebra.py``; each holds for every bit. For functional
 graphs of aten operators.
@@ -15,5 +15,5 @@ from minitorch2.graph.rewriting import Rewrite, graph_pass
 
 @graph_pass
 def simplify_algebra(module: GraphModule) -> Iterator[Rewrite]:
-    """Apply the rules once along the graph; what is inside was simplified before what reads it."""
+    """Apply the rules once along the graph; inputs are simplified before their readers."""
     yield from apply_rules(module, FAMILIES["simplify_algebra"])

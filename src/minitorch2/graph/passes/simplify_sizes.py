@@ -17,7 +17,7 @@ from minitorch2.graph.symbols import ShapeEnv, free_symbols, simplified
 
 @graph_pass
 def simplify_sizes(module: GraphModule, env: ShapeEnv) -> Iterator[Rewrite]:
-    """Replace what is known to be equal."""
+    """Replace sizes that are known to be equal to others."""
     if not env.knowledge.version:
         return
     for node in module.graph.nodes:

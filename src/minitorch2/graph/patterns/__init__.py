@@ -1,4 +1,4 @@
-"""Rewriting by rules: find what one side of a law computes, put the other side in its place.
+"""Rewriting by rules: find one side of a law in a graph, and put the other in its place.
 
 Read ``rule`` (what a rule is), ``operation`` (when two nodes compute the same), ``matcher`` and
 ``apply``; then the families: ``algebra``, ``attention``, ``batch_norm``. A family is applied by the

@@ -77,7 +77,7 @@ class _Replacement:
         return None
 
     def make(self, graph: Graph) -> list[Node]:
-        """Insert the right side, let the readers read it, erase what nobody reads any more.
+        """Insert the right side, let the readers read it, and erase nodes that became unread.
 
         Returns the new nodes.
         """

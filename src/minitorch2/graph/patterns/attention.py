@@ -106,7 +106,7 @@ WEIGHTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def _has_a_kernel(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> bool:
-    """Four dimensions, the first two equal: what is not broadcast, and fused kernels exist for."""
+    """Return whether fused kernels exist: four dimensions, the first two equal (no broadcast)."""
     if not all(x.dim() == 4 and x.dtype.is_floating_point for x in (q, k, v)):
         return False
     return same_sizes(q.shape[:2], k.shape[:2]) and same_sizes(k.shape[:3], v.shape[:3])

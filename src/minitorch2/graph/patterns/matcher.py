@@ -1,4 +1,4 @@
-"""Find where a graph computes what a pattern computes.
+"""Find the places of a graph that compute the same as a pattern.
 
 A pattern is a graph; its placeholders stand for anything of their kind. Matching follows the
 arguments from the root upwards and yields every way that fits, so that operands of a sum or a

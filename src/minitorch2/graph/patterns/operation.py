@@ -164,7 +164,7 @@ def _parameter(argument: Any) -> _Parameter:
 def _by_signature(
     target: Any, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> dict[str, Argument] | None:
-    """Arguments of a function that is written in Python, as those of ``torch.nn.functional``."""
+    """Bind the arguments of a Python function, such as those of ``torch.nn.functional``."""
     signature = _signature(target) if inspect.isfunction(target) else None
     if signature is None:
         return None

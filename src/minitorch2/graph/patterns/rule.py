@@ -36,8 +36,8 @@ Constant: TypeAlias = Annotated[torch.Tensor, "held by the graph"]
 class Rule:
     """``before --> after if condition``.
 
-    ``condition`` gets what the parameters stand for, by their names: fake tensors for nodes,
-    numbers and dtypes as they are.
+    ``condition`` gets the arguments that match the parameters, by name: fake tensors for nodes, and
+    plain numbers and dtypes.
     """
 
     name: str

@@ -50,7 +50,7 @@ class Comparison:
         return frozenset(free_symbols((self.left, self.right)))
 
     def map(self, change: Callable[[Any], Any]) -> Condition:
-        """The same comparison of changed operands."""
+        """Return the same comparison with `change` applied to its operands."""
         return compare(self.relation, change(self.left), change(self.right))
 
     def opposite(self) -> Condition:

@@ -98,7 +98,7 @@ class ShapeGuard:
 
 @dataclass(frozen=True)
 class RuntimeCheck:
-    """A condition on what only data will tell; compiled code checks it.
+    """A condition on unbacked sizes, which compiled code checks.
 
     Attributes:
         condition: over symbols.
@@ -206,11 +206,11 @@ class ShapeEnv:
         return self.number_of(symbol)
 
     def unbacked_size(self, limits: Range = ANY) -> torch.SymInt:
-        """An integer that only data will tell: it has no hint, so no branch may ask for it."""
+        """Make an unbacked integer: it has no hint, so no branch may ask for it."""
         return self.number_of(self.unbacked_symbol(int, limits))  # type: ignore[no-any-return]
 
     def unbacked_symbol(self, pytype: type, limits: Range = ANY) -> sympy.Symbol:
-        """The symbol of a number that only data will tell."""
+        """Make the symbol of a number that is known at run time only."""
         name = f"u{len(self.symbols)}"
         sign = {"nonnegative": True} if limits.low >= 0 else {}
         is_float = pytype is float
@@ -300,7 +300,7 @@ class ShapeEnv:
         return value
 
     def _undecided(self, condition: Condition) -> UnsupportedError:
-        """The reason for a graph break, and what the user can state to do without it."""
+        """Return the error for a graph break, with the check that would avoid it."""
         condition = map_condition(condition, self.simplify)
         assert not isinstance(condition, bool)
         text = print_condition(condition)
@@ -383,7 +383,7 @@ class ShapeEnv:
         return taken
 
     def freeze(self) -> None:
-        """Guards are compiled: record no more of them, and let go of what only tracing needs."""
+        """End the recording of guards, which are compiled; release data of tracing."""
         self.frozen = True
         self.locate = lambda: None
         self.results.clear()
@@ -474,9 +474,9 @@ def numbers_of(argument: Any, env: ShapeEnv) -> Any:
 
 
 def simplified(argument: Any, env: ShapeEnv) -> Any:
-    """An argument structure with each expression as it is after all that was learned.
+    """Return an argument structure with each expression simplified by all facts.
 
-    A float in which nothing may vary any more is a number.
+    A float that cannot vary any more becomes a number.
     """
 
     def simple(expr: Any) -> Any:

@@ -203,7 +203,7 @@ class SymNode:
     def _divided(self, other: SymNode) -> tuple[Any, Any]:
         """Dividend and divisor, both negated if the divisor is negative.
 
-        A divisor that only data will tell is taken to be positive.
+        An unbacked divisor is assumed to be positive.
 
         Raises:
             ZeroDivisionError: the divisor is 0.

@@ -1,8 +1,8 @@
 """Numbers that are known at run time only: the count of `nonzero`, the value of `item`.
 
 While a program is captured, each becomes a new symbol without a hint (*unbacked*, PyTorch 2 paper,
-section 5.3). When what was captured runs again on fake tensors, to be differentiated, the same
-operators get the same symbols again, in the same order: facts stated of them stay known.
+section 5.3). When the captured graph runs again on fake tensors, to be differentiated, the same
+operators get the same symbols in the same order. So facts about the symbols stay known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handler that answers nothing: a base for analyses of what a body does besides computing."""
+"""The handler that returns None everywhere: a base for analyses of a body's effects."""
 
 from __future__ import annotations
 

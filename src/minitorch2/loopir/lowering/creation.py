@@ -1,5 +1,6 @@
-"""Tensors from nothing: constants and functions of the index alone. They are never stored unless
-somebody needs their memory: readers compute the element."""
+"""Tensors from nothing: constants and functions of the index alone. They are not stored unless a
+reader needs their memory: readers compute the element.
+"""
 
 from __future__ import annotations
 

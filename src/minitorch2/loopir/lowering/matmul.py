@@ -50,7 +50,7 @@ LIBRARY_CALLS = (
 
 
 def library_call(target: OpOverload, *args: Any, **kwargs: Any) -> TensorBox:
-    """A call that gives what the operator being lowered gives."""
+    """Call the library for the result of the operator being lowered."""
     drawn = torch.Tag.nondeterministic_seeded in target.tags
     report_call("library_call", target, "eager's numbers" if drawn else "a library's is as fast")
     result: TensorBox = extern_call(target, args, kwargs, current_table().result)

@@ -1,7 +1,7 @@
 """Running sums, products and extremes.
 
 The logarithm of a running sum of exponentials stays a library call: a running maximum may change
-what all sums before it were scaled by.
+the scale of all sums before it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def scatter_into(
 
 
 def _can_add(x: TensorBox) -> bool:
-    """Threads of a CPU own what they add to; those of a GPU need atomic additions."""
+    """Return whether a scatter may add in this dtype: not bools; on a GPU, only by atomics."""
     if x.device.type == "cpu":
         return x.dtype != torch.bool
     return x.dtype in _ATOMIC_ON_GPU and not torch.are_deterministic_algorithms_enabled()

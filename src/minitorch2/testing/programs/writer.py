@@ -64,7 +64,7 @@ class Writer:
         self._learn(names, "new")
 
     def _nested(self, indent: str, depth: int, names: dict[str, str]) -> None:
-        """Write a nested block; what it binds is forgotten behind it."""
+        """Write a nested block; names that it binds are forgotten behind it."""
         before = {kind: list(known) for kind, known in self.known.items()}
         self._learn(names, "tmp")
         self.block(self.draw(st.integers(1, 2)), indent, depth + 1)
