@@ -147,23 +147,22 @@ class Capture:
         side_effects: pending writes.
         evaluator: the frame that is being evaluated, which may be an inlined one.
         writes_tensors: whether an operation changes a tensor in place.
-        autocasts: the regions of `torch.autocast` that the program is in: the node that entered
-            each, and its real context manager.
+        autocasts: the regions of autocast that the program is in: entering node, real context
+            manager.
         errors_on_break: whether a graph break is an error, in each block that says so.
         sizes: the sizes that are symbols, and the guards on them.
         overrides: the overrides of PyTorch's functions that are in force now.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each unbacked symbol.
-        break_at: the step in front of which alone the graph may break, if there is one, and whether
-            the next graph begins there.
+        break_at: the only step in front of which the graph may break, and whether the next begins
+            there.
         written: the memory that operations may have written to since a tensor was selected.
         selections: tensors that stand for one of two.
         draws: Python's and NumPy's random numbers, drawn in front of the graph.
         levels: the steps of the frame that entered those levels of forward mode that it is in.
         transforms: the kinds of transforms that the code that is evaluated is inside of.
-        replaced: by the identity of a module and a name, the value that
-            `torch.func.functional_call` has put in the place of a parameter or buffer.
+        replaced: the tensors given by `functional_call`, by the identity of a module and a name.
         leaves: the leaf tensors that the program makes, in the graph.
         retaining: the tensors that keep their gradients although they are not leaves.
         warned: the warnings shown by filters that the code has set, by the globals of the lines.
