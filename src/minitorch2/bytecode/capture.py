@@ -2,8 +2,7 @@
 
 A capture owns everything that the frame and the functions inlined into it share. It is thrown away
 if the evaluator meets something unsupported; the next attempt then stops in front of that
-instruction (`break_points`). So nothing ever has to be rolled back.
-PyTorch 2 paper, section 3.4.
+instruction (`break_points`). So nothing is ever rolled back. PyTorch 2 paper, section 3.4.
 """
 
 from __future__ import annotations
@@ -147,16 +146,14 @@ class Capture:
         side_effects: pending writes.
         evaluator: the frame that is being evaluated, which may be an inlined one.
         writes_tensors: whether an operation changes a tensor in place.
-        autocasts: the regions of autocast that the program is in: entering node, real context
-            manager.
+        autocasts: the regions of autocast that the program is in: node and context manager.
         errors_on_break: whether a graph break is an error, in each block that says so.
         sizes: the sizes that are symbols, and the guards on them.
         overrides: the overrides of PyTorch's functions that are in force now.
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each unbacked symbol.
-        break_at: the only step in front of which the graph may break, and whether the next begins
-            there.
+        break_at: the only step at which the graph may break, and whether the next begins there.
         written: the memory that operations may have written to since a tensor was selected.
         selections: tensors that stand for one of two.
         draws: Python's and NumPy's random numbers, drawn in front of the graph.
@@ -241,8 +238,7 @@ class Capture:
     def wrap(self, value: object, source: Source | None) -> VariableTracker:
         """Return the tracker of a real value that `source` loads, or else a private name.
 
-        One object has one tracker, whichever way it was reached: a second path to it is guarded to
-        lead to the same object.
+        One object has one tracker: a guard checks that a second path leads to the same object.
         """
         if (made := self.references.stands_for(value)) is not None:
             return made
@@ -322,10 +318,8 @@ class Capture:
         code only, so the next one may have another cell: a guard checks that it is this cell.
 
         Args:
-            name: the variable's name.
-            cell: the cell object.
-            place: loads the cell object.
-            contents: loads the object in the cell.
+            name, cell: the variable's name, and the cell object.
+            place, contents: load the cell object, and the object in the cell.
         """
         known = self._by_identity.get(id(cell))
         if known is None:
@@ -370,8 +364,7 @@ class Capture:
     ) -> VariableTracker:
         """Make a tensor an input of the graph; `make` wraps its node and fake value.
 
-        A tensor that is reached twice is one input. With a `layout`, its sizes are symbols. A
-        tensor that is made of other tensors has a `fake` already.
+        A tensor reached twice is one input. A tensor made of others has a `fake` already.
         """
         known = self._inputs_by_id.get(id(value))
         if known is not None:
@@ -424,8 +417,7 @@ class Capture:
             op: ``"call_function"`` (target is a callable) or ``"call_method"`` (target is a name).
 
         Raises:
-            UnsupportedError: the operator needs data, or fails on these arguments: then the call is
-                made in Python, where it raises the user's own error.
+            UnsupportedError: the operator needs data, or fails: Python then makes the call.
         """
         args = [arg.as_operand(evaluator) for arg in args]
         kwargs = {key: value.as_operand(evaluator) for key, value in (kwargs or {}).items()}
@@ -470,10 +462,9 @@ class Capture:
         self.written |= {storage_key(value) for value in values if isinstance(value, FakeTensor)}
 
     def _refuse_write_with_history(self, call: FakeCall) -> None:
-        """Refuse to capture a write to an input made of other tensors that requires gradients.
+        """Refuse to capture writes to inputs made of other tensors, and to leaves, with history.
 
-        The graph would write to these other tensors, which have no history. To write to a leaf is
-        an error: also to one whose data was assigned.
+        The graph would write to the other tensors, which have none; a leaf allows no write.
         """
         if not torch.is_grad_enabled():
             return
@@ -534,8 +525,7 @@ class Capture:
     def size_inputs(self, wanted: Iterable[sympy.Symbol]) -> None:
         """Make numbers whose symbols no tensor input carries the first inputs of the graph.
 
-        The symbol of a number that is known to be even stands for its half; it is found from the
-        number, too.
+        A number known to be even has a symbol for its half, which is found from the number.
         """
         first = next(iter(self.graph.nodes), None)
         needed = set(wanted)
@@ -561,12 +551,9 @@ class Capture:
         return DrawnSource(name)
 
     def drawn_number(self, source: Source, example: float, limits: Range) -> Any:
-        """Return a symbol without a hint for a number that was drawn.
+        """Return a symbol without a hint for a number that was drawn and that `source` loads.
 
-        Args:
-            source: loads it.
-            example: a number like those that will be drawn.
-            limits: the range that the number lies in.
+        The number lies within `limits`, and is a number like the `example`.
         """
         env = self.sizes.env
         symbol = env.unbacked_symbol(type(example), limits)

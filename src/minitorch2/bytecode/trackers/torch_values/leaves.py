@@ -156,7 +156,7 @@ def _hold(evaluator: Evaluator, tensor: TensorVariable, data: TensorVariable) ->
 
 
 def _have_one_gradient(tensor: TensorVariable, data: TensorVariable) -> bool:
-    """Whether a gradient of the new data fits the tensor."""
+    """Return whether a gradient of the new data fits the tensor."""
     same_dtype = tensor.fake.dtype == data.fake.dtype
     return same_dtype and same_sizes(tensor.fake.shape, data.fake.shape)
 
@@ -179,8 +179,8 @@ ATTRIBUTE_SETTERS["data"] = set_data
 def check_leaves(capture: Capture, residual: Residual) -> None:
     """Check that no gradient that flows to a new leaf can be seen from outside of the graph.
 
-    Nor may a gradient be seen that a tensor retains which is not a leaf, or that needs a tensor
-    whose data was assigned: eager takes the new data for it.
+    The same holds for a gradient that a tensor retains which is not a leaf. It also holds for one
+    that needs a tensor whose data was assigned: eager takes the new data.
 
     Raises:
         HistoryEscapesError: a leaf or such a tensor lives on, and the history of an output of the
