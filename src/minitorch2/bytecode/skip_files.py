@@ -56,6 +56,7 @@ INLINED_TORCH = (
     "nn/utils/",
     "optim/",
     "overrides.py",
+    "random.py",
     "utils/_contextlib.py",
     "utils/_foreach_utils.py",
     "utils/_pytree.py",

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
+from minitorch2.graph import random_operators
 from minitorch2.graph.fake_reductions import FAKE_REDUCTIONS, plain_batch_norm
 from minitorch2.graph.symbols.unbacked import is_dense
 
@@ -122,6 +123,15 @@ FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
     aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
+    **dict.fromkeys(
+        (
+            random_operators.random_state,
+            random_operators.swap_random_state,
+            random_operators.manual_seed,
+            random_operators.seeded_state,
+        ),
+        random_operators.fake_state,
+    ),
     **{
         func: partial(batch_norm, func)
         for func in (

@@ -257,11 +257,12 @@ def operator_facts(func: Operator) -> OperatorFacts:
     tags, schema = func.tags, func._schema
     needs_data = torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
     aliases = any(item.alias_info is not None for item in (*schema.returns, *schema.arguments))
+    has_rule = func.namespace == "aten" or func in FAKE_KERNELS
     return OperatorFacts(
         needs_data=needs_data or func in (aten._local_scalar_dense.default, aten.equal.default),
         is_factory=any(argument.name == "device" for argument in schema.arguments),
         changes_metadata=torch.Tag.inplace_view in tags,
-        makes_fresh_tensors=not aliases and func.namespace == "aten" and func is not _ZEROS,
+        makes_fresh_tensors=not aliases and has_rule and func is not _ZEROS,
     )
 
 

@@ -15,6 +15,7 @@ from torch.utils._device import DeviceContext
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
 from minitorch2.bytecode.guards import (
+    DistinctObjects,
     LengthMatch,
     id_match,
 )
@@ -46,6 +47,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalVariable
 from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
 from minitorch2.bytecode.trackers.torch_values import context, numpy_array, override_rules
+from minitorch2.bytecode.trackers.torch_values.generator import GeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_random import NumpyGeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_ufuncs import UfuncVariable
@@ -126,6 +128,21 @@ def wrap_device_mode(capture: Capture, value: DeviceContext, source: Source) -> 
     guards = guarded(capture, *type_guards(capture, value, source))
     capture.wrap(value.device, AttributeSource(source, "device"))
     return override_rules.DeviceModeVariable(value.device, source=source, guards=guards)
+
+
+def wrap_generator(capture: Capture, value: torch.Generator, source: Source) -> VariableTracker:
+    """A generator of random numbers; the default one is known by its identity."""
+    if value.device.type != "cpu":
+        unsupported("generator-argument", "a torch.Generator for another device than the CPU")
+    if value is torch.default_generator:
+        return GeneratorVariable(
+            value, source=source, guards=identity_guards(capture, value, source)
+        )
+    guards = guarded(capture, *type_guards(capture, value, source))
+    capture.wrap(value.device, AttributeSource(source, "device"))
+    default = capture.reference(torch.default_generator)
+    guards |= guarded(capture, DistinctObjects((source, default)))
+    return GeneratorVariable(value, source=source, guards=guards)
 
 
 def wrap_outside_context(capture: Capture, value: object, source: Source) -> VariableTracker:

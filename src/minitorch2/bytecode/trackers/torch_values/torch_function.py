@@ -98,6 +98,7 @@ QUERIES: Final = {
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_num_threads,
+    torch.accelerator.current_accelerator,
     torch.cuda.is_available,
     torch.cuda.device_count,
     torch.cuda.is_initialized,
@@ -203,8 +204,6 @@ class TorchVariable(KnownObjectVariable):
             return ConstantVariable(False)
         if value in QUERIES:
             return fold(value, args, kwargs)
-        for argument in (*args, *kwargs.values()):
-            _check_argument(argument)
         if _makes_leaf(value, kwargs):
             made = self.call(
                 evaluator, args, {k: v for k, v in kwargs.items() if k != "requires_grad"}
@@ -229,11 +228,6 @@ def _makes_leaf(function: Any, kwargs: dict[str, VariableTracker]) -> bool:
     """Return whether ``requires_grad=True`` is among the arguments of a factory."""
     wanted = kwargs.get("requires_grad")
     return wanted is not None and wanted.is_constant() and bool(wanted.as_constant())
-
-
-def _check_argument(argument: VariableTracker) -> None:
-    if issubclass(argument.python_type(), torch.Generator):
-        unsupported("generator-argument", "a torch.Generator as an argument of an operator")
 
 
 @handles(torch.is_tensor)
@@ -410,19 +404,6 @@ def _within(
             holds = compute(function, number, limit) or fold(function, [number, limit])
             _stated(evaluator, holds, RuntimeError, message)
     return NONE
-
-
-@handles(
-    torch.manual_seed,
-    torch.seed,
-    torch.initial_seed,
-    torch.get_rng_state,
-    torch.set_rng_state,
-    torch.random.fork_rng,
-)
-def random_state(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
-    """Break the graph at seeds and states of random generators."""
-    return unsupported("random-state", "the state of a random generator is read or set")
 
 
 @handles(torch.set_default_dtype, torch.set_default_device, torch.use_deterministic_algorithms)

@@ -1,0 +1,208 @@
+"""`torch.Generator`: its state is a tensor of the graph.
+
+A draw from a generator is one from the default generator, which has its state for that time; what
+is left of the state after the graph is given to the generator, as a side effect::
+
+    y = torch.rand(4, generator=g)    -->    outer = swap_random_state(g_state)
+                                             y = torch.rand(4)
+                                             state = swap_random_state(outer)
+                                             -----------------------------------
+                                             g.set_state(state)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from minitorch2.bytecode.side_effects import Effect
+from minitorch2.bytecode.sources import AppliedSource
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.graph import random_operators
+from minitorch2.graph.random_operators import STATE_BYTES
+
+if TYPE_CHECKING:
+    from minitorch2.bytecode.evaluator import Evaluator
+    from minitorch2.bytecode.residual import Residual
+
+UNSEEDED: Final = torch.Generator().initial_seed()
+"""The seed of a generator that was given none."""
+
+
+class GeneratorVariable(ModeledVariable):
+    """A generator for the CPU.
+
+    Attributes:
+        value: the generator that came from outside; None if the captured code makes it.
+        state: what the graph has computed for its state; None if it has the one it came with, or is
+            the default generator, whose state the graph itself reads and sets.
+        seed: what it was seeded with; None if that is not known while capturing.
+        is_reseeded: whether the captured code has set its seed or state.
+    """
+
+    def __init__(self, value: torch.Generator | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.value = value
+        self.state: VariableTracker | None = None
+        self.seed: VariableTracker | None = None
+        self.is_reseeded = False
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the generator that operators draw from which are given none."""
+        return self.value is torch.default_generator
+
+    def python_type(self) -> type:
+        return torch.Generator
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return True
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "device":
+            return ConstantVariable(torch.device("cpu"))
+        return super().get_attribute(evaluator, name)
+
+    def draw(self, evaluator: Evaluator, record: Callable[[], VariableTracker]) -> VariableTracker:
+        """Let what `record` puts into the graph draw from this generator."""
+        if self.is_default:
+            return record()
+        outer = _call(evaluator, random_operators.swap_random_state, self._read(evaluator))
+        made = record()
+        self._write(evaluator, _call(evaluator, random_operators.swap_random_state, outer))
+        return made
+
+    def py_manual_seed(self, evaluator: Evaluator, seed: VariableTracker) -> VariableTracker:
+        number = as_seed(seed)
+        self._write(evaluator, _call(evaluator, random_operators.seeded_state, number))
+        self.reseeded(number)
+        return self
+
+    def py_initial_seed(self, evaluator: Evaluator) -> VariableTracker:
+        if self.seed is not None:
+            return self.seed
+        if self.is_reseeded or self.source is None or self.value is None:
+            unsupported("random-state", "the seed of a generator whose state was set")
+        seed = self.value.initial_seed()
+        if seed >= 2**63:
+            unsupported("random-state", "a seed of more than 63 bits")
+        asked = evaluator.capture.reference(torch.Generator.initial_seed)
+        return evaluator.capture.wrap(seed, AppliedSource(self.source, asked))
+
+    def py_get_state(self, evaluator: Evaluator) -> VariableTracker:
+        state = self._read(evaluator)
+        return state if self.is_default else state.call_method(evaluator, "clone", [], {})
+
+    def py_set_state(self, evaluator: Evaluator, new_state: VariableTracker) -> VariableTracker:
+        self._write(evaluator, as_state(new_state).call_method(evaluator, "clone", [], {}))
+        self.reseeded(None)
+        return self
+
+    def py_clone_state(self, evaluator: Evaluator) -> VariableTracker:
+        made = GeneratorVariable()
+        made.seed, made.is_reseeded = self.seed, True
+        evaluator.capture.side_effects.new_object(made)
+        made._write(evaluator, self.py_get_state(evaluator))
+        return made
+
+    def reseeded(self, seed: VariableTracker | None) -> None:
+        """Note a new seed: what asks for it gets a number without a sign."""
+        self.seed, self.is_reseeded = seed, True
+        if seed is not None and seed.is_constant():
+            self.seed = ConstantVariable(seed.as_constant() % 2**64)
+
+    def _read(self, evaluator: Evaluator) -> VariableTracker:
+        if self.is_default:
+            return _call(evaluator, random_operators.random_state)
+        if self.state is None:
+            self.state = self._state_outside(evaluator)
+        return self.state
+
+    def _write(self, evaluator: Evaluator, state: VariableTracker) -> None:
+        if self.is_default:
+            _call(evaluator, random_operators.swap_random_state, state)
+            return
+        self.state = state
+        evaluator.capture.side_effects.change(("generator", id(self)), GeneratorEffect(self))
+
+    def _state_outside(self, evaluator: Evaluator) -> VariableTracker:
+        """The state with which the generator came: an input of the graph."""
+        assert self.source is not None and self.value is not None
+        capture = evaluator.capture
+        source = AppliedSource(self.source, capture.reference(torch.Generator.get_state))
+        return capture.tensor_input(self.value.get_state(), source, TensorVariable)
+
+    def reconstruct(self, residual: Residual) -> str:
+        if self.source is not None:
+            return residual.load(self.source)
+        return f"{residual.reference(torch.Generator)}()"
+
+
+@dataclass
+class GeneratorEffect(Effect):
+    """``generator.set_state(...)``: the state that a generator has at the end."""
+
+    generator: GeneratorVariable
+
+    def owner(self) -> VariableTracker:
+        return self.generator
+
+    def value(self) -> VariableTracker | None:
+        return self.generator.state
+
+    def emit(self, residual: Residual) -> None:
+        state = residual.name_for(self.generator.state)
+        residual.emit(f"{residual.name_for(self.generator)}.set_state({state})")
+
+
+def _call(evaluator: Evaluator, operator: Any, *args: VariableTracker) -> VariableTracker:
+    return evaluator.capture.call_in_graph(evaluator, "call_function", operator, args)
+
+
+def as_seed(seed: VariableTracker) -> VariableTracker:
+    """A seed as operators take it: 64 bits with a sign.
+
+    Raises:
+        UnsupportedError: Python says what is wrong with it, or reads it out of a tensor.
+    """
+    if seed.python_type() not in (int, bool):
+        unsupported("random-state", "a seed that is no integer")
+    if not seed.is_constant():
+        return seed
+    number = int(seed.as_constant())
+    if not -(2**63) <= number < 2**64:
+        unsupported("random-state", "a seed of more than 64 bits")
+    return ConstantVariable((number + 2**63) % 2**64 - 2**63)
+
+
+def as_state(state: VariableTracker) -> TensorVariable:
+    """A tensor that may be the state of a generator; Python says what is wrong with others."""
+    fits = isinstance(state, TensorVariable) and state.fake.dtype is torch.uint8
+    if not fits or state.fake.shape != (STATE_BYTES,) or state.fake.device.type != "cpu":
+        unsupported("random-state", "the state of a generator is a tensor of bytes of one length")
+    return state
+
+
+def generator_among(kwargs: Mapping[str, VariableTracker]) -> GeneratorVariable | None:
+    """The generator that a call draws from, if it names one."""
+    return next((each for each in kwargs.values() if isinstance(each, GeneratorVariable)), None)
+
+
+@constructs(torch.Generator)
+def make_generator(
+    evaluator: Evaluator, device: VariableTracker = ConstantVariable("cpu")
+) -> VariableTracker:
+    """``torch.Generator(device)``"""
+    if torch.device(device.as_constant()).type != "cpu":
+        unsupported("generator-argument", "a torch.Generator for another device than the CPU")
+    made = GeneratorVariable()
+    evaluator.capture.side_effects.new_object(made)
+    made.py_manual_seed(evaluator, ConstantVariable(UNSEEDED))
+    return made
