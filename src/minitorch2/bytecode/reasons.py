@@ -98,8 +98,8 @@ _REASONS = (
     # Settings of PyTorch
     Reason(
         "random-state",
-        "the seed or the state of a random generator is read or set",
-        "seed before the compiled function is called",
+        "a seed that the system chooses, that is no integer, or that was set with a state",
+        "seed with a number",
     ),
     Reason(
         "torch-context",
@@ -142,8 +142,8 @@ _REASONS = (
     ),
     Reason(
         "generator-argument",
-        "an operator is given a torch.Generator",
-        "seed the default generator with torch.manual_seed",
+        "a torch.Generator for another device than the CPU",
+        "seed the default generator of the device with torch.manual_seed",
     ),
     Reason("dispatch-modes", "code looks at PyTorch's active dispatch modes", _OUTSIDE),
     Reason(

@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 
 from minitorch2 import config, stages
 from minitorch2.errors import LoweringError, at_line
+from minitorch2.graph.effects import is_random
 from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import HigherOrder
@@ -213,9 +214,12 @@ class _GraphLowering:
         return own and len(sharing) <= 1
 
     def _is_check_alone(self, node: Node) -> bool:
-        """Return whether a call matters only because it may raise: no element of it is read."""
+        """Tell whether a call is there to raise or not: nobody reads it, or it has no elements.
+
+        One that draws random numbers stays anyway, at its place among the others that do.
+        """
         is_unread = not node.users or _is_empty(node.meta["val"])
-        return is_unread and may_raise(node)
+        return is_unread and may_raise(node) and not is_random(node)
 
     def _call_on_host(
         self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -211,13 +211,26 @@ def not_reentrant(x):
 
 
 @breaks("random-state", X)
-def reads_the_state(x):
-    return x + 1, torch.get_rng_state()
+def the_system_chooses_a_seed(x):
+    torch.seed()
+    return x + 1
 
 
-@breaks("generator-argument", X)
+@whole("random-state", X)
+def the_program_chooses_a_seed(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return x + torch.rand(3)
+
+
+@breaks("generator-argument", X, raises=True)
+def generator_of_another_device(x):
+    return x + 1, torch.Generator("meta")
+
+
+@whole("generator-argument", X)
 def generator_of_ones_own(x):
-    return x + torch.rand(3, generator=torch.default_generator)
+    return x + torch.rand(3, generator=torch.Generator().manual_seed(1))
 
 
 @torch.library.custom_op("break_examples::twice", mutates_args=())

@@ -39,6 +39,7 @@ MORE = {
 }
 
 CAPTURED = [
+    "t = w * 2\nwith torch.random.fork_rng():\n    u = torch.rand(2)\nt, u, torch.rand(2)",
     "with torch.no_grad():\n    t = w * 2\nt, w * 3",
     "with torch.no_grad():\n    with torch.enable_grad():\n        t = w * 2\n    u = w * 4\nt, u",
     "with torch.set_grad_enabled(False):\n    t = w * 2\nt, w * 3",
@@ -169,12 +170,6 @@ ACROSS_BREAKS = [
 ]
 
 BREAKS = [
-    (
-        "t = w * 2\nwith torch.random.fork_rng():\n    u = torch.rand(2)\nt, u, torch.rand(2)",
-        "random-state",
-        "builtin-method",
-        "builtin-method",
-    ),
     (
         "t = w * 2\ntorch.set_default_dtype(torch.float64)\nu = torch.zeros(2)\nt, u",
         "torch-context",

@@ -141,29 +141,15 @@ FACTORIES = [
 RANDOM = [
     "torch.rand(3), torch.randn(2, 2), torch.randint(0, 5, (3,)), torch.randperm(4), torch.normal(0.0, 1.0, (2,)), torch.bernoulli(torch.full((3,), 0.5))",
     "torch.randn_like(x), torch.randint_like(i, 5), torch.rand_like(x, dtype=torch.float64), torch.normal(x, 1.0), torch.normal(0.0, abs(x))",
-    ("torch.manual_seed(3)\ntorch.rand(2)", "random-state"),
+    "torch.manual_seed(3)\ntorch.rand(2)",
     "torch.multinomial(torch.sigmoid(x), 2), torch.poisson(abs(x)), x + torch.randn(4)",
     "t = torch.rand(3)\nt2 = torch.rand(3)\nt, t2",
     "F.dropout(x) + F.dropout(x)",
-    (
-        "g = torch.Generator().manual_seed(3)\ntorch.rand(3, generator=g)",
-        "construction",
-        "builtin-method",
-        "generator-argument",
-    ),
-    ("torch.initial_seed() and x + 1", "random-state"),
-    (
-        "r = torch.get_rng_state()\nt = torch.rand(2)\ntorch.set_rng_state(r)\nt, torch.rand(2)",
-        "random-state",
-        "random-state",
-    ),
-    (
-        "with torch.random.fork_rng():\n    t = torch.rand(2)\nt, torch.rand(2)",
-        "random-state",
-        "builtin-method",
-        "builtin-method",
-    ),
-    ("torch.default_generator.manual_seed(5)\ntorch.rand(2)", "builtin-method"),
+    "g = torch.Generator().manual_seed(3)\ntorch.rand(3, generator=g)",
+    "torch.initial_seed() and x + 1",
+    "r = torch.get_rng_state()\nt = torch.rand(2)\ntorch.set_rng_state(r)\nt, torch.rand(2)",
+    "with torch.random.fork_rng():\n    t = torch.rand(2)\nt, torch.rand(2)",
+    "torch.default_generator.manual_seed(5)\ntorch.rand(2)",
 ]
 
 

@@ -158,6 +158,7 @@ class GeneratorEffect(Effect):
         return self.generator.state
 
     def emit(self, residual: Residual) -> None:
+        assert self.generator.state is not None, "it was written"
         state = residual.name_for(self.generator.state)
         residual.emit(f"{residual.name_for(self.generator)}.set_state({state})")
 
@@ -184,10 +185,11 @@ def as_seed(seed: VariableTracker) -> VariableTracker:
 
 def as_state(state: VariableTracker) -> TensorVariable:
     """A tensor that may be the state of a generator; Python says what is wrong with others."""
-    fits = isinstance(state, TensorVariable) and state.fake.dtype is torch.uint8
-    if not fits or state.fake.shape != (STATE_BYTES,) or state.fake.device.type != "cpu":
-        unsupported("random-state", "the state of a generator is a tensor of bytes of one length")
-    return state
+    if isinstance(state, TensorVariable):
+        fake, place = state.fake, torch.device("cpu")
+        if (fake.dtype, fake.shape, fake.device) == (torch.uint8, (STATE_BYTES,), place):
+            return state
+    return unsupported("random-state", "the state of a generator is so many bytes in a tensor")
 
 
 def generator_among(kwargs: Mapping[str, VariableTracker]) -> GeneratorVariable | None:
@@ -196,11 +198,9 @@ def generator_among(kwargs: Mapping[str, VariableTracker]) -> GeneratorVariable 
 
 
 @constructs(torch.Generator)
-def make_generator(
-    evaluator: Evaluator, device: VariableTracker = ConstantVariable("cpu")
-) -> VariableTracker:
+def make_generator(evaluator: Evaluator, device: VariableTracker | None = None) -> VariableTracker:
     """``torch.Generator(device)``"""
-    if torch.device(device.as_constant()).type != "cpu":
+    if device is not None and torch.device(device.as_constant()).type != "cpu":
         unsupported("generator-argument", "a torch.Generator for another device than the CPU")
     made = GeneratorVariable()
     evaluator.capture.side_effects.new_object(made)

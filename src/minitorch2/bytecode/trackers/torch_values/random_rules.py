@@ -24,7 +24,7 @@ def default_generator(evaluator: Evaluator) -> GeneratorVariable:
     return made
 
 
-@handles(torch.manual_seed)
+@handles(torch.random.manual_seed)  # torch.manual_seed may be what calls it without a compiler
 def manual_seed(evaluator: Evaluator, seed: VariableTracker) -> VariableTracker:
     """``torch.manual_seed(seed)``, which seeds the generators of all devices."""
     number = as_seed(fold(int, [seed]) if seed.is_constant() else seed)
