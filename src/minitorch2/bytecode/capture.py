@@ -57,7 +57,7 @@ from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
-from minitorch2.bytecode.trackers.torch_values.generator import generator_among
+from minitorch2.bytecode.trackers.torch_values.generator import drawn_from_generator
 from minitorch2.bytecode.trackers.torch_values.hooks import STEP
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, overridden
@@ -426,11 +426,8 @@ class Capture:
             answer = overridden(evaluator, op, target, args, kwargs)
             if answer is not None:
                 return answer
-        if (generator := generator_among(kwargs)) is not None:
-            others = {name: arg for name, arg in kwargs.items() if arg is not generator}
-            return generator.draw(
-                evaluator, lambda: self.call_in_graph(evaluator, op, target, args, others)
-            )
+        if (drawn := drawn_from_generator(evaluator, op, target, args, kwargs)) is not None:
+            return drawn
         node_args = tuple(arg.as_argument() for arg in args)
         node_kwargs = {key: value.as_argument() for key, value in kwargs.items()}
         if any(node.meta.get("inside") for node in nodes_in((*node_args, *node_kwargs.values()))):

@@ -12,19 +12,21 @@ is left of the state after the graph is given to the generator, as a side effect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.side_effects import Effect
 from minitorch2.bytecode.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph import random_operators
 from minitorch2.graph.random_operators import STATE_BYTES
 
@@ -192,9 +194,20 @@ def as_state(state: VariableTracker) -> TensorVariable:
     return unsupported("random-state", "the state of a generator is so many bytes in a tensor")
 
 
-def generator_among(kwargs: Mapping[str, VariableTracker]) -> GeneratorVariable | None:
-    """The generator that a call draws from, if it names one."""
-    return next((each for each in kwargs.values() if isinstance(each, GeneratorVariable)), None)
+def drawn_from_generator(
+    evaluator: Evaluator,
+    op: str,
+    target: str | Callable[..., Any],
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+) -> VariableTracker | None:
+    """Record a call that names a generator; None if it names none."""
+    found = [each for each in kwargs.values() if isinstance(each, GeneratorVariable)]
+    if not found:
+        return None
+    others = {name: value for name, value in kwargs.items() if value is not found[0]}
+    record = evaluator.capture.call_in_graph
+    return found[0].draw(evaluator, lambda: record(evaluator, op, target, args, others))
 
 
 @constructs(torch.Generator)
@@ -206,3 +219,55 @@ def make_generator(evaluator: Evaluator, device: VariableTracker | None = None) 
     evaluator.capture.side_effects.new_object(made)
     made.py_manual_seed(evaluator, ConstantVariable(UNSEEDED))
     return made
+
+
+def default_generator(evaluator: Evaluator) -> GeneratorVariable:
+    """``torch.default_generator``"""
+    made = evaluator.capture.wrap(torch.default_generator, None)
+    assert isinstance(made, GeneratorVariable)
+    return made
+
+
+@handles(torch.random.manual_seed)  # torch.manual_seed may be what calls it without a compiler
+def manual_seed(evaluator: Evaluator, seed: VariableTracker) -> VariableTracker:
+    """``torch.manual_seed(seed)``, which seeds the generators of all devices."""
+    number = as_seed(fold(int, [seed]) if seed.is_constant() else seed)
+    seeds = random_operators.manual_seed
+    evaluator.capture.call_in_graph(evaluator, "call_function", seeds, [number])
+    generator = default_generator(evaluator)
+    generator.reseeded(number)
+    return generator
+
+
+@handles(torch.seed)
+def seed(evaluator: Evaluator) -> VariableTracker:
+    """``torch.seed()`` gives a number of 64 bits, which no tensor of integers holds."""
+    return unsupported("random-state", "the system chooses a seed")
+
+
+@handles(torch.initial_seed)
+def initial_seed(evaluator: Evaluator) -> VariableTracker:
+    """``torch.initial_seed()``"""
+    return default_generator(evaluator).py_initial_seed(evaluator)
+
+
+@handles(torch.get_rng_state)
+def get_rng_state(evaluator: Evaluator) -> VariableTracker:
+    """``torch.get_rng_state()``"""
+    return default_generator(evaluator).py_get_state(evaluator)
+
+
+@handles(torch.get_device_module)
+def get_device_module(evaluator: Evaluator, device: VariableTracker = NONE) -> VariableTracker:
+    """``torch.get_device_module(device)``"""
+    try:
+        return evaluator.capture.wrap(torch.get_device_module(device.as_constant()), None)
+    except RuntimeError as error:
+        raise_as_observed(error)
+
+
+@handles(torch.set_rng_state)
+def set_rng_state(evaluator: Evaluator, new_state: VariableTracker) -> VariableTracker:
+    """``torch.set_rng_state(new_state)``"""
+    default_generator(evaluator).py_set_state(evaluator, new_state)
+    return NONE
