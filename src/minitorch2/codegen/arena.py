@@ -7,6 +7,7 @@ of them is alive it is given back, and later ones have another, unless to keep i
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -103,24 +104,22 @@ def _held(tensors: Sequence[Interval], all_lives: Sequence[Interval]) -> list[in
 
 def plan_arena(intervals: Sequence[Interval]) -> ArenaPlan:
     """Give each buffer the lowest free place, largest buffers first."""
-    placed: list[tuple[Interval, int]] = []
+    placed: list[tuple[int, int, int, int]] = []  # first byte, end, start and end of life
+    offsets: dict[str, int] = {}
     for interval in sorted(intervals, key=lambda i: (-i.bytes, i.start)):
-        rivals = sorted(
-            (offset, offset + other.bytes)
-            for other, offset in placed
-            if other.start <= interval.end and interval.start <= other.end
-        )
         place = 0
-        for low, high in rivals:
-            if place + interval.bytes <= low:
-                break
-            place = max(place, _aligned(high))
-        placed.append((interval, place))
-    offsets = {interval.name: place for interval, place in placed}
-    total = max((place + interval.bytes for interval, place in placed), default=0)
+        for low, high, start, end in placed:
+            if start <= interval.end and interval.start <= end:
+                if place + interval.bytes <= low:
+                    break
+                if high > place:
+                    place = high
+        after = _aligned(place + interval.bytes)
+        insort(placed, (place, after, interval.start, interval.end))
+        offsets[interval.name] = place
     return ArenaPlan(
         offsets,
-        _aligned(total),
+        max((after for _, after, _, _ in placed), default=0),
         sum(_aligned(i.bytes) for i in intervals),
         min(i.start for i in intervals),
         max(i.end for i in intervals),

@@ -330,17 +330,19 @@ def _constant(value: Any) -> Typed:
 
 def _changing(definition: ast.FunctionDef) -> set[str]:
     """The names that a loop or a branch assigns and that some other statement assigns, too."""
-    everywhere = Counter(_assigned(definition))
-    nested = {
-        name
-        for node in ast.walk(definition)
-        if isinstance(node, (ast.For, ast.If))
-        for name in _assigned(node)
-    }
+    everywhere: Counter[str] = Counter()
+    nested: set[str] = set()
+    for name, is_nested in _assigned(definition.body, False):
+        everywhere[name] += 1
+        if is_nested:
+            nested.add(name)
     return {name for name in nested if everywhere[name] > 1}
 
 
-def _assigned(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
-            yield each.targets[0].id
+def _assigned(statements: Sequence[ast.stmt], is_nested: bool) -> Iterator[tuple[str, bool]]:
+    """The names that statements assign, and whether a loop or a branch does it."""
+    for each in statements:
+        if isinstance(each, (ast.For, ast.If)):
+            yield from _assigned(each.body, True)
+        elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+            yield each.targets[0].id, is_nested

@@ -19,7 +19,7 @@ from numba.core.typing import Signature
 
 from minitorch2 import syntax_tree
 from minitorch2.codegen import cache as disk
-from minitorch2.codegen.numba import frontend, library, seldom
+from minitorch2.codegen.numba import frontend, library, outlining, seldom
 from minitorch2.codegen.numba.library import LibraryFunction
 from minitorch2.codegen.numba.machine_code import optimize, own_sources, parse_alone, toolchain
 from minitorch2.codegen.numba.vocabulary import VOCABULARY
@@ -56,7 +56,7 @@ def link_kernel(
     kernel = frontend.lower_tree(tree, names, signature, written, f"{symbol}_range")
     _write_entry(written, kernel, symbol)
     module, context = parse_alone(str(written))
-    link_library(module, context)
+    link_library(module, context, outlined=_calls(kernel) > outlining.MOST_INLINED)
     keep_only(module, symbol)
     return module
 
@@ -71,15 +71,36 @@ def compile_function(function: LibraryFunction) -> llvm.ModuleRef:
     return module
 
 
-def link_library(module: llvm.ModuleRef, context: llvm.ContextRef, keep: str = "") -> None:
+def compile_outlined(function: LibraryFunction) -> llvm.ModuleRef:
+    """A module with a C function that is to be called, and its versions for vectors.
+
+    All that it calls is linked in. A function that takes or gives no float is inlined all the same.
+    """
+    written = ir.Module(name=function.symbol)
+    body = frontend.lower(function.python, function.signature, written, f"{function.symbol}_body")
+    if function.beyond is not None or not outlining.is_of_floats(body):
+        return compile_function(function)
+    versions = outlining.outline(body, function.symbol)
+    module = llvm.parse_assembly(str(written) + versions)
+    link_library(module, llvm.get_global_context(), keep=function.symbol)
+    optimize(module)
+    return module
+
+
+def link_library(
+    module: llvm.ModuleRef, context: llvm.ContextRef, keep: str = "", *, outlined: bool = False
+) -> None:
     """Link in each library function that the module calls, and those that they call.
 
     They become private to the module, but for the one whose symbol is `keep`.
+
+    Args:
+        outlined: they are not to be inlined.
     """
     missing = _missing(module)
     while missing:
         for symbol in missing:
-            module.link_in(llvm.parse_bitcode(bitcode(symbol), context))
+            module.link_in(llvm.parse_bitcode(bitcode(symbol, outlined), context))
         missing = _missing(module)
     for function in module.functions:
         if function.name.startswith(library.PREFIX) and function.name != keep:
@@ -101,17 +122,28 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
     ]
 
 
+def _calls(function: ir.Function) -> int:
+    """How many calls of library functions it has."""
+    return sum(
+        isinstance(each, ir.CallInstr) and each.callee.name.startswith(library.PREFIX)
+        for block in function.blocks
+        for each in block.instructions
+    )
+
+
 @cache
-def bitcode(symbol: str) -> bytes:
+def bitcode(symbol: str, outlined: bool = False) -> bytes:
     """A library function as bitcode, from the cache or compiled now."""
     sources = own_sources(
-        "arithmetic", "frontend", "library", "machine_code", "powers", "primitives", "seldom",
-        "vecmath", "vecmath_f64", "vecmath_real",
+        "arithmetic", "frontend", "library", "machine_code", "outlining", "powers", "primitives",
+        "seldom", "vecmath", "vecmath_f64", "vecmath_real", "vector_calls",
     )  # fmt: skip
-    key = disk.key_of("library", symbol, function=symbol, minitorch2=sources, **toolchain())
+    compile = compile_outlined if outlined else compile_function
+    fields = {"function": symbol, "by": compile.__name__, "minitorch2": sources, **toolchain()}
+    key = disk.key_of("library", symbol, **fields)
     code = disk.load(key)
     if code is None:
-        code = compile_function(library.LIBRARY[symbol]).as_bitcode()
+        code = compile(library.LIBRARY[symbol]).as_bitcode()
         disk.store(key, code)
     return code
 

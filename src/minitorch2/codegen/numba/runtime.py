@@ -24,8 +24,8 @@ _LOGGER = get_logger(__name__)
 
 _OWN = (
     "arithmetic", "division", "emission", "frontend", "library", "linking", "machine_code", "names",
-    "powers", "primitives", "seldom", "transpose", "vecmath", "vecmath_f64", "vecmath_real",
-    "vocabulary",
+    "outlining", "powers", "primitives", "seldom", "transpose", "vecmath", "vecmath_f64",
+    "vecmath_real", "vector_calls", "vocabulary",
 )  # fmt: skip
 """What writes a kernel's machine code: with other sources, it is another kernel."""
 
