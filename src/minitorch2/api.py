@@ -232,7 +232,7 @@ def get_default_backend() -> BackendChoice:
 
 
 def _backend(chosen: BackendChoice) -> Backend:
-    """The backend to use; without a choice, the one that fits the inputs of each graph."""
+    """Return the backend to use; without a choice, the one that fits the inputs of each graph."""
     chosen = chosen or get_default_backend()
     return _fitting_backend if chosen is None else lookup_backend(chosen)
 
@@ -253,7 +253,7 @@ def list_mode_options(mode: str | None = None) -> dict[str, Any]:
 
 
 def _compiled(model: Any, region: Region) -> Any:
-    """The compiled form of anything that can be called."""
+    """Return the compiled form of anything that can be called."""
     if isinstance(model, torch.nn.Module):
         scripted = is_scripted_module(model)
         return _scripted(model, region) if scripted else compile_module(model, region)

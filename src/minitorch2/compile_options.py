@@ -138,7 +138,7 @@ def _check_types(mode: object, options: object) -> None:
 
 
 def _values(options: Options) -> tuple[dict[str, config.Value], GuardFilter | None]:
-    """The options that are values, by our names, and the one that is a function."""
+    """Return the options that are values, by our names, and the one that is a function."""
     guard_filter = options.get(GUARD_FILTER)
     if guard_filter is not None and not callable(guard_filter):
         cause = f"{GUARD_FILTER} takes a function, not {guard_filter!r}"

@@ -25,7 +25,7 @@ M = TypeVar("M", bound=torch.nn.Module)
 
 
 def compile_module(module: M, region: Region) -> M:
-    """The compiled twin of a module.
+    """Return the compiled twin of a module.
 
     A disabled module stays as it is.
 
@@ -54,7 +54,7 @@ def compile_module(module: M, region: Region) -> M:
 def twin_with_forward(
     module: M, forward: Callable[..., Any], again: tuple[Callable[..., Any], object]
 ) -> M:
-    """A module of the same class that shares everything with the original but its `forward`.
+    """Return a module of the same class that shares everything with the original but its `forward`.
 
     Args:
         again: a function and its second argument that make the twin of a copy of the module.
@@ -65,7 +65,7 @@ def twin_with_forward(
 def twin_class_with_forward(
     cls: type[Any], forward: Callable[..., Any], again: tuple[Callable[..., Any], object]
 ) -> type[Any]:
-    """The class of such modules."""
+    """Return the class of such modules."""
     cls = uncompiled_class(cls)
     members = {
         "forward": forward,
@@ -81,19 +81,19 @@ def twin_class_with_forward(
 
 
 def _sharing(module: M, cls: type[Any]) -> M:
-    """An instance of the class that shares everything with the module."""
+    """Return an instance of the class that shares everything with the module."""
     twin: M = object.__new__(cls)
     object.__setattr__(twin, "__dict__", module.__dict__)
     return twin
 
 
 def uncompiled_class(cls: type[Any]) -> type[Any]:
-    """The user's class behind a twin's."""
+    """Return the user's class behind a twin's."""
     return cls.__mro__[1] if TWIN in cls.__dict__ else cls
 
 
 def uncompiled(module: M) -> M:
-    """The original of a twin; other modules are their own."""
+    """Return the original of a twin; other modules are their own."""
     cls = uncompiled_class(type(module))
     return module if cls is type(module) else _sharing(module, cls)
 

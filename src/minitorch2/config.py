@@ -197,7 +197,7 @@ class Option:
 
 
 def list_options() -> list[Option]:
-    """Every option in the order of `Config`."""
+    """Return every option in the order of `Config`."""
     return [
         Option(name, _type_name(name), getattr(Config, name), PREFIX + name.upper(), *notes)
         for name, notes in _NOTES.items()
@@ -205,7 +205,7 @@ def list_options() -> list[Option]:
 
 
 def current() -> Config:
-    """The options in force here."""
+    """Return the options in force here."""
     return _CURRENT.get()
 
 
@@ -240,7 +240,7 @@ def _patched(changes: Mapping[str, Value]) -> Iterator[Config]:
 
 
 def from_environment(environment: Mapping[str, str]) -> Config:
-    """The options that `MINITORCH2_*` variables ask for; unknown names are warned of.
+    """Return the options that `MINITORCH2_*` variables ask for; unknown names are warned of.
 
     Raises:
         ConfigError: a variable's text is no value of its option.

@@ -97,7 +97,7 @@ _MARKS: dict[int, tuple[Mark, object]] = {}
 
 
 def mark_of(value: object) -> Mark | None:
-    """The mark of a function, if it has one."""
+    """Return the mark of a function, if it has one."""
     found = _MARKS.get(id(value))
     return None if found is None else found[0]
 

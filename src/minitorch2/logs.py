@@ -81,12 +81,12 @@ _COMPILE_ID: ContextVar[str] = ContextVar("compile_id", default="")
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of a module of minitorch2: call it with `__name__`."""
+    """Return the logger of a module of minitorch2: call it with `__name__`."""
     return logging.getLogger(name if name.split(".")[0] == ROOT else f"{ROOT}.{name}")
 
 
 def artifact_logger(name: str) -> logging.Logger:
-    """The logger that shows an artifact, at the level DEBUG."""
+    """Return the logger that shows an artifact, at the level DEBUG."""
     return get_logger(f"{ROOT}.artifacts.{name}")
 
 
@@ -229,7 +229,7 @@ def _artifact_names() -> list[str]:
 
 
 def _components() -> list[str]:
-    """The packages and modules of the library that log something."""
+    """Return the packages and modules of the library that log something."""
     names = {path.stem for path in _PACKAGE.iterdir() if path.suffix in ("", ".py")}
     return sorted(name for name in names if _is_component(name) and _logs_something(name))
 

@@ -54,7 +54,7 @@ class StageLog:
         self.stages.append(stage)
 
     def texts(self, name: str) -> list[str]:
-        """The texts of all stages called `name`, oldest first."""
+        """Return the texts of all stages called `name`, oldest first."""
         return [stage.text for stage in self.stages if stage.name == name]
 
     def write(self, directory: str | Path) -> list[Path]:

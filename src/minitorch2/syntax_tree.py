@@ -28,7 +28,7 @@ def parse(text: str, file: str = "<unknown>") -> ast.Module:
 
 
 def compile_module(module: ast.Module, file: str) -> CodeType:
-    """The code object of a module's tree."""
+    """Return the code object of a module's tree."""
 
     def build() -> CodeType:
         code: CodeType = compile(module, file, "exec")

@@ -98,7 +98,7 @@ class Epilogue:
         return [(m.input_index, m.output_index) for m in whole]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """The program's results. Runs in the caller's grad mode."""
+        """Return the program's results. Runs in the caller's grad mode."""
         computed_there = [inputs[i] for i, o in self._whole_writes if inputs[i] is outputs[o]]
         torch.autograd.graph.increment_version(_counting_writes(computed_there))
         left = len(self.mutations) - len(computed_there)
@@ -154,7 +154,7 @@ def _counting_writes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _filled(step: ViewStep, outputs: Sequence[Any]) -> ViewStep:
-    """The view with the sizes that the graph has computed."""
+    """Return the view with the sizes that the graph has computed."""
     if not any(isinstance(leaf, OutputNumber) for leaf in tree_leaves((step.args, step.kwargs))):
         return step
 

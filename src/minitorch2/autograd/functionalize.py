@@ -33,7 +33,7 @@ class Emitter(Protocol):
     """Records one functional operator on nodes."""
 
     def emit(self, func: Operator, *args: Any, **kwargs: Any) -> Node:
-        """The node that holds the result."""
+        """Return the node that holds the result."""
         ...
 
 
@@ -84,12 +84,12 @@ class TensorState:
     version: int = 0
 
     def child(self, step: ViewStep, node: Node) -> TensorState:
-        """The state of a view of this tensor."""
+        """Return the state of a view of this tensor."""
         views = _with_resolved_parts((*self.views, step))
         return TensorState(self.storage, node, views, self.storage.version)
 
     def read(self, emitter: Emitter) -> Node:
-        """The node of the tensor's present value."""
+        """Return the node of the tensor's present value."""
         if self.version != self.storage.version:
             self.node = replay(emitter, self.storage.value, self.views)[-1]
             self.version = self.storage.version
@@ -109,7 +109,7 @@ class TensorState:
 
 
 def replay(emitter: Emitter, base: Node, steps: tuple[ViewStep, ...]) -> list[Node]:
-    """The base and the value after each step."""
+    """Return the base and the value after each step."""
     values = [base]
     for step in steps:
         values.append(_view(emitter, values[-1], step))

@@ -56,7 +56,7 @@ class Gradients(Composite):
         return tuple(gradient.clone() for gradient in found)
 
     def as_graph(self, inputs: int) -> GraphModule:
-        """A graph of this node alone."""
+        """Return a graph of this node alone."""
         graph = Graph()
         given = tuple(graph.placeholder(f"x{i}") for i in range(inputs))
         graph.output(graph.call_function(self, given))

@@ -215,7 +215,7 @@ class _ProgramTracer:
         return nullcontext() if self.env is None else making_symbols(self.env)
 
     def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
-        """Each size symbol of the inputs as the SymInt that carries it."""
+        """Return each size symbol of the inputs as the SymInt that carries it."""
         sizes = [size for value in self.values for size in getattr(value, "shape", (value,))]
         symbols = free_symbols(sizes) | self.tracer.unbacked
         return {} if self.env is None else {s: self.env.number_of(s) for s in symbols}
@@ -266,7 +266,7 @@ class _ProgramTracer:
             self.values.append(value)
 
     def _first_occurrence(self, example: Any) -> int | None:
-        """The position of an earlier input that is the same tensor object."""
+        """Return the position of an earlier input that is the same tensor object."""
         earlier = self.examples[: len(self.values)]
         same = (i for i, e in enumerate(earlier) if e is example and isinstance(e, torch.Tensor))
         return next(same, None)
@@ -392,7 +392,7 @@ class _ProgramTracer:
         return Constant(result)
 
     def _forward_nodes(self) -> list[Any]:
-        """The nodes of the forward outputs, each with memory of its own."""
+        """Return the nodes of the forward outputs, each with memory of its own."""
         owners: set[Node] = set()
         nodes: list[Any] = []
         for head in self.heads:
@@ -421,7 +421,7 @@ class _ProgramTracer:
     def _backward(
         self, spent: Container[int], differentiate: bool
     ) -> tuple[tuple[int, ...], list[Any]]:
-        """The outputs that get tangents, and the gradients of the leaves."""
+        """Return the outputs that get tangents, and the gradients of the leaves."""
         flags = self._differentiable(spent) if differentiate else ()
         tangents = tuple(i for i, flag in enumerate(flags) if flag)
         return tangents, self._gradients(tangents) if tangents else []
@@ -464,7 +464,7 @@ class _ProgramTracer:
 
 
 def _fake_input(converter: FakeConverter, node: Node, example: Any) -> Any:
-    """The fake of an example input: the capture's own where that has symbolic sizes."""
+    """Return the fake of an example input: the capture's own where that has symbolic sizes."""
     captured = node.meta.get("val")
     if isinstance(captured, SYMBOLIC) or _is_symbolic(captured):
         return fake_like(captured) if isinstance(captured, FakeTensor) else captured
@@ -478,7 +478,7 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def _dense_like(head: FakeTensor) -> FakeTensor:
-    """A tangent has the layout of its output, made dense where the output overlaps itself.
+    """Return a tangent with its output's layout, made dense where the output overlaps itself.
 
     With symbolic strides it is contiguous: the runtime could not tell other strides.
     """

@@ -38,7 +38,7 @@ def own_results(func: Operator, args: Any, kwargs: Any) -> Any:
 
 
 def all_laid_out_like(results: Any, expected: Any) -> Any:
-    """The results of a decomposition with the strides of the operator's own results.
+    """Return the results of a decomposition with the strides of the operator's own results.
 
     To be called while operators are recorded.
     """
@@ -54,7 +54,7 @@ def all_laid_out_like(results: Any, expected: Any) -> Any:
 
 
 def laid_out_like(value: FakeTensor, like: torch.Tensor) -> FakeTensor:
-    """A copy with the strides of a dense tensor of the same shape; the value if it has them.
+    """Return a copy with the strides of a dense tensor of the same shape; the value if it has them.
 
     Symbolic strides other than contiguous ones are not compared: the value is returned.
     """

@@ -51,7 +51,7 @@ class Roles:
 
     @staticmethod
     def of(program: TracedProgram) -> Roles:
-        """The roles of the nodes of a joint graph."""
+        """Return the roles of the nodes of a joint graph."""
         graph = program.module.graph
         values = graph.output_node.args[0]
         outputs = set(nodes_in(values[: program.forward_outputs]))
@@ -149,7 +149,7 @@ def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[N
 
 
 def _ancestors_of_backward(roles: Roles) -> dict[Node, None]:
-    """The forward nodes that backward reads, directly or through others, in graph order."""
+    """Return the forward nodes that backward reads, directly or through others, in graph order."""
     needed: set[Node] = set()
     for node in reversed(roles.forward):
         if node in roles.read or any(user in needed for user in node.users):

@@ -39,7 +39,7 @@ class Layout:
 
     @staticmethod
     def of(tangent: torch.Tensor) -> Layout:
-        """The layout of an example."""
+        """Return the layout of an example."""
         size, stride = (
             tuple(numbers) if all(isinstance(n, int) for n in numbers) else None
             for numbers in (tangent.shape, tangent.stride())
@@ -67,7 +67,7 @@ class FunctionPlan:
 
     @staticmethod
     def of(program: TracedProgram, parts: Partition) -> FunctionPlan:
-        """The plan of a partitioned program."""
+        """Return the plan of a partitioned program."""
         placeholders = program.module.graph.placeholders
         saved = parts.backward.graph.placeholders[: len(parts.saved)]
         return FunctionPlan(

@@ -121,7 +121,7 @@ def is_written_again(node: Node, backward: Collection[Node]) -> bool:
 
 
 def _readers(node: Node) -> Iterator[Node]:
-    """The nodes that compute with a value, or with a view of it."""
+    """Yield the nodes that compute with a value, or with a view of it."""
     for user in node.users:
         if _is_view(user):
             yield from _readers(user)

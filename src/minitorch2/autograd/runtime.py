@@ -63,7 +63,7 @@ class LazilyCompiled:
         self._id = compile_id()
 
     def compile(self) -> BoxedCall:
-        """The compiled graph; other threads wait for it."""
+        """Return the compiled graph; other threads wait for it."""
         with (
             COMPILING,
             config.use(self._config),
@@ -136,7 +136,7 @@ def report_failure(error: MinitorchError) -> None:
 def inference_runner(
     compiled: BoxedCall, epilogue: Epilogue, outputs: int
 ) -> Callable[..., Sequence[Any]]:
-    """The program's results, without any autograd history."""
+    """Return a function that gives the program's results, without any autograd history."""
     if epilogue.is_trivial(outputs):
 
         def run_plain(*inputs: Any) -> Sequence[Any]:
@@ -156,15 +156,17 @@ def training_runner(
     backward: LazilyCompiled,
     again: EagerGradients,
 ) -> Callable[..., Sequence[Any]]:
-    """The graph's outputs, differentiable through the compiled backward graph; ``again`` gives
-    gradients that can be differentiated."""
+    """Return a function that gives the graph's outputs, with a compiled backward graph.
+
+    The argument ``again`` computes gradients that can be differentiated.
+    """
     return _applier(make_function(plan, forward, backward, again))
 
 
 def with_epilogue(
     apply: Callable[..., Sequence[Any]], epilogue: Epilogue, outputs: int
 ) -> Callable[..., Sequence[Any]]:
-    """The program's results, of a function that gives the graph's outputs."""
+    """Turn a function that gives the graph's outputs into one that gives the program's results."""
     if epilogue.is_trivial(outputs):
         return apply
 
@@ -227,7 +229,7 @@ def make_function(
 
         @staticmethod
         def gradients(ctx: Any, given: list[Any]) -> tuple[torch.Tensor | None, ...]:
-            """The gradient of each input; takes the tangents out of the list."""
+            """Return the gradient of each input; take the tangents out of the list."""
             needs_graph = torch.is_grad_enabled()
             if needs_graph or any(map(_is_batch, given)):
                 found = again.gradients(ctx.call, given)
@@ -376,7 +378,7 @@ def _differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) 
 
 
 def autocast_disabled() -> AbstractContextManager[object] | None:
-    """A context that switches autocast off, or None if it is off: the graphs hold the casts
+    """Return a context that switches autocast off, or None if it is off: the graphs hold the casts
     already.
     """
     devices = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]

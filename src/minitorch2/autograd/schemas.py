@@ -41,7 +41,7 @@ class AliasFacts:
 
 @cache
 def alias_facts(func: Operator) -> AliasFacts:
-    """The alias annotations of one overload."""
+    """Return the alias annotations of one overload."""
     schema = func._schema
     written = tuple(
         a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write
@@ -94,7 +94,7 @@ def _inputs(func: Operator) -> list[tuple[str, str]]:
 
 
 def bind_arguments(func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The call's arguments by name, without defaults."""
+    """Return the call's arguments by name, without defaults."""
     names = [argument.name for argument in func._schema.arguments]
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
@@ -112,7 +112,7 @@ def functional_arguments(func: Operator, form: Operator, bound: dict[str, Any]) 
 
 
 def memory_root(node: Node) -> Node:
-    """The node whose memory ``node`` is a view of."""
+    """Return the node whose memory ``node`` is a view of."""
     while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
         if not alias_facts(node.target).is_view:
             break

@@ -69,7 +69,7 @@ class EagerGradients:
     def gradients(
         self, call: Call, tangents: Sequence[torch.Tensor | None]
     ) -> tuple[torch.Tensor | None, ...] | None:
-        """The gradient of each input, given those of the differentiable forward outputs.
+        """Return the gradient of each input, given those of the differentiable forward outputs.
 
         An output that was not used has None. The result is None if the call cannot be repeated.
         """

@@ -112,7 +112,7 @@ class Tracer(DispatchMode):
         return TensorState(Storage(node), node)
 
     def read(self, tensor: torch.Tensor) -> Node:
-        """The node of the tensor's present value."""
+        """Return the node of the tensor's present value."""
         return self.state_of(tensor).read(self)
 
     def _constant(self, tensor: torch.Tensor) -> Node:
@@ -304,7 +304,7 @@ class Tracer(DispatchMode):
     def _written_values(
         self, func: Operator, targets: list[Any], bound: dict[str, Any]
     ) -> tuple[list[Any], list[Any]]:
-        """The operator's other results, and the new value of each written argument."""
+        """Return the operator's other results, and the new value of each written argument."""
         if func is aten.copy_.default:
             return [], [self._fitted(bound["src"], bound["self"])]
         form = functional_form(func)
@@ -433,7 +433,7 @@ def _as_exprs(value: Any) -> Argument:
 
 
 def _plain_value(value: Any) -> Any:
-    """A value without autograd history, which would keep the whole tape alive."""
+    """Return a value without autograd history, which would keep the whole tape alive."""
     if isinstance(value, FakeTensor):
         return fake_like(value)
     if isinstance(value, (tuple, list)):

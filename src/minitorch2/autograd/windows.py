@@ -33,7 +33,7 @@ aten = torch.ops.aten
 def window_steps(
     state: TensorState, tensor: torch.Tensor, size: Any, stride: Any, offset: int | None = None
 ) -> tuple[ViewStep, ...]:
-    """The views from the base tensor of a storage to a window on its memory.
+    """Return the views from the base tensor of a storage to a window on its memory.
 
     ``state`` is that of ``tensor``, whose storage offset counts if no ``offset`` is given. Raises
     UnsupportedError where the position in the base is not certain.
@@ -54,7 +54,7 @@ def window_steps(
 
 
 def _flat(storage: Storage, base: torch.Tensor, dtype: torch.dtype) -> Iterator[ViewStep]:
-    """The base's memory as one dimension of elements of a dtype."""
+    """Yield the base's memory as one dimension of elements of a dtype."""
     order = memory_order(base)
     if order is None:
         raise UnsupportedError("as_strided of a tensor with gaps in its memory")
@@ -67,7 +67,7 @@ def _flat(storage: Storage, base: torch.Tensor, dtype: torch.dtype) -> Iterator[
 
 
 def _pending(views: tuple[ViewStep, ...]) -> Iterator[ViewStep]:
-    """The conjugations and negations that a tensor carries: its windows carry them, too."""
+    """Yield the conjugations and negations that a tensor carries: its windows carry them, too."""
     for func in COMPUTED_VIEWS:
         places = [index for index, step in enumerate(views) if step.func is func]
         if any(step.func in ELEMENTS_CHANGE for step in views[min(places, default=len(views)) :]):

@@ -308,7 +308,7 @@ def _result(structure: Wrapped | None, values: Iterator[Any]) -> Any:
 def on_plain_tensors(
     module: GraphModule, examples: Sequence[Any], gradients: Mapping[int, WrappedGradient]
 ) -> Plain | None:
-    """The program on plain tensors; None if inputs and results are plain already.
+    """Return the program on plain tensors; None if inputs and results are plain already.
 
     Args:
         gradients: those of plain inputs that are made of others, by the input's position.

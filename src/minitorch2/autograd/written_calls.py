@@ -25,7 +25,7 @@ class Recorder(Protocol):
     """Records calls on the values that tensors have now, and gives written tensors new values."""
 
     def read(self, tensor: torch.Tensor) -> Node:
-        """The node of a tensor's present value."""
+        """Return the node of a tensor's present value."""
         ...
 
     def record_call(
@@ -74,7 +74,7 @@ def record_written_call(
 
 
 def _place(leaf: Any, values: list[Any]) -> int:
-    """The position of a value among those that the node passes; a new one goes last."""
+    """Return the position of a value among those that the node passes; a new one goes last."""
     for position, value in enumerate(values):
         if value is leaf and isinstance(leaf, torch.Tensor):
             return position

@@ -13,7 +13,7 @@ from minitorch2.graph.graph_module import GraphModule
 
 
 def run_boxed(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
-    """A compiler in the boxed convention that runs the graph's printed code."""
+    """Return a compiler in the boxed convention that runs the graph's printed code."""
     return run_as_it_is(gm)
 
 

@@ -15,7 +15,7 @@ from minitorch2.loopir.lower_graph import lower_graph
 def interpret_loops(
     gm: GraphModule, example_inputs: Sequence[Any] = ()
 ) -> Callable[[list[Any]], list[Any]]:
-    """A compiler in the boxed convention that lowers the graph and interprets its loops."""
+    """Return a compiler in the boxed convention that lowers the graph and interprets its loops."""
     for inner in dict.fromkeys(graphs_called_by(gm.graph)):
         inner.run_by(interpret_loops(inner))
     lowered = lower_graph(gm, example_inputs)

@@ -11,7 +11,7 @@ from minitorch2.graph.graph_module import GraphModule
 
 
 def devices_of(gm: GraphModule, example_inputs: Sequence[Any]) -> list[torch.device]:
-    """The devices of all tensors that a graph takes or makes."""
+    """Return the devices of all tensors that a graph takes or makes."""
     values = [*example_inputs, *(node.meta.get("val") for node in gm.graph.nodes)]
     named = [node.kwargs.get("device") for node in gm.graph.nodes]
     return [

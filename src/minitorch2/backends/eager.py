@@ -12,7 +12,7 @@ from minitorch2.graph.graph_module import GraphModule
 
 
 def eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """The graph itself."""
+    """Return the graph itself."""
     return gm
 
 

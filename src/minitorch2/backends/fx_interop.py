@@ -82,7 +82,7 @@ def adapt_fx_backend(backend: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def to_torch_fx(module: GraphModule) -> torch.fx.GraphModule:
-    """The same graph as a ``torch.fx.GraphModule``; ``meta["val"]`` becomes
+    """Return the same graph as a ``torch.fx.GraphModule``; ``meta["val"]`` becomes
     ``meta["example_value"]`` too.
 
     Sizes that its arguments use are placeholders in front of the others, and expressions of them
@@ -124,7 +124,7 @@ def size_arguments(module: GraphModule) -> dict[sympy.Symbol, Any]:
 
 
 def with_sizes(compiled: Callable[..., Any], module: GraphModule) -> Callable[..., Any]:
-    """A function of the graph's own inputs, which reads the sizes off them."""
+    """Return a function of the graph's own inputs, which reads the sizes off them."""
     wanted = size_arguments(module)
     placeholders = [*enumerate(module.graph.placeholders)]
     sizes = [pair for i, node in placeholders for pair in symbol_sizes(node, f"x{i}")]
@@ -150,7 +150,7 @@ class _SizeNodes:
         node.meta.update(val=number, example_value=number)
 
     def node(self, expr: Any) -> Any:
-        """The node (or plain number) that has the value of an expression."""
+        """Return the node (or plain number) that has the value of an expression."""
         if expr.is_Integer or isinstance(expr, sympy.Float):
             return int(expr) if expr.is_Integer else float(expr)
         if expr not in self.nodes:
@@ -190,7 +190,7 @@ def _attach(root: torch.nn.Module, name: str, value: object) -> None:
 
 
 def from_torch_fx(module: torch.fx.GraphModule) -> GraphModule:
-    """A ``torch.fx`` graph as ours. The module's own attributes stay shared, not copied.
+    """Return a ``torch.fx`` graph as ours. The module's own attributes stay shared, not copied.
 
     Raises UnsupportedError for opcodes or arguments that only ``torch.fx`` has.
     """

@@ -33,7 +33,7 @@ class Entry:
     tags: tuple[str, ...] = ()
 
     def load(self) -> Callable[..., Any]:
-        """The backend, imported if it has to be."""
+        """Return the backend, imported if it has to be."""
         if not isinstance(self.backend, str):
             return self.backend
         module, _, attribute = self.backend.partition(":")
@@ -97,14 +97,14 @@ def register_backend(name: Any = None, tags: Sequence[str] = ()) -> Any:
 
 
 def list_backends(exclude_tags: Iterable[str] = ("debug", "experimental")) -> list[str]:
-    """The names of all backends without any of these tags, sorted."""
+    """Return the names of all backends without any of these tags, sorted."""
     excluded = set(exclude_tags)
     own = [name for name, entry in BACKENDS.items() if not excluded & set(entry.tags)]
     return sorted({*own, *_entry_points()})
 
 
 def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
-    """The backend of this name, or a callable made into one.
+    """Return the backend of this name, or a callable made into one.
 
     Raises:
         BackendError: there is no such backend, or it cannot be imported here.

@@ -51,7 +51,7 @@ class VaryingSizes:
         return VaryingSizes({name: tuple(places) for name, places in found.items()})
 
     def values(self, inputs: Sequence[Any]) -> dict[str, int]:
-        """The value of each symbol in a call."""
+        """Return the value of each symbol in a call."""
         return {name: _number_at(inputs, places[0]) for name, places in self.symbols.items()}
 
     def signature(self, position: int, value: Any) -> Any:

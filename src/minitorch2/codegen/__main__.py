@@ -22,14 +22,14 @@ EXAMPLE = torch.randn(256, 1024)
 
 
 def call(graph: Graph, target: Callable[..., FakeTensor], *args: object) -> Node:
-    """A node with its fake value."""
+    """Return a node with its fake value."""
     node = graph.call_function(target, args)
     node.meta["val"] = target(*map_nodes(args, lambda n: n.meta["val"]))
     return node
 
 
 def matrix_input(graph: Graph) -> Node:
-    """A placeholder like `EXAMPLE`."""
+    """Return a placeholder like `EXAMPLE`."""
     node = graph.placeholder("arg0_1")
     node.meta["val"] = to_fake(EXAMPLE)
     return node

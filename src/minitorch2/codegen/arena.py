@@ -94,7 +94,7 @@ def _chains(intervals: Sequence[Interval]) -> Iterator[list[Interval]]:
 
 
 def _held(tensors: Sequence[Interval], all_lives: Sequence[Interval]) -> list[int]:
-    """The bytes that tensors take at each position."""
+    """Return the bytes that tensors take at each position."""
     changes = [0] * (max((life.end for life in all_lives), default=-1) + 2)
     for tensor in tensors:
         changes[tensor.start] += tensor.bytes

@@ -36,7 +36,7 @@ def _is_on_gpu(x: Tensor) -> bool:
 
 
 def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any) -> Tensor:
-    """The convolution of a channels-last input; its result is channels-last as well.
+    """Return the convolution of a channels-last input; its result is channels-last as well.
 
     cuDNN adds no bias: PyTorch does so after it. Here that is part of the kernel that comes next.
     """

@@ -80,7 +80,7 @@ class Block:
             self.parent.lines.append(self)
 
     def render(self, level: int = 0) -> Iterator[str]:
-        """The lines, indented."""
+        """Yield the lines, indented."""
         if self.header:
             yield INDENT * level + self.header
             level += 1
@@ -98,7 +98,7 @@ class Namer:
         self._counts: dict[str, int] = {}
 
     def fresh(self, prefix: str) -> str:
-        """A name that was not given before."""
+        """Return a name that was not given before."""
         self._counts[prefix] = self._counts.get(prefix, -1) + 1
         return f"{prefix}{self._counts[prefix]}"
 
@@ -140,7 +140,7 @@ _PRINTER = _IndexPrinter()
 
 
 def print_expr(expr: Expr | float) -> str:
-    """An index or size expression as Python text."""
+    """Return an index or size expression as Python text."""
     return str(_PRINTER.doprint(expr)) if isinstance(expr, sympy.Basic) else repr(expr)
 
 
@@ -172,5 +172,5 @@ def user_lines(node: BaseSchedulerNode) -> list[str]:
 
 
 def stores(node: KernelNode) -> list[str]:
-    """The buffers that a kernel's bodies compute, in order."""
+    """Return the buffers that a kernel's bodies compute, in order."""
     return [body.name for body in bodies(node)]

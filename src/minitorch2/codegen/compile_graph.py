@@ -97,7 +97,7 @@ class GraphCompiler:
     printed: WrapperModule | None = None
 
     def __call__(self, gm: GraphModule, example_inputs: Sequence[Any] = ()) -> BoxedCall:
-        """The compiled graph, as `compile_graph` says."""
+        """Return the compiled graph, as `compile_graph` says."""
         called = dict.fromkeys(graphs_called_by(gm.graph))
         graphs = {inner: self._compile_inner(inner) for inner in called}
         lowered = lower_graph(gm, example_inputs)
@@ -114,7 +114,7 @@ class GraphCompiler:
     def compile(
         self, lowered: LoweredGraph, graphs: Mapping[GraphModule, WrapperModule] | None = None
     ) -> BoxedCall:
-        """A lowered graph: schedule, kernels, wrapper.
+        """Compile a lowered graph: schedule, kernels, wrapper.
 
         Args:
             graphs: the modules of the graphs that it calls.
@@ -153,7 +153,7 @@ def _unmark_unwritten(lowered: LoweredGraph, plan: Schedule) -> None:
 
 
 def print_module(lowered: LoweredGraph, plan: Schedule, target: Target = "numba") -> WrapperModule:
-    """The kernels and the wrapper of a scheduled graph, as one Python module."""
+    """Return the kernels and the wrapper of a scheduled graph, as one Python module."""
     dtypes, buffers = dtypes_of(lowered), buffers_by_name(lowered)
     calls: dict[str, KernelCall | JoinedCall] = {}
     definitions: dict[str, str] = {}
@@ -302,7 +302,7 @@ def _joined_call(
 
 
 def define(source: KernelSource) -> str:
-    """The statement that defines a kernel in the wrapper's module."""
+    """Return the statement that defines a kernel in the wrapper's module."""
     text = source.text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
     inner = "" if source.inner is None else f", inner={source.inner}"
     return (
@@ -313,7 +313,7 @@ def define(source: KernelSource) -> str:
 
 
 def describe(plan: Schedule) -> str:
-    """A schedule as text: nodes in order, then every fusion decision."""
+    """Return a schedule as text: nodes in order, then every fusion decision."""
     lines = []
     for node in plan.nodes:
         kind = type(node).__name__.removesuffix("SchedulerNode") or "Scheduler"

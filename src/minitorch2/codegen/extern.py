@@ -106,7 +106,7 @@ class ExternPrinter:
         self.layout_functions: set[str] = set()
 
     def imports(self) -> list[str]:
-        """The lines that define the names of the calls printed so far."""
+        """Return the lines that define the names of the calls printed so far."""
         lines = [f"{name} = {expression}" for expression, name in self.used.items()]
         for name, module in _MODULES.items():
             if any(expression.startswith(name) for expression in self.used):
@@ -179,7 +179,7 @@ class ExternPrinter:
         return self._named(target)
 
     def _entry_name(self, expression: str, wish: str) -> str:
-        """The name that the wrapper gives to an expression."""
+        """Return the name that the wrapper gives to an expression."""
         if expression not in self.used:
             self.used[expression] = self.names.fresh(wish)
         return self.used[expression]
@@ -191,7 +191,7 @@ class ExternPrinter:
         return name
 
     def argument(self, value: object) -> str:
-        """An argument as text."""
+        """Return an argument as text."""
         if isinstance(value, BufferView):
             return self.view(value)
         if isinstance(value, tuple):

@@ -59,7 +59,7 @@ class Memory:
         self.reused = dict(self._reused())
 
     def root(self, name: str) -> str:
-        """The buffer that was allocated with the memory that `name` lives in."""
+        """Return the buffer that was allocated with the memory that `name` lives in."""
         return self.schedule.inplace.owner(name)
 
     @cached_property
@@ -89,11 +89,11 @@ class Memory:
         return frozenset(arena.end for arena in self.arenas)
 
     def layout_of(self, name: str) -> FixedLayout:
-        """The layout with which the tensor of a buffer is made."""
+        """Return the layout with which the tensor of a buffer is made."""
         return self.held.get(name) or self.buffers[name].fixed_layout()
 
     def allocated(self, node: BaseSchedulerNode) -> list[str]:
-        """The computed buffers that get a tensor when a node runs."""
+        """Return the computed buffers that get a tensor when a node runs."""
         computed = [body.name for kernel in kernels_in(node) for body in bodies(kernel)]
         taken = self.schedule.removed, self.schedule.inplace, self.offsets
         return [name for name in computed if not any(name in names for names in taken)]
@@ -199,7 +199,7 @@ def is_writable(node: BaseSchedulerNode) -> bool:
 
 
 def bytes_of(buffer: Buffer) -> int | None:
-    """The bytes that a buffer takes; None if its size varies."""
+    """Return the bytes that a buffer takes; None if its size varies."""
     size = buffer.fixed_layout().storage_size()
     return size * buffer.dtype.itemsize if isinstance(size, int) else None
 
@@ -211,5 +211,5 @@ def _has_no_memory(buffer: Buffer) -> bool:
 
 
 def _extent(layout: FixedLayout) -> tuple[object, ...]:
-    """The memory that a layout covers."""
+    """Return the memory that a layout covers."""
     return layout.device, layout.dtype, layout.offset, layout.storage_size(), product(layout.size)

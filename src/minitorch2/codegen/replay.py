@@ -270,7 +270,7 @@ def _placed_as(like: torch.Tensor, memory: torch.Tensor, distance: int = 0) -> t
 
 
 def _aliases(outputs: Sequence[Any], arguments: Sequence[Any]) -> dict[int, Alias]:
-    """The results that lie in the memory of arguments."""
+    """Return the results that lie in the memory of arguments."""
     given = {
         a.untyped_storage()._cdata: i
         for i, a in enumerate(arguments)

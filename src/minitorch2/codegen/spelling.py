@@ -136,7 +136,7 @@ def tensor(
     stride: tuple[int, ...],
     content: str,
 ) -> torch.Tensor:
-    """The tensor with these elements: their bytes in hexadecimal, in row-major order."""
+    """Return the tensor with these elements: their bytes in hexadecimal, in row-major order."""
     result = torch.empty_strided(size, stride, dtype=dtype, device=device)
     if content:
         elements = torch.frombuffer(bytearray.fromhex(content), dtype=dtype)

@@ -35,7 +35,7 @@ def main_text(
     namespace: Mapping[str, object],
     graphs: Mapping[GraphModule, str] | None = None,
 ) -> str:
-    """The end of a wrapper's file: constants and inputs, if it is run by itself.
+    """Return the end of a wrapper's file: constants and inputs, if it is run by itself.
 
     Args:
         graphs: the text of each compiled graph that the constants hold.

@@ -55,7 +55,7 @@ class Facts:
     objects: Collection[str]
 
     def owner(self, name: str) -> str:
-        """The buffer that was allocated with the memory of another."""
+        """Return the buffer that was allocated with the memory of another."""
         return self.schedule.inplace.owner(name)
 
     def generation(self, name: str) -> int:
@@ -187,7 +187,7 @@ class _Ghost:
                 self.known.add(name)
 
     def _given(self, name: str) -> Place:
-        """The memory of an input or a constant."""
+        """Return the memory of an input or a constant."""
         buffer = self.buffers[name]
         is_ours = isinstance(buffer, InputBuffer) and (buffer.donated or buffer.becomes is not None)
         return Place(Storage.of(name, bytes_of(buffer), is_ours=is_ours))
@@ -253,7 +253,7 @@ class _Ghost:
         call: KernelCall | JoinedCall,
         arguments: Sequence[ast.expr],
     ) -> Iterator[_Launch]:
-        """The kernels of a launch, with the memory that they are given."""
+        """Yield the kernels of a launch, with the memory that they are given."""
         if isinstance(call, JoinedCall):
             for kernel, one in zip(kernels, call.calls, strict=True):
                 count = 1 + len(one.buffers) + len(one.sizes)
@@ -287,7 +287,7 @@ class _Ghost:
                     self._fail(f"{name} is written where {met} of the same launch lies")
 
     def _place(self, argument: ast.expr) -> Place:
-        """The memory that a kernel is given: ``buf0``, ``base``, ``base + 64``."""
+        """Return the memory that a kernel is given: ``buf0``, ``base``, ``base + 64``."""
         name, plus, offset = ast.unparse(argument).partition(" + ")
         if name not in self.memory or (plus and name != "base"):
             self._fail(f"{ast.unparse(argument)} is no memory")
@@ -358,7 +358,7 @@ def _computes(statement: ast.stmt) -> bool:
 
 
 def _loaded(tree: ast.AST) -> set[str]:
-    """The names that a statement reads."""
+    """Return the names that a statement reads."""
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
     return {node.id for node in names if isinstance(node.ctx, ast.Load)}
 
@@ -373,7 +373,7 @@ def _names_in(target: ast.expr) -> list[str]:
 
 
 def _defined_by(statement: ast.stmt) -> set[str]:
-    """The names that a statement of the module defines."""
+    """Return the names that a statement of the module defines."""
     match statement:
         case ast.Import(names) | ast.ImportFrom(_, names):
             return {(alias.asname or alias.name).split(".")[0] for alias in names}
@@ -383,13 +383,13 @@ def _defined_by(statement: ast.stmt) -> set[str]:
 
 
 def _keyword(call: ast.expr, key: str) -> str | None:
-    """The name that a call is given for a parameter."""
+    """Return the name that a call is given for a parameter."""
     given = call.keywords if isinstance(call, ast.Call) else []
     return next((ast.unparse(k.value) for k in given if k.arg == key), None)
 
 
 def _bytes_in(call: ast.expr) -> int | None:
-    """The bytes of ``empty_cpu(size, stride, dtype)``; None if they vary."""
+    """Return the bytes of ``empty_cpu(size, stride, dtype)``; None if they vary."""
     assert isinstance(call, ast.Call)
     try:
         size, stride = map(ast.literal_eval, call.args[:2])

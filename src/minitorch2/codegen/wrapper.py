@@ -87,13 +87,13 @@ class WrapperModule:
         return main_text(self.inputs, self.namespace, dict(self._programs()))
 
     def _programs(self) -> Iterator[tuple[GraphModule, str]]:
-        """The programs of those graphs that have one."""
+        """Yield the programs of those graphs that have one."""
         for graph, module in self.graphs.items():
             with suppress(UnspellableError):
                 yield graph, module.program()
 
     def program(self) -> str:
-        """The text with the objects that it names: a program of its own.
+        """Return the text with the objects that it names: a program of its own.
 
         Raises:
             UnspellableError: one of them has no text form.
@@ -198,7 +198,7 @@ class WrapperPrinter:
     # -- text --------------------------------------------------------------------------------------
 
     def print(self) -> WrapperModule:
-        """The whole module."""
+        """Print the whole module."""
         self._enter_device()
         self._unpack()
         if any(call.takes_stream for call in self.kernels.values()):
@@ -309,7 +309,7 @@ class WrapperPrinter:
         return ", ".join([*first, *memory, *sizes])
 
     def _argument(self, root: str, node: BaseSchedulerNode) -> str:
-        """A buffer's memory: the tensor that has it now, or the address in the arena."""
+        """Return a buffer's memory: the tensor that has it now, or the address in the arena."""
         if root in self.memory.offsets:
             offset = self.memory.offsets[root]
             return f"base + {offset}" if offset else "base"
@@ -319,7 +319,7 @@ class WrapperPrinter:
         return self._moved(root, device) or next(holders, root)
 
     def _moved(self, name: str, device: torch.device) -> str | None:
-        """A copy, for a tensor (of one number) that lies on another device."""
+        """Return a copy, for a tensor (of one number) that lies on another device."""
         source = self.inputs.get(name) or self.lowered.constants.get(name)
         if source is None or source.device == device:
             return None
@@ -330,7 +330,7 @@ class WrapperPrinter:
         return self.copies[place]
 
     def view(self, view: BufferView) -> str:
-        """A window on a buffer as a tensor."""
+        """Return a window on a buffer as a tensor."""
         name, layout = view.name, view.layout
         own = self.held.get(name) or view.buffer.fixed_layout()
         if (layout.size, layout.stride, layout.offset) == (own.size, own.stride, own.offset):
@@ -392,7 +392,7 @@ _KERNEL_IMPORTS = {
 
 
 def _stream(device: torch.device) -> str:
-    """The current stream, as a number; kernels that are interpreted have none."""
+    """Return the current stream, as a number; kernels that are interpreted have none."""
     return "0" if device.type == "cpu" else f"current_stream({device.index or 0})"
 
 

@@ -35,7 +35,7 @@ class Options:
     stages: Path | None
 
     def stages_of(self, workload: str, compiler: str) -> Path | None:
-        """The folder for a workload's stages; only our compiler has any."""
+        """Return the folder for a workload's stages; only our compiler has any."""
         return self.stages / workload if self.stages and compiler == "minitorch2" else None
 
 

@@ -19,7 +19,7 @@ OPTIONAL = {
 
 
 def installed(package: str) -> str | None:
-    """The version of a distribution, None if it is not installed."""
+    """Return the version of a distribution, None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -27,7 +27,7 @@ def installed(package: str) -> str | None:
 
 
 def findings() -> tuple[list[str], bool]:
-    """The lines of the report, and whether minitorch2 can work here."""
+    """Return the lines of the report, and whether minitorch2 can work here."""
     lines = [
         f"minitorch2  {installed('minitorch2')}",
         f"python      {platform.python_version()} ({platform.python_implementation()}), "

@@ -40,7 +40,7 @@ class SentenceEncoder(nn.Module):
 
 
 def model_folder() -> Path:
-    """The folder of the pretrained files.
+    """Return the folder of the pretrained files.
 
     The package is located without importing it: its `__init__` would import a whole other library.
 
@@ -54,7 +54,7 @@ def model_folder() -> Path:
 
 
 def load_encoder() -> tuple[SentenceEncoder, PreTrainedTokenizerBase]:
-    """The pretrained encoder, ready for inference, and its tokenizer."""
+    """Return the pretrained encoder, ready for inference, and its tokenizer."""
     logging.disable_progress_bar()
     folder = model_folder()
     transformer = AutoModel.from_pretrained(folder, local_files_only=True)

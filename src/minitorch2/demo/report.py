@@ -32,7 +32,7 @@ class Row:
 
 
 def yes_or_no(holds: bool) -> str:
-    """A coloured verdict."""
+    """Return a coloured verdict."""
     return "[green]yes[/]" if holds else "[bold red]NO[/]"
 
 

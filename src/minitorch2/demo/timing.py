@@ -26,5 +26,5 @@ def rounds(runs: Mapping[str, Run], count: int) -> Iterator[dict[str, float]]:
 
 
 def medians(measured: list[dict[str, float]]) -> dict[str, float]:
-    """The median seconds of each variant."""
+    """Return the median seconds of each variant."""
     return {name: median(each[name] for each in measured) for name in measured[0]}

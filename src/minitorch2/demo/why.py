@@ -30,7 +30,7 @@ def explained() -> dict[str, tuple[str, str]]:
 
 
 def explanation(code: str, meaning: str, remedy: str) -> Iterator[str]:
-    """The lines about one code."""
+    """Yield the lines about one code."""
     yield f"[{code}]"
     yield fill(meaning[0].upper() + meaning[1:].rstrip(".") + ".", WIDTH)
     yield fill(f"What helps: {remedy}.", WIDTH)

@@ -48,13 +48,13 @@ def load_gpt_example() -> ModuleType:
 
 
 def sentences() -> list[str]:
-    """The sentences of `examples/sentences.txt`, without the headings of their topics."""
+    """Return the sentences of `examples/sentences.txt`, without the headings of their topics."""
     lines = (examples_folder() / "sentences.txt").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def embedding(compiler: Compiler) -> Callable[[], Tensor]:
-    """A function that embeds all sentences as one batch [sentences, longest]."""
+    """Return a function that embeds all sentences as one batch [sentences, longest]."""
     encoder, tokenizer = load_encoder()
     tokens = tokenize(tokenizer, sentences())
     compiled = compiler(encoder)
@@ -84,7 +84,7 @@ def training(compiler: Compiler, steps: int) -> Iterator[float]:
 
 
 def one_step(compiler: Compiler) -> Callable[[], float]:
-    """A function that does one training step of the GPT."""
+    """Return a function that does one training step of the GPT."""
     losses = training(compiler, steps=sys.maxsize)
     return lambda: next(losses)
 

@@ -27,7 +27,7 @@ class WrongRewrite:
 
 
 def first_wrong_rewrite(is_right: Callable[[], bool]) -> WrongRewrite | None:
-    """The rewrite after which ``is_right`` is false; None where no single pass is to blame.
+    """Return the rewrite after which ``is_right`` is false; None where no single pass is to blame.
 
     Args:
         is_right: compiles the program afresh, runs it and says whether its results are right.
@@ -44,7 +44,7 @@ def first_wrong_rewrite(is_right: Callable[[], bool]) -> WrongRewrite | None:
 
 
 def _fewest(is_right_with: Callable[[int], bool]) -> int:
-    """The smallest number with which it is wrong; with 0 it is right."""
+    """Return the smallest number with which it is wrong; with 0 it is right."""
     right, wrong = 0, 1
     while is_right_with(wrong):
         right, wrong = wrong, 2 * wrong

@@ -49,7 +49,7 @@ _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype,
 
 
 def graph_hash(module: GraphModule, *, types: bool = True) -> str:
-    """The SHA-256 of a graph's canonical text, the same in every process.
+    """Return the SHA-256 of a graph's canonical text, the same in every process.
 
     Args:
         types: whether sizes, strides, dtypes and devices of the inputs count.

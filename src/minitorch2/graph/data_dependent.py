@@ -34,14 +34,14 @@ class NoSymbolicForm(Exception):
 def meta(
     sizes: Sequence[Any], dtype: torch.dtype, strides: Sequence[Any] | None = None
 ) -> torch.Tensor:
-    """A meta tensor; contiguous unless strides are given."""
+    """Return a meta tensor; contiguous unless strides are given."""
     if strides is None:
         return torch.empty(tuple(sizes), dtype=dtype, device="meta")
     return torch.empty_strided(tuple(sizes), tuple(strides), dtype=dtype, device="meta")
 
 
 def counted(symbols: UnbackedSymbols, x: Tensor, *, least: int = 0, same: bool = False) -> Any:
-    """A size between `least` and the number of elements of a tensor.
+    """Return a size between `least` and the number of elements of a tensor.
 
     With ``same``, one tensor that has not changed gives one size, however often it is counted.
     """
@@ -54,13 +54,13 @@ def counted(symbols: UnbackedSymbols, x: Tensor, *, least: int = 0, same: bool =
 
 
 def nonzero(symbols: UnbackedSymbols, x: Tensor) -> Tensor:
-    """The positions of elements that are not 0: a matrix that is stored by columns."""
+    """Return the positions of elements that are not 0: a matrix that is stored by columns."""
     count = counted(symbols, x, same=True)
     return meta((count, x.dim()), torch.int64, (1, count))
 
 
 def masked_select(symbols: UnbackedSymbols, x: Tensor, mask: Tensor) -> Tensor:
-    """The elements at which a mask is set; both are broadcast."""
+    """Return the elements at which a mask is set; both are broadcast."""
     shape = torch.broadcast_shapes(x.shape, mask.shape)  # type: ignore[no-untyped-call]
     is_whole = tuple(map(expr_of, shape)) == tuple(map(expr_of, mask.shape))
     if not is_whole:
@@ -142,7 +142,7 @@ def bincount(
 
 
 def item(symbols: UnbackedSymbols, x: Tensor) -> Any:
-    """The number that a tensor of one element holds."""
+    """Return the number that a tensor of one element holds."""
     if x.dtype == torch.bool:
         node = SymNode(symbols.env, expr_of(symbols.number(int, Range(0, 1))), int)
         return torch.SymBool(node.eq(node.wrap_int(1)))  # type: ignore[attr-defined, no-untyped-call]

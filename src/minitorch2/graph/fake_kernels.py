@@ -22,7 +22,7 @@ _CHANNELS_LAST: Final = torch.channels_last
 
 
 def addmm(bias: Tensor, a: Tensor, b: Tensor, **scales: Any) -> Tensor | None:
-    """The metadata of ``a @ b``; the bias must expand to it."""
+    """Return the metadata of ``a @ b``; the bias must expand to it."""
     result: Tensor = aten.mm.default(a, b)
     bias.expand(result.shape)  # raises where the operator would
     return result
@@ -46,18 +46,18 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
 
 
 def extreme(x: Tensor) -> Tensor:
-    """The greatest or least element: there must be one. PyTorch's meta kernel does not ask."""
+    """Return the metadata of the greatest or least element, and check that there is an element."""
     torch._check(x.numel() > 0, lambda: "max() or min() of a tensor without elements")  # type: ignore[no-untyped-call]
     return torch.empty((), dtype=x.dtype, device="meta")
 
 
 def transformer_encoder_layer(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
-    """The fused layer of inference keeps the shape; torch 2.11 has no meta kernel for it."""
+    """Keep the shape, as the fused layer of inference does; torch 2.11 has no meta kernel."""
     return torch.empty(x.shape, dtype=x.dtype, device="meta")
 
 
 def convolution(x: Tensor, weight: Tensor, *arguments: Any) -> Tensor | None:
-    """The result has the order of the input; PyTorch's kernel, on meta tensors, gives row-major."""
+    """Keep the input's order in memory; PyTorch's kernel, on meta tensors, gives row-major."""
     if x.dim() != 4 or x.is_contiguous() or not x.is_contiguous(memory_format=_CHANNELS_LAST):
         return None
     result = aten.convolution.default(x, weight, *arguments)
@@ -67,8 +67,9 @@ def convolution(x: Tensor, weight: Tensor, *arguments: Any) -> Tensor | None:
 def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, sizes: Any, *arguments: Any
 ) -> tuple[Tensor | None, ...] | None:
-    """The gradients of a channels-last convolution are channels-last, too; PyTorch's kernel says
-    that they are row-major.
+    """Return channels-last gradients for a channels-last convolution.
+
+    PyTorch's kernel says that they are row-major.
     """
     if x.dim() != 4 or x.is_contiguous() or not x.is_contiguous(memory_format=_CHANNELS_LAST):
         return None
@@ -82,8 +83,9 @@ def convolution_backward(
 
 
 def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
-    """The result is row-major or channels-last, whatever the strides of the input; PyTorch's
-    kernel, on meta tensors, keeps them.
+    """Return a row-major or channels-last result, whatever the strides of the input.
+
+    PyTorch's kernel, on meta tensors, keeps the input's strides.
     """
     if is_dense(x):
         return plain_batch_norm(x, *arguments)
@@ -97,7 +99,7 @@ def size(x: Tensor) -> list[int]:
 
 
 def drawn_like(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
-    """A number for each element, drawn or the derivative of such a draw: PyTorch has no meta
+    """Return a number for each element, drawn or the derivative of such a draw: PyTorch has no meta
     kernels for these operators.
     """
     return torch.empty(x.shape, dtype=x.dtype, device="meta")

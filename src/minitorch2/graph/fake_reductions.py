@@ -39,7 +39,7 @@ def _have_shape(shape: Sequence[int], *tensors: Tensor | None) -> bool:
 def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, ...] | None:
-    """The result, the means and the inverse deviations."""
+    """Return the result, the means and the inverse deviations."""
     rows = x.dim() - len(shape)
     fits = tuple(x.shape[rows:]) == tuple(shape) and _have_shape(shape, weight, bias)
     if not shape or not fits or not _is_plain(x, weight, bias):
@@ -52,7 +52,7 @@ def group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, c: int, inner: int, groups: int,
     eps: float,
 ) -> tuple[Tensor, ...] | None:  # fmt: skip
-    """The result, the means and the inverse deviations."""
+    """Return the result, the means and the inverse deviations."""
     fits = prod(x.shape) == n * c * inner and _have_shape((c,), weight, bias)
     if not _is_plain(x, weight, bias) or not fits or c % groups:
         return None
@@ -99,7 +99,7 @@ def deviation(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
 
 
 def moments(x: Tensor, *arguments: Any, **options: Any) -> tuple[Tensor, Tensor]:
-    """The variance, and a mean of the same shape."""
+    """Return the variance, and a mean of the same shape."""
     variance = deviation(x, *arguments, **options)
     return variance, torch.empty_like(variance, dtype=x.dtype)
 
@@ -128,7 +128,7 @@ def quantified(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | No
 def elementwise_loss(
     func: torch._ops.OpOverload, x: Tensor, target: Tensor, *arguments: Any
 ) -> Tensor | None:
-    """A number, or one for each element."""
+    """Return a number, or one for each element."""
     others = [a for a in arguments if isinstance(a, Tensor)]
     if not _is_plain(x, target, *others) or not _have_shape(x.shape, target, *others):
         return None

@@ -130,7 +130,7 @@ def to_fake(
 
 
 def fake_like(fake: FakeTensor) -> FakeTensor:
-    """The same fake value as a new leaf outside autograd; it shares the storage."""
+    """Return the same fake value as a new leaf outside autograd; it shares the storage."""
     return FakeTensor(fake.meta, fake.fake_device)
 
 
@@ -140,7 +140,7 @@ def same_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """An identity of the tensor's memory, valid while the tensor lives."""
+    """Return an identity of the tensor's memory, valid while the tensor lives."""
     value = tensor.meta if isinstance(tensor, FakeTensor) else tensor
     return int(value.untyped_storage()._cdata)
 
@@ -159,7 +159,7 @@ class FakeConverter:
         sizes: Sequence[Any] | None = None,
         strides: Sequence[Any] | None = None,
     ) -> FakeTensor:
-        """The fake of ``tensor``; see :func:`to_fake`."""
+        """Return the fake of ``tensor``; see :func:`to_fake`."""
         known = self._fakes.get(id(tensor))
         if known is not None:
             return known
@@ -228,12 +228,12 @@ def dense_strides(tensor: torch.Tensor, sizes: Sequence[Any]) -> tuple[Any, ...]
 
 
 def meta_tensor(sizes: Sequence[Any], strides: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
-    """A new meta tensor; sizes and strides may be SymInts."""
+    """Return a new meta tensor; sizes and strides may be SymInts."""
     return torch.empty_strided(tuple(sizes), tuple(strides), dtype=dtype, device="meta")
 
 
 def env_of(values: Any) -> ShapeEnv | None:
-    """The environment of the first symbolic number among the values."""
+    """Return the environment of the first symbolic number among the values."""
     for value in values:
         if isinstance(value, SYMBOLIC):
             env: ShapeEnv = value.node.shape_env
@@ -253,7 +253,7 @@ class OperatorFacts:
 
 @cache
 def operator_facts(func: Operator) -> OperatorFacts:
-    """The facts of one operator overload."""
+    """Return the facts of one operator overload."""
     tags, schema = func.tags, func._schema
     needs_data = torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
     aliases = any(item.alias_info is not None for item in (*schema.returns, *schema.arguments))

@@ -42,7 +42,7 @@ class FunctionalCall:
         return f"functional_{getattr(self.target, '__name__', 'call')}".replace(".", "_")
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        """The function's results, then the written values."""
+        """Return the function's results, then the written values."""
         own = list(values)
         for index in self.written:
             if index not in self.owned:

@@ -121,7 +121,7 @@ class Graph:
         return copy
 
     def tabular(self) -> str:
-        """The graph as a table: opcode, name, target, args."""
+        """Return the graph as a table: opcode, name, target, args."""
         return format_tabular(self.nodes)
 
     def print_tabular(self) -> None:
@@ -129,7 +129,7 @@ class Graph:
         sys.stdout.write(self.tabular() + "\n")
 
     def copy(self) -> Graph:
-        """An independent graph with the same nodes and names."""
+        """Return an independent graph with the same nodes and names."""
         result = Graph()
         copies: dict[Node, Node] = {}
         for node in self.nodes:

@@ -47,7 +47,7 @@ class HigherOrder:
         raise NotImplementedError
 
     def graphs(self) -> Iterator[GraphModule]:
-        """The graphs, in order."""
+        """Yield the graphs, in order."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, GraphModule):
@@ -68,7 +68,7 @@ class HigherOrder:
 
 
 def graphs_called_by(graph: Graph) -> Iterator[GraphModule]:
-    """The graphs of a graph's higher-order operators."""
+    """Yield the graphs of a graph's higher-order operators."""
     for node in graph.nodes:
         if isinstance(node.target, HigherOrder):
             yield from node.target.graphs()

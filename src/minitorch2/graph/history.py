@@ -15,7 +15,7 @@ from minitorch2.graph.graph import Graph
 
 
 def as_leaf(data: torch.Tensor) -> torch.Tensor:
-    """A leaf that requires grad on the memory of a tensor: a node of graphs."""
+    """Return a leaf that requires grad on the memory of a tensor: a node of graphs."""
     return data.detach().requires_grad_()
 
 
@@ -32,7 +32,7 @@ class _WithData(torch.autograd.Function):
 
 
 def with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """A tensor on the memory of `data` whose gradient flows to `tensor`: a node of graphs.
+    """Return a tensor on the memory of `data` whose gradient flows to `tensor`: a node of graphs.
 
     A tensor keeps its history where gradients are off.
     """
@@ -53,7 +53,7 @@ def enables_gradients(graph: Graph) -> bool:
 
 
 def history(tensor: torch.Tensor) -> Iterator[Any]:
-    """The functions that backward would call for a tensor, each once."""
+    """Yield the functions that backward would call for a tensor, each once."""
     waiting: list[Any] = [] if tensor.grad_fn is None else [tensor.grad_fn]
     seen = {None, *waiting}
     while waiting:
@@ -65,7 +65,7 @@ def history(tensor: torch.Tensor) -> Iterator[Any]:
 
 
 def kept_by(function: Any) -> Iterator[torch.Tensor]:
-    """The tensors that a function of autograd's has kept for its gradient and not freed."""
+    """Yield the tensors that a function of autograd's has kept for its gradient and not freed."""
     for name in dir(function):
         if name.startswith("_saved_") or name == "saved_tensors":
             with suppress(RuntimeError):  # freed, or written to
@@ -77,7 +77,7 @@ def _is_tensor(value: object) -> bool:
 
 
 def ends_of_history(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """The leaves to which the gradients of some tensors flow."""
+    """Yield the leaves to which the gradients of some tensors flow."""
     for tensor in tensors:
         if tensor.requires_grad and tensor.grad_fn is None:
             yield tensor

@@ -39,7 +39,7 @@ class Interpreter:
         self._inputs: list[Any] = []
 
     def run(self, *inputs: Any) -> Any:
-        """The output for these inputs; values are dropped after their last use."""
+        """Return the output for these inputs; values are dropped after their last use."""
         self._inputs = list(reversed(inputs))
         last_use = last_uses(self.module.graph.nodes)
         result: Any = None
@@ -58,17 +58,17 @@ class Interpreter:
         return result
 
     def load(self, argument: Argument) -> Any:
-        """An argument with the nodes replaced by their values."""
+        """Return an argument with the nodes replaced by their values."""
         return map_nodes(argument, self.values.__getitem__)
 
     def placeholder(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The next input. Raises TypeError when there are too few."""
+        """Return the next input. Raises TypeError when there are too few."""
         if not self._inputs:
             raise TypeError(f"missing the input {target!r}")
         return self._inputs.pop()
 
     def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An attribute of the module."""
+        """Return an attribute of the module."""
         return self.module.lookup(target)
 
     def call_function(

@@ -78,7 +78,7 @@ class KernelLaunch:
 
 
 def plain_function(kernel: Any) -> Any:
-    """The Python function below `triton.jit` and the decorators around it."""
+    """Return the Python function below `triton.jit` and the decorators around it."""
     while hasattr(kernel, "fn"):
         kernel = kernel.fn
     return kernel

@@ -25,7 +25,7 @@ SEEDED = torch.Tag.nondeterministic_seeded
 
 
 def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The value of a real scalar, or of a fake one that is known."""
+    """Return the value of a real scalar, or of a fake one that is known."""
     if type(tensor) is torch.Tensor and tensor.dim() == 0 and tensor.is_cpu:
         return tensor
     found: torch.Tensor | None = getattr(tensor, "known", None)

@@ -14,7 +14,7 @@ def is_literal(value: object) -> bool:
 
 
 def literal(value: Any) -> str:
-    """A number, a string, None or ... as text: ``0.5``, ``float('inf')``.
+    """Return a number, a string, None or ... as text: ``0.5``, ``float('inf')``.
 
     >>> literal(float("nan")), literal(complex(0.0, float("inf"))), literal(...)
     ("float('nan')", "complex('infj')", '...')

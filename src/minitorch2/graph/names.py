@@ -46,7 +46,7 @@ def _names_by_identity() -> dict[int, str]:
 
 
 def qualified_name(target: Callable[..., Any]) -> str | None:
-    """The dotted expression that evaluates to ``target``, or None if no import reaches it.
+    """Return the dotted expression that evaluates to ``target``, or None if no import reaches it.
 
     >>> qualified_name(torch.abs), qualified_name(torch.ops.aten.sin.default), qualified_name(len)
     ('torch.abs', 'torch.ops.aten.sin.default', 'len')
@@ -82,7 +82,7 @@ def resolve(name: str) -> Any:
 
 
 def module_of(name: str) -> str | None:
-    """The module that printed code must import to use a dotted name (None: a builtin).
+    """Return the module that printed code must import to use a dotted name (None: a builtin).
 
     >>> module_of("torch.nn.functional.relu"), module_of("operator.add"), module_of("len")
     ('torch', 'operator', None)
@@ -115,5 +115,5 @@ class PackedCallable:
         return PackedCallable(name, None if name else target)
 
     def resolve(self) -> Any:
-        """The callable again."""
+        """Return the callable again."""
         return resolve(self.name) if self.name else self.value

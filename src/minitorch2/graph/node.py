@@ -48,12 +48,12 @@ class SourceLine:
     function: str = ""
 
     def __str__(self) -> str:
-        """The line, in characters that any file can hold: a file's name may have others."""
+        """Return the line, in characters that any file can hold: a file's name may have others."""
         text = f"File: {self.file}:{self.line}, code: {self.text}"
         return text.encode("utf-8", "backslashreplace").decode()
 
     def comment(self) -> str:
-        """The line as a comment of a generated text."""
+        """Return the line as a comment of a generated text."""
         return f"# {' '.join(str(self).split())}"
 
 

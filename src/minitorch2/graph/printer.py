@@ -200,7 +200,7 @@ class _PythonPrinter:
         return path(self.modules[module], name.removeprefix(f"{module}.").split("."))
 
     def _foreign(self, value: Any) -> str:
-        """A name for a value that no import reaches; the GraphModule supplies it."""
+        """Return a name for a value that no import reaches; the GraphModule supplies it."""
         known = next((name for name, other in self.names.items() if other is value), None)
         base = str(getattr(value, "__name__", type(value).__name__))
         name = known or self.scope.fresh(f"_{base}")
@@ -260,7 +260,7 @@ def _is_value_of(node: Node, symbol: sympy.Symbol) -> bool:
 
 
 def symbol_sizes(node: Node, name: str = "") -> Iterable[tuple[Any, str]]:
-    """The expressions that a placeholder's value carries, and the text that loads each.
+    """Yield the expressions that a placeholder's value carries, and the text that loads each.
 
     Args:
         name: what the text calls the placeholder; its own name by default.

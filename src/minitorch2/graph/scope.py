@@ -78,18 +78,18 @@ _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 def assigned(owner: str, name: str, value: str) -> str:
-    """The statement that assigns an attribute of an object."""
+    """Return the statement that assigns an attribute of an object."""
     is_plain = is_name(name)
     return f"{owner}.{name} = {value}" if is_plain else f"setattr({owner}, {name!r}, {value})"
 
 
 def deleted(owner: str, name: str) -> str:
-    """The statement that deletes an attribute of an object."""
+    """Return the statement that deletes an attribute of an object."""
     return f"del {owner}.{name}" if is_name(name) else f"delattr({owner}, {name!r})"
 
 
 def path(root: str, names: Iterable[str]) -> str:
-    """An attribute of an attribute... of an object."""
+    """Return an attribute of an attribute... of an object."""
     for name in names:
         root = member(root, name)
     return root

@@ -23,7 +23,7 @@ def format_tabular(nodes: Iterable[Node]) -> str:
 
 
 def target_name(node: Node) -> str:
-    """The node's target as text."""
+    """Return the node's target as text."""
     if isinstance(node.target, str):
         return node.target
     return qualified_name(node.target) or str(getattr(node.target, "__name__", node.target))

@@ -108,7 +108,7 @@ def _vjp(function: Function, values: Values, primals: int) -> tuple[torch.Tensor
 def _jvp(
     function: Function, values: Values, primals: int, outputs: int, strict: bool
 ) -> tuple[torch.Tensor, ...]:
-    """The first results, their tangents, then the other results."""
+    """Return the first results, their tangents, then the other results."""
 
     def split(*arguments: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], ...]:
         results = function(*arguments)

@@ -68,7 +68,7 @@ def _is_from_front(bound: Any) -> bool | None:
 
 
 def _inside(bound: Any, size: Any) -> Any:
-    """A bound of a slice as a position between 0 and the size."""
+    """Return a bound of a slice as a position between 0 and the size."""
     if _is_from_front(bound):
         return torch.sym_min(bound, size)  # type: ignore[no-untyped-call]
     return torch.sym_max(size + bound, 0)  # type: ignore[no-untyped-call]

@@ -20,7 +20,7 @@ from minitorch2.graph.symbols.unbacked import UnbackedSymbols
 
 
 def user_kernel(func: torch._ops.OpOverload) -> Callable[..., Any] | None:
-    """The fake kernel that a user has registered for an operator."""
+    """Return the fake kernel that a user has registered for an operator."""
     if func.namespace in ("aten", "prims"):
         return None
     entry = singleton.find(func._schema.name)

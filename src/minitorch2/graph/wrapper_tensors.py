@@ -115,7 +115,7 @@ class Layout(Protocol):
 def with_parts(
     tensor: Any, make: Callable[[str, torch.Tensor], torch.Tensor], layout: Layout | None = None
 ) -> torch.Tensor:
-    """A tensor made as `tensor` is, of other inner tensors.
+    """Return a tensor made as `tensor` is, of other inner tensors.
 
     Args:
         make: gives the inner tensor of a name in the place of another one.

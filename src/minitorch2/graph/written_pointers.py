@@ -26,7 +26,7 @@ _OPAQUE: Final = ("inline_asm_elementwise", "extern_elementwise")
 
 @cache
 def written_pointers(function: FunctionType) -> frozenset[str]:
-    """The names of the parameters of a kernel through which it may write.
+    """Return the names of the parameters of a kernel through which it may write.
 
     Args:
         function: the Python function below `triton.jit`.
@@ -62,7 +62,7 @@ class _Flow:
         return sum(map(len, self.carried.values())) > before
 
     def of(self, value: ast.AST) -> set[str]:
-        """The parameters that an expression carries."""
+        """Return the parameters that an expression carries."""
         if isinstance(value, ast.Name):
             return set(self.carried[value.id])
         if isinstance(value, ast.Call) and _called(value) in _LOADS:
@@ -70,7 +70,7 @@ class _Flow:
         return set[str]().union(*map(self.of, ast.iter_child_nodes(value)))
 
     def written(self) -> Iterator[str]:
-        """The parameters that some call writes through."""
+        """Yield the parameters that some call writes through."""
         for call in ast.walk(self.tree):
             if isinstance(call, ast.Call):
                 yield from self._written_by(call)
@@ -105,7 +105,7 @@ class _Flow:
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """The target and the value of each assignment that a node of the tree is."""
+    """Yield the target and the value of each assignment that a node of the tree is."""
     if isinstance(node, ast.Assign):
         yield from ((target, node.value) for target in node.targets)
     elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr) and node.value:
@@ -115,7 +115,7 @@ def _assignments(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def _called(call: ast.Call) -> str:
-    """The last part of the called function's name."""
+    """Return the last part of the called function's name."""
     function = call.func
     if isinstance(function, ast.Attribute):
         return function.attr

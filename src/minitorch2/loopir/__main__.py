@@ -29,7 +29,7 @@ EXAMPLE = torch.rand(8, 4) + 0.5
 
 
 def matrix_input(graph: Graph) -> Node:
-    """A placeholder of size (s0, s1)."""
+    """Return a placeholder of size (s0, s1)."""
     env = ShapeEnv()
     node = graph.placeholder("arg0_1")
     node.meta["val"] = to_fake(EXAMPLE, [env.new_size(f"s{d}", n) for d, n in enumerate((8, 4))])
@@ -37,7 +37,7 @@ def matrix_input(graph: Graph) -> Node:
 
 
 def call(graph: Graph, target: Callable[..., FakeTensor], *args: object) -> Node:
-    """A node with its fake value."""
+    """Return a node with its fake value."""
     node = graph.call_function(target, args)
     node.meta["val"] = target(*map_nodes(args, lambda n: n.meta["val"]))
     return node

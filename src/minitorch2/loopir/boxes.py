@@ -82,7 +82,7 @@ class StorageBox:
         return self.data
 
     def make_loader(self) -> InnerFn:
-        """A function that gives the element at an index: the loop body itself, or a load."""
+        """Return a function that gives the element at an index: the loop body itself, or a load."""
         if isinstance(self.data, Pointwise):
             return self.data.inner_fn
         buffer = self.realize("a reduction is complete only when its loop has ended")
@@ -113,12 +113,12 @@ class View:
         return self.base if isinstance(self.base, StorageBox) else self.base.storage
 
     def make_loader(self) -> InnerFn:
-        """A function that gives the element at an index of the view."""
+        """Return a function that gives the element at an index of the view."""
         load, reindex = self.base.make_loader(), self.reindex
         return lambda index: load(reindex(index))
 
     def to_storage_index(self, index: Index) -> Index:
-        """The index into the storage's own coordinates."""
+        """Return the index into the storage's own coordinates."""
         inner = self.reindex(index)
         return inner if isinstance(self.base, StorageBox) else self.base.to_storage_index(inner)
 
@@ -168,7 +168,7 @@ class TensorBox:
         return self.data if isinstance(self.data, StorageBox) else self.data.storage
 
     def make_loader(self) -> Callable[[Index], Value]:
-        """A function that gives the element at an index, in the compute dtype."""
+        """Return a function that gives the element at an index, in the compute dtype."""
         return self.data.make_loader()
 
     def view(self, size: Size, reindex: Reindex) -> TensorBox:

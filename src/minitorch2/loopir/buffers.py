@@ -63,7 +63,7 @@ class Buffer:
         return self.layout.size
 
     def fixed_layout(self, stride: Size | None = None) -> FixedLayout:
-        """The layout with decided strides. If they are still open, they are decided now.
+        """Return the layout with decided strides. If they are still open, they are decided now.
 
         `stride` is a wish: it counts only while the layout is flexible.
         """
@@ -154,7 +154,7 @@ class ExternKernel(Buffer):
     is_fallback: bool = False
 
     def views(self) -> list[BufferView]:
-        """The tensors that the call reads, left to right."""
+        """Return the tensors that the call reads, left to right."""
         return list(_views_in((self.args, self.kwargs)))
 
 
@@ -228,7 +228,7 @@ class BufferTable:
         self.origins = before
 
     def next_name(self) -> str:
-        """A fresh name: buf0, buf1, ..."""
+        """Return a fresh name: buf0, buf1, ..."""
         self._computed += 1
         return f"buf{self._computed - 1}"
 
@@ -246,7 +246,7 @@ _TABLE: ContextVar[BufferTable] = ContextVar("buffer_table")
 
 
 def current_table() -> BufferTable:
-    """The table of the graph being lowered on this thread.
+    """Return the table of the graph being lowered on this thread.
 
     Raises:
         LookupError: nothing is being lowered.

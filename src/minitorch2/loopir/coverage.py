@@ -31,7 +31,7 @@ class Coverage:
 
 
 def coverage() -> Coverage:
-    """The table of lowerings, by operator."""
+    """Return the table of lowerings, by operator."""
     by_name: dict[str, list[OpOverload]] = {}
     for overload in LOWERINGS:
         by_name.setdefault(overload._schema.name, []).append(overload)
@@ -43,7 +43,7 @@ def coverage() -> Coverage:
 
 
 def listing(title: str, found: dict[str, list[OpOverload]]) -> Iterable[str]:
-    """A line for each operator, with its overloads."""
+    """Yield a line for each operator, with its overloads."""
     yield f"\n{title}:"
     for name, overloads in sorted(found.items()):
         yield f"  {name.split('::')[1]}: {', '.join(o._overloadname for o in overloads)}"

@@ -68,7 +68,7 @@ class MemoryDep:
         return simplify(multiply_out(step), self.ranges)
 
     def normalize(self) -> MemoryDep:
-        """The same accesses in the same order with as few variables as possible.
+        """Return the same accesses in the same order with as few variables as possible.
 
         Variables that do not matter are dropped; neighbours that walk memory as one are merged:
         `c1 + 8*c0` over (4, 8) becomes `c0` over (32).

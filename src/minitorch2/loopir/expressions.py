@@ -41,7 +41,7 @@ Ranges: TypeAlias = tuple[tuple[sympy.Symbol, Expr], ...]
 
 
 def index_symbol(name: str) -> sympy.Symbol:
-    """An index variable: an integer that is not negative."""
+    """Return an index variable: an integer that is not negative."""
     return sympy.Symbol(name, integer=True, nonnegative=True)
 
 
@@ -188,7 +188,7 @@ def _drop_small_terms(a: sympy.Expr, d: sympy.Expr, ranges: Ranges) -> sympy.Exp
 
 
 def _common_factor(term: sympy.Expr, d: sympy.Expr) -> sympy.Expr:
-    """A factor of `d` that divides `term`: their greatest common divisor."""
+    """Return a factor of `d` that divides `term`: their greatest common divisor."""
     if not d.is_Integer:
         return sympy.gcd(term, d)
     coefficient = term.as_coeff_Mul()[0]

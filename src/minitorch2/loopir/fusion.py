@@ -107,7 +107,7 @@ def _align_pointwise(pointwise: KernelNode, reduction: KernelNode) -> Alignment 
 
 @lru_cache(65536)
 def _strides_in(strides: Strides, own: Sizes, target: Sizes) -> Strides:
-    """The strides over the domain's loops; loops that a body does not have count as 0."""
+    """Return the strides over the domain's loops; loops that a body does not have count as 0."""
     covered = target if equal(product(own), product(target)) else _prefix(own, target)
     split = (
         strides if own == covered else split_strides(strides, split_counts(own, covered), covered)
@@ -124,7 +124,7 @@ def _prefix(own: Sizes, target: Sizes) -> Sizes:
 
 
 def aligned(body: SchedulerNode, access: Access, alignment: Alignment, covers: bool) -> Strides:
-    """An access of a body as strides over the loops of an alignment."""
+    """Return an access of a body as strides over the loops of an alignment."""
     covered = covers and body.covers_reduction
     if body.has_inner_loops:
         kept = len(body.ranges)

@@ -90,7 +90,7 @@ class Region:
         self._connect(needs)
 
     def fuse(self) -> list[BaseSchedulerNode]:
-        """The nodes that are left when nothing more can be fused."""
+        """Return the nodes that are left when nothing more can be fused."""
         while self._round():
             pass
         return [place.node for place in self._distinct()]
@@ -201,7 +201,7 @@ class Region:
                     self.readers.setdefault(name, set()).add(place.node.name)
 
     def _score(self, first: _Place, second: _Place) -> Score | None:
-        """The score of a pair that may be fused now."""
+        """Return the score of a pair that may be fused now."""
         first, second = self._ordered(first, second)
         if not self._is_legal(first, second):
             return None
@@ -281,7 +281,7 @@ def _kernel(place: _Place) -> KernelNode:
 
 
 def _numbers(bits: int) -> Iterator[int]:
-    """The bits that are set."""
+    """Yield the bits that are set."""
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1

@@ -32,7 +32,7 @@ from minitorch2.loopir.ops import use_handler
 
 
 def interpret(lowered: LoweredGraph, inputs: Sequence[Any]) -> list[Any]:
-    """The outputs of a lowered graph for real inputs; results are new tensors.
+    """Return the outputs of a lowered graph for real inputs; results are new tensors.
 
     Raises:
         LoweringError: an input's size or strides are not those that the graph was lowered for.

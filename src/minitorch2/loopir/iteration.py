@@ -103,7 +103,7 @@ def split_counts(coarse: Sizes, fine: Sizes) -> tuple[int, ...]:
 
 
 def split_strides(strides: Strides, counts: Sequence[int], fine: Sizes) -> Strides:
-    """The strides over split loops: the innermost part keeps the stride."""
+    """Return the strides over split loops: the innermost part keeps the stride."""
     result: list[Expr | None] = []
     position = 0
     for stride, count in zip(strides, counts, strict=True):

@@ -42,7 +42,7 @@ Refuse = Callable[[KernelNode], Refusal | None]
 def join_launches(
     schedule: Schedule, lowered: LoweredGraph, capabilities: Capabilities, refuse: Refuse
 ) -> Schedule:
-    """The schedule with small kernels joined, as far as the code generator can do that."""
+    """Return the schedule with small kernels joined, as far as the code generator can do that."""
     if config.current().join_launches and capabilities.joins > 1:
         schedule = _Joiner(schedule, lowered, capabilities, refuse).run()
     stages.count("launches", sum(bool(kernels_in(node)) for node in schedule.nodes))
@@ -105,7 +105,7 @@ class _Joiner:
             yield max(launches, key=lambda node: peak_of([node], self.lowered)), Refusal(why)
 
     def _join(self) -> list[BaseSchedulerNode]:
-        """The nodes in order, each kernel in the launch that it has joined."""
+        """Return the nodes in order, each kernel in the launch that it has joined."""
         launches: list[_Launch] = []  # the last one first
         read_at: dict[str, int] = {}  # where each buffer is read for the first time
         for node in reversed(self.schedule.nodes):

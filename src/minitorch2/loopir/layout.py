@@ -56,7 +56,7 @@ class FixedLayout:
     offset: Expr = 0
 
     def index(self, index: Sequence[Expr]) -> Expr:
-        """The memory position of the element at `index`."""
+        """Return the memory position of the element at `index`."""
         return _linear_index(self.stride, self.offset, self.size, tuple(index))
 
     def storage_size(self) -> Expr:

@@ -93,7 +93,7 @@ def _common_accesses(
 
 
 def _sorted_into(own_sizes: Sizes, own: Access, sizes: Sizes, other: Access) -> list[int] | None:
-    """The own loops in the order of another access to the same buffer.
+    """Return the own loops in the order of another access to the same buffer.
 
     A loop of the other access is matched by the own loop with its stride and size, or covers the
     own loops with strides in s..s*n, in decreasing order. None if any own loop has no place.
@@ -165,7 +165,7 @@ def _reorder(node: KernelNode) -> list[LoopDecision]:
 
 
 def _wide_accesses(node: KernelNode, loops: int, kept: int) -> list[Access]:
-    """All accesses over all loops of the kernel: 0 where a body has no such loop."""
+    """Return all accesses over all loops of the kernel: 0 where a body has no such loop."""
     result = []
     for body in bodies(node):
         for access in (*body.reads_of, *body.writes_of, *body.writes_of):

@@ -350,7 +350,7 @@ def layout_of(tensor: torch.Tensor) -> FixedLayout:
 
 
 def to_exprs(argument: Any) -> Any:
-    """An argument structure with symbolic integers as expressions."""
+    """Return an argument structure with symbolic integers as expressions."""
     if isinstance(argument, (tuple, list)):
         return type(argument)(to_exprs(item) for item in argument)
     if isinstance(argument, dict):

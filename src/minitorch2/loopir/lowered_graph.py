@@ -58,5 +58,5 @@ class LoweredGraph:
         }
 
     def print(self) -> str:
-        """The graph as text whose loop bodies are Python."""
+        """Return the graph as text whose loop bodies are Python."""
         return print_graph(self.inputs, self.buffers, self.outputs)

@@ -113,7 +113,7 @@ def _in_order(
 
 
 def _followers(needs: Needs) -> dict[BaseSchedulerNode, list[BaseSchedulerNode]]:
-    """The nodes that need each node."""
+    """Return the nodes that need each node."""
     followers: dict[BaseSchedulerNode, list[BaseSchedulerNode]] = {node: [] for node in needs}
     for node, needed in needs.items():
         for other in needed:
@@ -160,7 +160,7 @@ class Memory:
 
 
 def size_of(buffer: Buffer) -> int:
-    """The bytes of a buffer; a size that is not known counts as 4096 elements."""
+    """Return the bytes of a buffer; a size that is not known counts as 4096 elements."""
     if isinstance(buffer, ExternKernel) and buffer.outputs:
         return 0
     elements = product(buffer.size)
@@ -172,7 +172,7 @@ def order_nodes(
     needs: Needs,
     lowered: LoweredGraph,
 ) -> tuple[list[BaseSchedulerNode], OrderDecision]:
-    """The nodes in the order to run them; `nodes` are in an order that respects `needs`."""
+    """Return the nodes in the order to run them; `nodes` are in an order that respects `needs`."""
     greedy = _greedy(nodes, needs, Memory(nodes, lowered))
     before, after = peak_of(nodes, lowered), peak_of(greedy, lowered)
     decision = OrderDecision(before, after, after < WORTH * before)
@@ -188,7 +188,7 @@ def _greedy(
 
 
 def peak_of(nodes: Sequence[BaseSchedulerNode], lowered: LoweredGraph) -> int:
-    """The most bytes that are held at a time while nodes run in this order."""
+    """Return the most bytes that are held at a time while nodes run in this order."""
     memory = Memory(nodes, lowered)
     for node in nodes:
         memory.run(node)

@@ -39,7 +39,7 @@ def category(dtype: torch.dtype) -> int:
 
 
 def dtype_of_number(value: bool | int | float | sympy.Expr) -> torch.dtype:
-    """The dtype that a Python number (or symbolic size) has by itself."""
+    """Return the dtype that a Python number (or symbolic size) has by itself."""
     if isinstance(value, bool):
         return torch.bool
     if isinstance(value, float):
@@ -50,7 +50,7 @@ def dtype_of_number(value: bool | int | float | sympy.Expr) -> torch.dtype:
 
 
 def result_type(operands: Iterable[Operand]) -> torch.dtype:
-    """The common dtype of an elementwise operation, as `torch.result_type` gives it."""
+    """Return the common dtype of an elementwise operation, as `torch.result_type` gives it."""
     levels: tuple[list[torch.dtype], ...] = ([], [], [])
     for operand in operands:
         if isinstance(operand, TensorBox):
@@ -66,7 +66,7 @@ def result_type(operands: Iterable[Operand]) -> torch.dtype:
 
 
 def _common(dtypes: list[torch.dtype]) -> list[torch.dtype]:
-    """The dtypes of one priority promoted to one, as a list of one or none."""
+    """Return the dtypes of one priority promoted to one, as a list of one or none."""
     result = dtypes[:1]
     for dtype in dtypes[1:]:
         result = [torch.promote_types(result[0], dtype)]
@@ -74,7 +74,7 @@ def _common(dtypes: list[torch.dtype]) -> list[torch.dtype]:
 
 
 def computation_type(operands: Iterable[Operand], rule: Promotion) -> torch.dtype:
-    """The dtype in which an operation is computed."""
+    """Return the dtype in which an operation is computed."""
     dtype = result_type(operands)
     if rule is Promotion.INT_TO_FLOAT and category(dtype) < 2:
         return torch.get_default_dtype()

@@ -74,7 +74,7 @@ def kernels_that_read(node: Node, waits: Mapping[Node, int]) -> int:
 
 
 def _through_views(node: Node) -> Iterator[Node]:
-    """The nodes that read a value or a view of it."""
+    """Yield the nodes that read a value or a view of it."""
     for reader in readers_of(node):
         if isinstance(reader.target, OpOverload) and reader.target.is_view:
             yield from _through_views(reader)

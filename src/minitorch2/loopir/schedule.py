@@ -450,14 +450,14 @@ class JoinedSchedulerNode(BaseSchedulerNode):
 
 
 def kernels_in(node: BaseSchedulerNode) -> tuple[KernelNode, ...]:
-    """The kernels that a node launches: several, one, or none."""
+    """Return the kernels that a node launches: several, one, or none."""
     if isinstance(node, JoinedSchedulerNode):
         return node.kernels
     return (node,) if isinstance(node, SchedulerNode | FusedSchedulerNode) else ()
 
 
 def bodies(node: KernelNode) -> list[SchedulerNode]:
-    """The loop bodies of a kernel, in order."""
+    """Return the loop bodies of a kernel, in order."""
     return node.nodes if isinstance(node, FusedSchedulerNode) else [node]
 
 
@@ -477,7 +477,7 @@ class InPlace(dict[str, str]):
         return frozenset(self.values())
 
     def owner(self, name: str) -> str:
-        """The buffer that was allocated with the memory that `name` lives in."""
+        """Return the buffer that was allocated with the memory that `name` lives in."""
         path = []
         while name in self and name not in self._owners:
             path.append(name)
@@ -513,12 +513,12 @@ class Schedule:
         return removed + [f"{new}: takes over {old}" for new, old in self.inplace.items()]
 
     def kernels(self) -> list[KernelNode]:
-        """The nodes for which code is generated."""
+        """Return the nodes for which code is generated."""
         return [kernel for node in self.nodes for kernel in kernels_in(node)]
 
 
 def buffers_of(nodes: Sequence[BaseSchedulerNode]) -> dict[str, Buffer]:
-    """The buffer of each member of the nodes, by name."""
+    """Return the buffer of each member of the nodes, by name."""
     result: dict[str, Buffer] = {}
     for node in nodes:
         for member in node.members:

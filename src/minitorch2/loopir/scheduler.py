@@ -41,7 +41,7 @@ def schedule(lowered: LoweredGraph, capabilities: Capabilities) -> Schedule:
 
 
 def allowed(capabilities: Capabilities) -> Capabilities:
-    """The capabilities that the options leave in force."""
+    """Return the capabilities that the options leave in force."""
     options = config.current()
     return replace(
         capabilities,
@@ -51,7 +51,7 @@ def allowed(capabilities: Capabilities) -> Capabilities:
 
 
 def create_node(buffer: Buffer, order: int) -> BaseSchedulerNode:
-    """The node of a buffer."""
+    """Return the node of a buffer."""
     if isinstance(buffer, ComputedBuffer):
         return SchedulerNode(buffer, order)
     if isinstance(buffer, ExternKernel):
@@ -72,7 +72,7 @@ class Scheduler:
         self.needs = direct_needs(self.members)
 
     def run(self) -> Schedule:
-        """All steps."""
+        """Run all steps."""
         before = sum(isinstance(node, SchedulerNode) for node in self.members)
         stages.count("kernels_before_fusion", before)
         needs = needs_between([*self._fused()], self.needs)
@@ -100,7 +100,7 @@ class Scheduler:
 
 
 def dtypes_of(lowered: LoweredGraph) -> dict[str, torch.dtype]:
-    """The dtype of every buffer by name."""
+    """Return the dtype of every buffer by name."""
     inputs = {b.name: b.dtype for b in lowered.inputs if isinstance(b, Buffer)}
     constants = {name: value.dtype for name, value in lowered.constants.items()}
     return inputs | constants | {buffer.name: buffer.dtype for buffer in lowered.buffers}

@@ -43,7 +43,7 @@ def verify_lowered(lowered: LoweredGraph) -> None:
 
 
 def names_read(buffer: Buffer) -> set[str]:
-    """The names of the buffers that must be there before this one can be computed."""
+    """Return the names of the buffers that must be there before this one can be computed."""
     if isinstance(buffer, ComputedBuffer):
         loops = buffer.loops
         accesses = extract_reads_writes(buffer.run, loops.ranges, loops.reduction_ranges)

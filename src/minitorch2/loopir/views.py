@@ -26,12 +26,12 @@ from minitorch2.loopir.loops import Index
 
 
 def normalize_dim(dim: int, ndim: int) -> int:
-    """A dimension counted from the front. 0-dim tensors accept 0 and -1."""
+    """Return a dimension counted from the front. 0-dim tensors accept 0 and -1."""
     return dim % max(ndim, 1)
 
 
 def broadcast_sizes(sizes: Sequence[Size]) -> Size:
-    """The common size of an elementwise operation.
+    """Return the common size of an elementwise operation.
 
     Two different symbolic sizes that meet are equal: capture has guarded it.
 
@@ -134,7 +134,7 @@ def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
 
 
 def diagonal(x: TensorBox, offset: int, dim1: int, dim2: int, length: Expr) -> TensorBox:
-    """The elements with `index[dim2] - index[dim1] == offset`, as a new last dimension."""
+    """Return the elements with `index[dim2] - index[dim1] == offset`, as a new last dimension."""
     first, second = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
     others = [dim for dim in range(x.ndim) if dim not in (first, second)]
 
@@ -150,12 +150,12 @@ def diagonal(x: TensorBox, offset: int, dim1: int, dim2: int, length: Expr) -> T
 
 
 def maximum(a: Expr, b: Expr) -> Expr:
-    """The larger of two expressions."""
+    """Return the larger of two expressions."""
     return to_expr(sympy.Max(a, b))
 
 
 def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
-    """The same elements in row-major order in another size; one extent may be -1."""
+    """Return the same elements in row-major order in another size; one extent may be -1."""
     target = infer_size(x.size, size)
     if len(target) == x.ndim and all(map(equal, target, x.size)):
         return x
@@ -171,7 +171,7 @@ def infer_size(old: Size, size: Sequence[Expr]) -> Size:
 
 
 def reshape_reindex(old: Size, new: Size) -> Reindex:
-    """The function from indices of `new` to indices of `old`, as local as possible.
+    """Return the function from indices of `new` to indices of `old`, as local as possible.
 
     Dimensions are cut into the smallest groups of equal products, so that index arithmetic stays
     inside a group: (B, H*D) -> (B, H, D) leaves B alone and never divides.

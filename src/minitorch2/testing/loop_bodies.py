@@ -112,7 +112,7 @@ def strided_tensors(draw: st.DrawFn, max_extent: int = 5, max_ndim: int = 3) -> 
 
 
 def _converted(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The same strides in another dtype."""
+    """Return the same strides in another dtype."""
     result = torch.empty_strided(values.shape, values.stride(), dtype=dtype)
     return result.copy_(values > 0 if dtype == BOOL else values.round())
 
@@ -159,7 +159,7 @@ class _GraphMaker:
     # -- values ---------------------------------------------------------------------------------
 
     def value(self, dtype: torch.dtype, size: tuple[int, ...], depth: int) -> Body:
-        """A body that gives a value of `dtype` for every index within `size`."""
+        """Return a body that gives a value of `dtype` for every index within `size`."""
         forms = [self.leaf] if depth == 0 else [self.leaf, self.elementwise, self.elementwise,
                                                 self.where, self.masked, self.cast]  # fmt: skip
         make: Callable[[torch.dtype, tuple[int, ...], int], Body] = self.draw(
@@ -180,7 +180,7 @@ class _GraphMaker:
         return lambda index: ops.constant(constant, dtype)
 
     def load(self, buffer: Buffer, size: tuple[int, ...]) -> Body:
-        """Each coordinate of the buffer is a dimension of ours (modulo), a constant or computed."""
+        """Load at coordinates that are dimensions of ours (modulo), constants or computed."""
         coordinates = [self.coordinate(int(extent), size) for extent in buffer.size]
         layout, name = buffer.fixed_layout(), buffer.name
         return lambda index: ops.load(name, layout.index([c(index) for c in coordinates]))
@@ -205,7 +205,7 @@ class _GraphMaker:
         return lambda index: position
 
     def wrapped(self, number: Value, extent: int, wrap: bool) -> Expr:
-        """A computed index that is certainly inside: `number mod extent`."""
+        """Return a computed index that is certainly inside: `number mod extent`."""
         inside = ops.mod(number, ops.constant(extent, INT))
         return ops.indirect_indexing(inside, extent, wrap=wrap)
 

@@ -84,7 +84,7 @@ def threshold(x: Tensor, limit: float, value: float) -> Tensor:
 
 @register_decomposition(aten.threshold_backward.default)
 def threshold_backward(grad: Tensor, x: Tensor, limit: float) -> Tensor:
-    """The gradient where ``x`` exceeds the limit."""
+    """Return the gradient where ``x`` exceeds the limit."""
     return torch.where(x <= limit, 0.0, grad)
 
 
@@ -98,7 +98,7 @@ def hardtanh(x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
 
 @register_decomposition(aten.hardtanh_backward.default)
 def hardtanh_backward(grad: Tensor, x: Tensor, low: float, high: float) -> Tensor:
-    """The gradient strictly inside (low, high)."""
+    """Return the gradient strictly inside (low, high)."""
     return torch.where((x <= low) | (x >= high), 0.0, grad)
 
 

@@ -33,7 +33,7 @@ def _per_tensor(name: str) -> Callable[..., list[Tensor]]:
         function = partial(_choose, function, getattr(torch.ops.aten, _WITH_NUMBER[name]))
 
     def decomposition(tensors: Sequence[Tensor], *operands: Any, **options: Any) -> list[Tensor]:
-        """The operator on each tensor, with that tensor's operand or the one for all."""
+        """Return the operator on each tensor, with that tensor's operand or the one for all."""
         if name in ("addcmul", "addcdiv") and len(operands) == 3:
             scale = operands[2]
             scales = scale if isinstance(scale, (list, tuple)) else repeat(scale)
@@ -71,5 +71,5 @@ def _foreach_pow(base: float, exponents: Sequence[Tensor]) -> list[Tensor]:
 def _foreach_norm(
     tensors: Sequence[Tensor], order: float = 2, dtype: torch.dtype | None = None
 ) -> list[Tensor]:
-    """The norm of each tensor, over all of its elements."""
+    """Return the norm of each tensor, over all of its elements."""
     return [torch.ops.aten.linalg_vector_norm(x, order, dtype=dtype) for x in tensors]

@@ -19,7 +19,7 @@ def _reduce(loss: Tensor, reduction: int) -> Tensor:
 
 
 def _scaled(grad: Tensor, x: Tensor, reduction: int) -> Tensor:
-    """The gradient that each element gets from the reduced loss."""
+    """Return the gradient that each element gets from the reduced loss."""
     return grad / x.numel() if reduction == _MEAN else grad
 
 

@@ -74,7 +74,7 @@ def square(x: Tensor) -> Tensor:
 
 @register_decomposition(aten.fill.Scalar, aten.fill.Tensor)
 def fill(x: Tensor, value: Any) -> Tensor:
-    """A tensor of the layout of ``x`` that holds one value."""
+    """Return a tensor of the layout of ``x`` that holds one value."""
     if isinstance(value, Tensor):
         return value.to(x.dtype).expand(x.shape).clone(memory_format=torch.contiguous_format)
     return torch.full_like(x, value)

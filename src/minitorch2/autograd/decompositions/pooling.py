@@ -61,7 +61,7 @@ def max_pool2d(
     x: Tensor, window: Sequence[int], step: Sequence[int] = (), padding: Sequence[int] | int = 0,
     dilation: Sequence[int] | int = 1, ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
-    """The maximum of each window, NaN being the greatest; its index in the image."""
+    """Return the maximum of each window, NaN being the greatest; its index in the image."""
     if _is_left_to_library(x, dilation):
         return NotImplemented
     return maxima(x, _along_both(x.shape, window, step, padding), ceil_mode)
@@ -108,7 +108,7 @@ def maxima(x: Tensor, windows: list[_Windows], ceil_mode: bool) -> tuple[Tensor,
 def max_pool2d_backward(
     grad: Tensor, x: Tensor, window: Any, step: Any, padding: Any, dilation: Any, *rest: Any
 ) -> Any:
-    """Each element gets the gradients of the windows whose maximum it is."""
+    """Give each element the gradients of the windows whose maximum it is."""
     if not _is_left_to_library(x, dilation):
         return at_maxima(grad, _along_both(x.shape, window, step, padding), rest[-1])
     if not x.is_contiguous():  # its order in memory is read, too

@@ -51,12 +51,12 @@ def _bits(size: Sequence[Any], device: torch.device) -> Tensor:
 
 
 def _shifted(z: Tensor, count: int) -> Tensor:
-    """The bits moved to the right; zeros come in from the left."""
+    """Return the bits moved to the right; zeros come in from the left."""
     return z.bitwise_right_shift(count).bitwise_and(2 ** (64 - count) - 1)
 
 
 def _uniform(bits: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The upper bits as a number from 0 up to, and without, 1."""
+    """Return the upper bits as a number from 0 up to, and without, 1."""
     digits = _DIGITS[dtype]
     return _shifted(bits, 64 - digits).to(torch.float32).mul(2.0**-digits).to(dtype)
 
@@ -90,7 +90,7 @@ def bernoulli(p: Tensor, *, generator: Any = None) -> Any:
 
 @register_decomposition(aten.native_dropout.default, table=RANDOM_DECOMPOSITIONS)
 def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
-    """The scaled rest of ``x``, and which elements are left."""
+    """Return the scaled rest of ``x``, and which elements are left."""
     if train is False or not _applies(x, None) or p >= 1:
         return NotImplemented
     mask = _uniform(_bits(x.shape, x.device)) >= p

@@ -61,5 +61,5 @@ _LIBRARY.impl("rnn_layer", _meta_layer, "Meta")  # type: ignore[no-untyped-call]
 
 @register_decomposition(aten.mkldnn_rnn_layer.default)
 def rnn_layer(x: Tensor, *arguments: Any) -> Any:
-    """The layer with a workspace; a symbolic size of its input becomes a number in training."""
+    """Run the layer with a workspace; in training, a symbolic size of the input is fixed."""
     return torch.ops.minitorch2.rnn_layer.default(x, *arguments)

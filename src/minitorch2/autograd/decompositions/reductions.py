@@ -17,7 +17,7 @@ Dims = Sequence[int] | None
 
 
 def _dims(x: Tensor, dim: Dims) -> list[int]:
-    """The reduced dimensions as a list; none given means all."""
+    """Return the reduced dimensions as a list; none given means all."""
     return [d % max(x.dim(), 1) for d in dim] if dim else list(range(x.dim()))
 
 
@@ -62,7 +62,7 @@ def vector_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """The p-norm for p = 1, 2 and infinity; others stay an operator."""
+    """Return the p-norm for p = 1, 2 and infinity; others stay an operator."""
     if x.is_complex() or order not in (1, 2, math.inf):
         return NotImplemented
     dims = _dims(x, dim)

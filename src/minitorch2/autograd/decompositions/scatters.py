@@ -59,7 +59,7 @@ def _order(mask: Tensor) -> Tensor:
 
 @register_decomposition(aten.masked_scatter.default)
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Any:
-    """The places that a mask chooses get the values of ``source``, in order."""
+    """Give the places that a mask chooses the values of ``source``, in order."""
     if source.numel() == 0:
         return NotImplemented
     x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]
@@ -68,7 +68,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Any:
 
 @register_decomposition(aten.masked_scatter_backward.default)
 def masked_scatter_backward(gradient: Tensor, mask: Tensor, sizes: Any) -> Any:
-    """Each value gets the gradient of its place."""
+    """Give each value the gradient of its place."""
     values = gradient.new_zeros(sizes)
     if values.numel() == 0:
         return NotImplemented

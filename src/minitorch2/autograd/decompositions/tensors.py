@@ -123,7 +123,7 @@ def _like(x: Tensor, value: Any, options: dict[str, Any]) -> Tensor:
 
 
 def _storage_order(x: Tensor, layout: torch.memory_format) -> list[int]:
-    """The dimensions of a new tensor like ``x``, outermost in memory first."""
+    """Return the dimensions of a new tensor like ``x``, outermost in memory first."""
     plain = list(range(x.dim()))
     if layout in (torch.channels_last, torch.channels_last_3d):
         return [0, *plain[2:], 1]
@@ -197,7 +197,7 @@ def ones(size: Sequence[int], **options: Any) -> Tensor:
 
 @register_decomposition(aten.scalar_tensor.default)
 def scalar_tensor(value: Any, **options: Any) -> Tensor:
-    """A number as a tensor without dimensions."""
+    """Return a number as a tensor without dimensions."""
     return _full((), float(value) if options.get("dtype") is None else value, options)
 
 
@@ -233,7 +233,7 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _zero_like(x: Tensor) -> Tensor:
-    """A zero of the same dtype: the number 0 would promote a bool mask to int64."""
+    """Return a zero of the same dtype: the number 0 would promote a bool mask to int64."""
     return torch.zeros((), dtype=x.dtype, device=x.device)
 
 

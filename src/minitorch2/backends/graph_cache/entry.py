@@ -42,7 +42,7 @@ class Entry:
     counts: tuple[dict[str, int], ...] = field(default=({}, {}))
 
     def payload(self) -> bytes:
-        """The three texts. Raises `UnspellableError` if the plan holds objects."""
+        """Return the three texts. Raises `UnspellableError` if the plan holds objects."""
         values = {
             "plan": self.plan,
             "guards": self.guards,
@@ -62,7 +62,7 @@ class Entry:
         return Entry(forward=forward, backward=backward, **values)
 
     def load(self) -> CompiledProgram:
-        """The compiled program; its backward graph is loaded when it first runs."""
+        """Return the compiled program; its backward graph is loaded when it first runs."""
         with stages.phase("load"):
             forward = load_program(self.forward)
         stages.record("wrapper.py", self.forward)

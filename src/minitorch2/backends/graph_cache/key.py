@@ -73,7 +73,7 @@ STATE: Final[dict[str, Callable[[], object]]] = {
 
 
 def key_of_graph(module: GraphModule, examples: Sequence[Any], target: str, sizes: str = "") -> Key:
-    """The key of a captured graph's compiled form.
+    """Return the key of a captured graph's compiled form.
 
     Args:
         target: what kernels are made of: "numba" or "triton".
@@ -165,7 +165,7 @@ def _setting(name: str) -> str:
 
 
 def _devices(examples: Sequence[Any]) -> Iterator[str]:
-    """The processor, and the GPUs that inputs lie on."""
+    """Yield the processor, and the GPUs that inputs lie on."""
     toolchain = machine_code.toolchain()
     yield f"{toolchain['processor']} {torch.backends.cpu.get_cpu_capability()}"
     devices = {x.device for x in examples if isinstance(x, torch.Tensor) and x.is_cuda}
@@ -189,7 +189,7 @@ def _version(package: str) -> str:
 
 @cache
 def _own_sources() -> str:
-    """The digest of the code between a captured graph and its kernels."""
+    """Return the digest of the code between a captured graph and its kernels."""
     root, digest = Path(__file__).parents[2], hashlib.sha256()
     for path in sorted(path for folder in _FOLDERS for path in (root / folder).rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())

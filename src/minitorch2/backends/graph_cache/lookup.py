@@ -86,7 +86,7 @@ def _new_compiler(target: Target) -> GraphCompiler:
 
 
 def _found(key: cache.Key, sizes: Sizes) -> CompiledProgram | None:
-    """The program of this key, if its guards hold of the present sizes."""
+    """Return the program of this key, if its guards hold of the present sizes."""
     program = _PROGRAMS.get(key.digest)
     if program is not None and sizes.admit(_KNOWN[program].guards):
         stages.count("graphs_shared")
@@ -123,7 +123,7 @@ class _Compilation:
         self.entry: Entry | None = None
 
     def run(self, module: GraphModule, examples: list[Any], build: Build) -> Run:
-        """The compiled program's function."""
+        """Return the compiled program's function."""
         with stages.collect(texts=False) as log:
             run = build(module, examples, Compilers(self.forward, self._compile_backward))
         program = getattr(run, "compiled", None)

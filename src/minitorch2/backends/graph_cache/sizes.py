@@ -43,12 +43,12 @@ class Sizes:
 
     @staticmethod
     def of(module: GraphModule) -> Sizes:
-        """The sizes of a captured graph."""
+        """Return the sizes of a captured graph."""
         values = [node.meta.get("val") for node in module.graph.nodes]
         return Sizes(env_of(size for v in values for size in getattr(v, "shape", (v,))))
 
     def learned(self) -> Guards:
-        """The guards that came up since. Raises `Bypass` if something else did."""
+        """Return the guards that came up since. Raises `Bypass` if something else did."""
         if self.env is None:
             return ()
         new = self.env.guards[self._guards :]

@@ -74,7 +74,7 @@ def _contents_of(bundle: bytes) -> dict[str, bytes]:
 
 
 def save_bundle(digests: Iterable[str] | None = None) -> bytes:
-    """The entries that this process has used, or those named, as a zip file."""
+    """Return the entries that this process has used, or those named, as a zip file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for digest in storage.USED if digests is None else digests:

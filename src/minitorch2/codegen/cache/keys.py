@@ -31,7 +31,7 @@ class Key:
         return digest_of(self.layer, *(part for field in self.fields.items() for part in field))
 
     def summary(self) -> dict[str, str]:
-        """The fields as an entry notes them."""
+        """Return the fields as an entry notes them."""
         return {
             name: value if len(value) <= _SHORT else f"sha256:{digest_of(value)[:16]}"
             for name, value in self.fields.items()
@@ -39,7 +39,7 @@ class Key:
 
 
 def key_of(layer: str, title: str = "", **fields: str) -> Key:
-    """The key of an entry that depends on these fields."""
+    """Return the key of an entry that depends on these fields."""
     return Key(layer, fields, title)
 
 

@@ -38,7 +38,7 @@ class Explanation:
 
 
 def entries() -> list[Found]:
-    """Every whole entry, the last used first."""
+    """Return every whole entry, the last used first."""
     found = []
     for path in (storage.folder() / storage.ENTRIES).glob("*"):
         content = storage.read(path.name)
@@ -73,7 +73,7 @@ def _differing(fields: Mapping[str, str], other: Found) -> tuple[str, ...]:
 
 
 def info() -> list[str]:
-    """The folder, how much it holds of its limit, and how many entries of each layer."""
+    """Return the folder, how much it holds of its limit, and how many entries of each layer."""
     sizes = Counter[str]()
     counts = Counter[str]()
     for path in storage.files():

@@ -82,7 +82,7 @@ def folder() -> Path:
 
 
 def path_of(digest: str) -> Path:
-    """The file of an entry."""
+    """Return the file of an entry."""
     return folder() / ENTRIES / digest
 
 
@@ -143,7 +143,7 @@ def _without_following(path: str, flags: int) -> int:
 
 
 def compose(digest: str, header: dict[str, Any], payload: bytes) -> bytes:
-    """The content of an entry, for the digest of its key."""
+    """Return the content of an entry, for the digest of its key."""
     text = json.dumps(header).encode()
     rest = len(text).to_bytes(4, "little") + text + payload
     return _seal(digest, rest) + rest
@@ -218,7 +218,7 @@ def _note_written(size: int) -> None:
 
 
 def files() -> Iterator[Path]:
-    """Every file of the cache."""
+    """Yield every file of the cache."""
     for name in SUBFOLDERS:
         if is_trusted(folder() / name):
             yield from (path for path in (folder() / name).rglob("*") if path.is_file())
@@ -234,7 +234,7 @@ def clear() -> int:
 
 
 def on_disk(size: int) -> int:
-    """The bytes that a file of this size takes."""
+    """Return the bytes that a file of this size takes."""
     return -(-size // _BLOCK) * _BLOCK
 
 

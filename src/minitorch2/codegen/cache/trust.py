@@ -64,7 +64,7 @@ def why_unsafe(folder: Path) -> str | None:
 
 
 def _first_open(parents: list[tuple[str, os.stat_result]]) -> str | None:
-    """The first folder whose entries others can replace."""
+    """Return the first folder whose entries others can replace."""
     closed = ((path, status) for path, status in parents if not status.st_mode & stat.S_ISVTX)
     return next((why for path, status in closed if (why := _open(path, status))), None)
 
@@ -101,7 +101,7 @@ def _is_own_group(group: int) -> bool:
 
 
 def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Each folder and link that the system passes on its way to a path."""
+    """Yield each folder and link that the system passes on its way to a path."""
     parts, at, links = path.strip(os.sep).split(os.sep), os.sep, 0
     yield at, os.lstat(at)
     while parts:

@@ -42,14 +42,14 @@ class Typed:
 
 
 def kind_of(type_: Any) -> ir.Type:
-    """The LLVM type of a Numba type."""
+    """Return the LLVM type of a Numba type."""
     if isinstance(type_, types.CPointer):
         return kind_of(type_.dtype).as_pointer()
     return KINDS[type_]
 
 
 def literal(number: bool | int | float) -> Typed:
-    """A number as Python writes it: a boolean, an int64 or a float64."""
+    """Return a number as Python writes it: a boolean, an int64 or a float64."""
     type_: Any = types.int64 if isinstance(number, int) else types.float64
     type_ = types.boolean if isinstance(number, bool) else type_
     return Typed(ir.Constant(KINDS[type_], number), type_, number)
@@ -61,7 +61,7 @@ def is_float(type_: Any) -> bool:
 
 
 def cast(builder: Builder, x: Typed, target: Any) -> Typed:
-    """A value as another type."""
+    """Return a value as another type."""
     if x.type == target:
         return x
     if x.literal is not None and is_float(target):
@@ -92,7 +92,7 @@ def _is_signed(type_: Any) -> bool:
 
 
 def common(a: Typed, b: Typed) -> Any:
-    """The type in which two operands meet."""
+    """Return the type in which two operands meet."""
     floats = [x.type for x in (a, b) if is_float(x.type)]
     if floats:
         whole = [x for x in (a, b) if not is_float(x.type)]

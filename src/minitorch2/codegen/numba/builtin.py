@@ -72,7 +72,7 @@ def load_cached(symbol: str, layer: str, build: Callable[[], ir.Module], **field
 
 
 def field(builder: ir.IRBuilder, words: ir.Value, index: int) -> ir.Value:
-    """A word of a structure of words."""
+    """Return a word of a structure of words."""
     return builder.load(builder.gep(words, [WORD(index)]))
 
 
@@ -122,7 +122,7 @@ def build_error(
 
 
 def text(builder: ir.IRBuilder, value: str) -> ir.Value:
-    """A C string."""
+    """Return a C string."""
     data = bytearray(value.encode() + b"\0")
     constant = ir.Constant(ir.ArrayType(ir.IntType(8), len(data)), data)
     name = builder.module.get_unique_name("text")

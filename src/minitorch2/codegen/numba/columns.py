@@ -62,7 +62,7 @@ class ColumnPrinter(ReductionPrinter):
         return (*self.node.reduction_ranges, self.share)
 
     def enter_columns(self) -> Block:
-        """The vectorized loop over the outputs of the block."""
+        """Open the vectorized loop over the outputs of the block."""
         symbol = str(self.kept[-1])
         block = self.enter(f"for {symbol} in range({self.limits}):", symbol, "column")
         block.lines.append(f"column = {symbol}" + (" - start" if "start" in self.limits else ""))
@@ -157,7 +157,7 @@ class ColumnPrinter(ReductionPrinter):
 
 
 def _step(kind: str, place: str, value: str, source: torch.dtype, held: torch.dtype) -> str:
-    """The line that adds a value to an accumulator in memory."""
+    """Return the line that adds a value to an accumulator in memory."""
     value = operators.convert(value, source, held)
     step = operators.combine(kind, operators.load(held, place), value, held)
     return f"{place} = {operators.store(held, step)}"

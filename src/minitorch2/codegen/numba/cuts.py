@@ -107,11 +107,11 @@ class _CutHandler(EffectHandler):
         self.cuts: set[int] = set()
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> Asked:  # type: ignore[override]
-        """The index itself."""
+        """Return the index itself."""
         return expr
 
     def constant(self, value: Number, dtype: torch.dtype) -> Asked:  # type: ignore[override]
-        """A number that an index may be compared with."""
+        """Return a number that an index may be compared with."""
         return value if type(value) is int else None
 
     def elementwise(self, name: str, *args: Asked) -> Asked:  # type: ignore[override]

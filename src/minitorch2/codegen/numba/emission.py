@@ -75,7 +75,7 @@ class Emission:
 
 @cache
 def without_lock(name: str) -> Callable[..., Any]:
-    """A function of llvmlite's C interface that does not take llvmlite's lock."""
+    """Return a function of llvmlite's C interface that does not take llvmlite's lock."""
     library = llvm.ffi.lib
     locked = getattr(library, name)
     function = ctypes.CDLL(library._name, handle=library._handle)[name]

@@ -236,7 +236,7 @@ class _Writer:
         raise TypeError(f"no {type(node).__name__} in a kernel")
 
     def name(self, node: ast.Name | ast.Attribute) -> Typed:
-        """A variable, or a constant of the surroundings."""
+        """Return a variable, or a constant of the surroundings."""
         if isinstance(node, ast.Name) and node.id in self.slots:
             slot, type_ = self.slots[node.id]
             return Typed(self.builder.load(slot), type_)
@@ -271,7 +271,7 @@ class _Writer:
         return self.builder.gep(place.value, [index.value], inbounds=True), place.type.dtype
 
     def call(self, node: ast.Call) -> Typed:
-        """A cast, `abs` of an integer, or an intrinsic, which writes itself."""
+        """Write a call: a cast, `abs` of an integer, or an intrinsic, which writes itself."""
         called = self.resolve(node.func)
         target = _NUMPY_TYPES.get(called, called)
         if isinstance(target, types.Type):
@@ -289,7 +289,7 @@ class _Writer:
         return Typed(write(_CONTEXT, self.builder, signature, values), signature.return_type)
 
     def passed(self, operand: Typed, wanted: Any) -> ir.Value:
-        """An operand as the type that an intrinsic takes."""
+        """Return an operand as the type that an intrinsic takes."""
         if wanted not in arithmetic.KINDS:
             return operand.value
         value = operand if operand.literal is None else literal(operand.literal)
@@ -319,7 +319,7 @@ def _definition(called: Any, operands: Sequence[Typed]) -> Any:
 
 
 def _constant(value: Any) -> Typed:
-    """A number of the surroundings, with the type that it has there."""
+    """Return a number of the surroundings, with the type that it has there."""
     if type(value) in _NUMPY_TYPES:
         type_ = _NUMPY_TYPES[type(value)]
         return Typed(ir.Constant(kind_of(type_), value.item()), type_)

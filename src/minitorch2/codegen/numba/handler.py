@@ -53,11 +53,11 @@ class Arguments:
     namer: Namer = field(default_factory=Namer)
 
     def root(self, buffer: str) -> str:
-        """The buffer whose memory this one uses."""
+        """Return the buffer whose memory this one uses."""
         return self.storage.get(buffer, buffer)
 
     def pointer(self, buffer: str) -> str:
-        """The pointer argument for a buffer: in_ptr0, out_ptr0, in_out_ptr0..."""
+        """Return the pointer argument for a buffer: in_ptr0, out_ptr0, in_out_ptr0..."""
         root = self.root(buffer)
         if root not in self.pointers:
             way = ("in_" if root in self.read else "") + ("out_" if root in self.written else "")
@@ -100,7 +100,7 @@ class NumbaHandler(OpsHandler[TextValue]):
     # -- names ------------------------------------------------------------------------------------
 
     def assign(self, text: str, dtype: torch.dtype, depth: int, prefix: str = "tmp") -> TextValue:
-        """The variable that holds an expression, in the outermost possible loop."""
+        """Return the variable that holds an expression, in the outermost possible loop."""
         block = self.block.at_depth(depth)
         key = f"{dtype} {text}"
         found = block.find(key)
@@ -113,7 +113,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return found
 
     def index(self, expr: Expr) -> tuple[str, int]:
-        """An address as text, and the depth of the loops that it depends on."""
+        """Return an address as text, and the depth of the loops that it depends on."""
         simple = simplify(expr, self.ranges)
         if isinstance(simple, int):
             return str(simple), 0
@@ -143,7 +143,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return self.read(dtype, f"{self.arguments.pointer(name)}[{text}]", depth)
 
     def read(self, dtype: torch.dtype, place: str, depth: int) -> TextValue:
-        """The value of a memory element; the bits of a 16-bit float stay known."""
+        """Return the value of a memory element; the bits of a 16-bit float stay known."""
         if dtype not in SHORT_FLOATS:
             return self.assign(operators.load(dtype, place), dtype, depth)
         return self._from_pattern(self.assign(place, torch.uint16, depth, "half"), dtype)
@@ -155,12 +155,12 @@ class NumbaHandler(OpsHandler[TextValue]):
         return value
 
     def _pattern(self, value: TextValue, dtype: torch.dtype) -> TextValue:
-        """The bits of a value in memory as a 16-bit float."""
+        """Return the bits of a value in memory as a 16-bit float."""
         known = self.patterns.get((value.text, dtype))
         return known or self.assign(self._element(value, dtype), torch.uint16, value.depth, "half")
 
     def _element(self, value: TextValue, dtype: torch.dtype) -> str:
-        """The element of memory that a value becomes."""
+        """Return the element of memory that a value becomes."""
         known = self.patterns.get((value.text, dtype))
         is_exact = value.text in self.bfloats
         return known.text if known else operators.store(dtype, value.text, is_exact=is_exact)
@@ -203,7 +203,7 @@ class NumbaHandler(OpsHandler[TextValue]):
     # -- values ------------------------------------------------------------------------------------
 
     def constant(self, value: Number, dtype: torch.dtype) -> TextValue:
-        """A literal, in place."""
+        """Return a literal, in place."""
         text = operators.constant(value, compute_dtype(dtype))
         if dtype == torch.int64:
             self.places[text] = int(value)
@@ -216,7 +216,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return TextValue(text, compute_dtype(dtype), 0)
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> TextValue:
-        """The expression, computed in int64."""
+        """Return the expression, computed in int64."""
         text, depth = self.index(expr)
         result = compute_dtype(dtype)
         if result == torch.int64:
@@ -310,7 +310,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return found and self._from_pattern(self._where(mask, *found[1:]), found[0])
 
     def to_dtype(self, x: TextValue, dtype: torch.dtype) -> TextValue:
-        """A cast."""
+        """Return a cast."""
         if x.dtype == dtype or (x.text, dtype) in self.patterns:
             return x
         text = operators.convert(x.text, x.dtype, dtype)
@@ -330,7 +330,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return self._from_pattern(self.assign(text, torch.uint16, x.depth, "half"), dtype)
 
     def elementwise(self, name: str, *args: TextValue) -> TextValue:
-        """An operator or a call of the vocabulary."""
+        """Return an operator or a call of the vocabulary."""
         settled = self._settled(name, args)
         if settled is not None:
             return settled

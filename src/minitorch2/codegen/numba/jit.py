@@ -126,7 +126,7 @@ def _link(context: Any, symbol: str) -> None:
 
 @cache
 def _library_of(codegen: Any, symbol: str) -> Any:
-    """A library function, and all that it calls, as Numba links it."""
+    """Return a library function, and all that it calls, as Numba links it."""
     module = llvm.parse_bitcode(linking.bitcode(symbol))
     linking.link_library(module, llvm.get_global_context(), keep=symbol)
     linked = codegen.create_library(symbol)

@@ -38,7 +38,7 @@ __all__ = ["NumbaKernel", "print_kernel"]
 def print_kernel(
     node: KernelNode, schedule: Schedule, dtypes: Mapping[str, torch.dtype], number: int
 ) -> NumbaKernel:
-    """The kernel of a scheduled node.
+    """Return the kernel of a scheduled node.
 
     Raises:
         LoweringError: a primitive has no Numba form for its dtype.

@@ -127,7 +127,7 @@ class KernelPrinter:
         return list(self.arguments.sizes).index(varying)
 
     def inner_sizes(self) -> Sequence[Expr]:
-        """The loops inside one iteration."""
+        """Return the loops inside one iteration."""
         raise NotImplementedError
 
     # -- loops ----------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class KernelPrinter:
         self.handler.block = block.parent
 
     def enter_flattened(self, count: int, extra: Expr = 1, extra_name: str = "") -> Block:
-        """The loop shared by threads over the first `count` kept loops, and maybe over blocks."""
+        """Open the loop shared by threads over the first `count` kept loops, maybe in blocks."""
         sizes = [*self.node.ranges[:count], *([extra] if extra_name else [])]
         names = [*(str(s) for s in self.kept[:count]), *([extra_name] if extra_name else [])]
         return self.enter_shared(names, sizes)
@@ -166,7 +166,7 @@ class KernelPrinter:
         return block
 
     def local_array(self, prefix: str, length: Expr, dtype: torch.dtype) -> str:
-        """A stack array of the function."""
+        """Reserve a stack array of the function."""
         name = self.handler.namer.fresh(prefix)
         self.function.lines.append(
             f"{name} = local_array({length}, {operators.MEMORY_TYPE[dtype]})"
@@ -174,7 +174,7 @@ class KernelPrinter:
         return name
 
     def text(self, size: Expr) -> str:
-        """A size as text: a literal, or an expression of size arguments in parentheses."""
+        """Return a size as text: a literal, or an expression of size arguments in parentheses."""
         text = self.handler.index(size)[0]
         return text if text.isidentifier() or text.isdigit() else f"({text})"
 

@@ -139,7 +139,7 @@ def _launcher_of(name: str, words: Sequence[int]) -> Callable[..., None]:
 
 @cache
 def _body() -> int:
-    """The address of `launch`, linked with this interpreter and its OpenMP."""
+    """Return the address of `launch`, linked with this interpreter and its OpenMP."""
     python = (name for name in _EXTERNALS if name.startswith("Py"))
     builtin.link_python(*python, *_PYTHON_OBJECTS)
     llvm.add_symbol(tensors.WORD_OF, tensors.word_of())
@@ -178,7 +178,7 @@ class _Kernel:
     words: ir.Value
 
     def field(self, index: int) -> ir.Value:
-        """A field of the state."""
+        """Return a field of the state."""
         return field(self.builder, self.fields, index)
 
     @property
@@ -235,7 +235,7 @@ def _each_kernel(
 
 
 def _variable(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """A place that loops change."""
+    """Return a place that loops change."""
     with builder.goto_entry_block():
         place = builder.alloca(value.type)
     builder.store(value, place)
@@ -321,7 +321,7 @@ def _run(
     work: ir.Value,
     threaded: bool,
 ) -> ir.Value:
-    """The status of a task, done by one thread or by several."""
+    """Return the status of a task, done by one thread or by several."""
     in_turn = builder.module.get_global("minitorch2_in_turn")
     if not threaded:
         return builder.call(in_turn, task)
@@ -345,7 +345,7 @@ def _run(
 def _share_out(
     builder: ir.IRBuilder, functions: dict[str, ir.Function], task: _Task, threads: ir.Value
 ) -> ir.Value:
-    """The status of a task on several threads."""
+    """Return the status of a task on several threads."""
     kernels, count, block = task
     words = builder.alloca(WORD, WORD(4))
     values = builder.ptrtoint(kernels, WORD), count, builder.ptrtoint(block, WORD), WORD(0)

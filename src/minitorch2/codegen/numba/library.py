@@ -78,7 +78,7 @@ def _register(
 
 
 def call_symbol(versions: Versions, arity: int, on_call: OnCall | None = None) -> Any:
-    """An intrinsic that calls a C function, chosen by the types of its arguments.
+    """Return an intrinsic that calls a C function, chosen by the types of its arguments.
 
     `on_call` is called with Numba's context and the symbol for each call that is written.
     """

@@ -85,7 +85,7 @@ def optimize(module: llvm.ModuleRef, *, vectorize: bool = True) -> None:
 
 
 def emit_object(module: llvm.ModuleRef) -> bytes:
-    """The module's object code.
+    """Return the module's object code.
 
     Raises:
         BackendError: it calls a function that this process does not have.
@@ -105,7 +105,7 @@ def refuse_missing(module: llvm.ModuleRef) -> None:
 
 
 def assembly(module: llvm.ModuleRef) -> str:
-    """The module's assembly text, to read."""
+    """Return the module's assembly text, to read."""
     return str(target_machine().emit_assembly(module))
 
 

@@ -70,7 +70,7 @@ _BOOL_FORMS = {
 
 
 def constant(value: bool | int | float, dtype: torch.dtype) -> str:
-    """A literal of a compute dtype."""
+    """Return a literal of a compute dtype."""
     if dtype == torch.bool:
         return repr(bool(value))
     if not dtype.is_floating_point:
@@ -81,12 +81,12 @@ def constant(value: bool | int | float, dtype: torch.dtype) -> str:
 
 
 def load(dtype: torch.dtype, place: str) -> str:
-    """A memory element as a value."""
+    """Return a memory element as a value."""
     return _LOAD.get(dtype, "{}").format(place)
 
 
 def store(dtype: torch.dtype, value: str, *, is_exact: bool = False) -> str:
-    """A value as a memory element; `is_exact` if it is a number of that dtype already."""
+    """Return a value as a memory element; `is_exact` if it is a number of that dtype already."""
     if is_exact and dtype == torch.bfloat16:
         return f"cut_bfloat16({value})"
     return _STORE.get(dtype, "{}").format(value)
@@ -120,19 +120,19 @@ def bitcast(text: str, source: torch.dtype, target: torch.dtype) -> str:
 
 @lru_cache(1024)
 def pattern(value: bool | int | float, dtype: torch.dtype) -> str | None:
-    """The memory element of a 16-bit float that is exactly this number; None if none is."""
+    """Return the memory element of a 16-bit float that is exactly this number; None if none is."""
     short = torch.tensor(value, dtype=dtype)
     bits = int(short.view(torch.int16).item()) & 0xFFFF
     return f"uint16({bits})" if short.item() == value else None
 
 
 def result_dtype(name: str, dtypes: list[torch.dtype]) -> torch.dtype:
-    """The compute dtype of an elementwise primitive's result."""
+    """Return the compute dtype of an elementwise primitive's result."""
     return torch.bool if name in PREDICATES else dtypes[1 if name == "where" else 0]
 
 
 def elementwise(name: str, args: list[str], dtype: torch.dtype, *, of_bfloats: bool = False) -> str:
-    """The text of an elementwise primitive on operands of `dtype`.
+    """Return the text of an elementwise primitive on operands of `dtype`.
 
     `of_bfloats`: the operands are float32 that are numbers of bfloat16.
 
@@ -172,7 +172,7 @@ def _wrapped(name: str, text: str, dtype: torch.dtype) -> str:
 
 
 def neutral(kind: str, dtype: torch.dtype) -> bool | int | float:
-    """The value that a reduction starts from."""
+    """Return the value that a reduction starts from."""
     if kind in ("sum", "xor_sum", "any"):
         return False if dtype == torch.bool else 0
     if kind == "prod":

@@ -94,7 +94,7 @@ class PointwisePrinter(KernelPrinter):
         self.leave(block)
 
     def _transposed_access(self) -> Access | None:
-        """An access that is contiguous along an outer loop while the inner loop strides."""
+        """Return an access that is contiguous along an outer loop while the inner loop strides."""
         for body in self.bodies:
             for access in (*body.reads_of, *body.writes_of):
                 far = access.strides[-1]
@@ -128,7 +128,7 @@ class PointwisePrinter(KernelPrinter):
         return product(sizes)
 
     def _enter_tile(self) -> list[Block]:
-        """The loops over the elements of a tile."""
+        """Open the loops over the elements of a tile."""
         return [
             self.enter(f"for {symbol} in range({start}, {start} + {extent}):", str(symbol))
             for symbol, start, extent in zip(self._tile_symbols(), self._starts(), self._extents())
@@ -172,7 +172,7 @@ class PointwisePrinter(KernelPrinter):
         return handler.read(dtype, place, inner.depth)
 
     def _staged(self, name: str, index: sympy.Expr, stride: Expr, dtype: torch.dtype) -> str:
-        """The array that holds a tile of a buffer, its columns in a row each."""
+        """Return the array that holds a tile of a buffer, its columns in a row each."""
         handler = self.handler
         corner = index.xreplace(
             {s: index_symbol(tile) * self.side for s, tile in zip(self._tile_symbols(), _TILES)}

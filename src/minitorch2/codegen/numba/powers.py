@@ -65,7 +65,7 @@ def exp2_to_float32(x):  # type: ignore[no-untyped-def]
 
 @for_each_float
 def power_edges(x, y, value):  # type: ignore[no-untyped-def]
-    """The C standard's special cases of x**y; elsewhere `value`, with its sign."""
+    """Return the C standard's special cases of x**y; elsewhere `value`, with its sign."""
     size = absolute(x)
     inf = real(np.inf)
     limit = inf if (x == real(0.0)) == (y < real(0.0)) else real(0.0)

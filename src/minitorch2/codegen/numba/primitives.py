@@ -100,7 +100,7 @@ multiply_any_order = _same_type(lambda b, args: b.fmul(*args, flags=_ANY_ORDER),
 
 @intrinsic
 def bits(typingctx: Any, number: Any) -> Any:
-    """The bit pattern of a float32 (float64) as an int32 (int64)."""
+    """Return the bit pattern of a float32 (float64) as an int32 (int64)."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         return builder.bitcast(args[0], context.get_value_type(signature.return_type))
@@ -110,7 +110,7 @@ def bits(typingctx: Any, number: Any) -> Any:
 
 @intrinsic
 def from_bits(typingctx: Any, pattern: Any) -> Any:
-    """The float32 (float64) whose bit pattern is this int32 (int64)."""
+    """Return the float32 (float64) whose bit pattern is this int32 (int64)."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         return builder.bitcast(args[0], context.get_value_type(signature.return_type))
@@ -142,7 +142,7 @@ rank_nan_first = _rank(nan_is_first=True)
 
 @intrinsic
 def from_rank(typingctx: Any, rank: Any) -> Any:
-    """The number of a rank."""
+    """Return the number of a rank."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         pattern = _flip_negatives(builder, args[0])
@@ -190,7 +190,7 @@ to_float16 = _half_store(ir.HalfType())
 
 @intrinsic
 def from_bfloat16(typingctx: Any, pattern: Any) -> Any:
-    """A bfloat16's 16 bits as the float32 they are the upper half of."""
+    """Return a bfloat16's 16 bits as the float32 they are the upper half of."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         wide = builder.zext(args[0], ir.IntType(32))
@@ -216,7 +216,7 @@ def to_bfloat16(typingctx: Any, number: Any) -> Any:
 
 @intrinsic
 def cut_bfloat16(typingctx: Any, number: Any) -> Any:
-    """A float32 that is a bfloat16, as the 16 bits that it needs."""
+    """Return a float32 that is a bfloat16, as the 16 bits that it needs."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         word = ir.IntType(32)
@@ -253,7 +253,7 @@ def _select_integer(sign: str) -> Any:
 
 
 def _common_integer(x: Any, y: Any) -> Any:
-    """The type of two integers of one type, or of an integer and a literal."""
+    """Return the type of two integers of one type, or of an integer and a literal."""
     return x if x == y and not isinstance(x, types.IntegerLiteral) else types.int64
 
 

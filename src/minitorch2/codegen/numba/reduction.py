@@ -50,7 +50,7 @@ class ReductionPrinter(KernelPrinter):
             self.write_outputs(level)
 
     def needs_scratch(self) -> list[SchedulerNode]:
-        """The bodies whose buffers are removed although they are read behind their pass."""
+        """Return the bodies whose buffers are removed although they are read behind their pass."""
         return [
             body
             for body in self.bodies
@@ -67,7 +67,7 @@ class ReductionPrinter(KernelPrinter):
             self.scratch[body.name] = self.local_array("row", self.scratch_length(), dtype)
 
     def scratch_length(self) -> Expr:
-        """The elements of one iteration."""
+        """Return the elements of one iteration."""
         return product(self.node.reduction_ranges)
 
     def write_pass(self, members: list[SchedulerNode]) -> None:
@@ -141,7 +141,7 @@ class ReductionPrinter(KernelPrinter):
         return loops
 
     def _enter_scan(self, symbol: sympy.Symbol, size: Expr) -> list[Block]:
-        """A loop that is not vectorized, some of its turns written out one after the other."""
+        """Open a loop that is not vectorized, with some iterations written out in a row."""
         if not isinstance(size, int) or size % TURNS or size == TURNS:
             return [self.enter(f"for {symbol} in range({self.text(size)}):", str(symbol))]
         parts = self.enter(f"for part in range({size // TURNS}):")
@@ -160,14 +160,14 @@ class ReductionPrinter(KernelPrinter):
         return position, max(1, self.longest_sum // max(1, length))
 
     def _position(self) -> str:
-        """The number of the current element of the row."""
+        """Return the number of the current element of the row."""
         position: Expr = 0
         for symbol, size in zip(self.reduced, self.node.reduction_ranges):
             position = position * size + symbol
         return print_expr(position)
 
     def outputs_of(self, level: int) -> list[SchedulerNode]:
-        """The bodies that run between pass `level` and the next."""
+        """Return the bodies that run between pass `level` and the next."""
         return [b for b in self.bodies if not b.covers_reduction and self.levels[b.name] == level]
 
     def store_value(self, name: str, index: Expr, value: TextValue) -> None:

@@ -55,7 +55,7 @@ class RowPrinter(ReductionPrinter):
         return TextValue(operators.convert(accumulator, held, dtype), dtype, self.row.depth)
 
     def _accumulator(self, prefix: str, block: Block, kind: str, dtype: torch.dtype) -> str:
-        """A variable, set to its start in a block."""
+        """Return a variable, set to its start in a block."""
         name = self.handler.namer.fresh(prefix)
         block.lines.append(f"{name} = {operators.constant(operators.neutral(kind, dtype), dtype)}")
         return name
@@ -135,6 +135,6 @@ class RowPrinter(ReductionPrinter):
 
 
 def _step(kind: str, accumulator: str, value: str, source: torch.dtype, held: torch.dtype) -> str:
-    """The line that adds a value to an accumulator."""
+    """Return the line that adds a value to an accumulator."""
     value = operators.convert(value, source, held)
     return f"{accumulator} = {operators.combine(kind, accumulator, value, held)}"

@@ -128,7 +128,7 @@ def begin_kernel(source: KernelSource) -> None:
 
 
 def _jit(source: KernelSource) -> PythonLauncher:
-    """A kernel that Numba compiles; equal kernels of this process share it."""
+    """Return a kernel that Numba compiles; equal kernels of this process share it."""
     code = source.code(), source.pointers, source.sizes, source.grain, source.inner
     key = (*code, config.current().threads)
     if key not in _JITTED:
@@ -170,7 +170,7 @@ def _begin(source: KernelSource, key: disk.Key) -> Callable[[], bytes]:
 
 
 def kernel_key(source: KernelSource) -> disk.Key:
-    """The content key of a kernel: its text, its types, the compilers and the processor."""
+    """Return the content key of a kernel: its text, its types, the compilers and the processor."""
     own = machine_code.own_sources(*_OWN)
     return disk.key_of(
         "kernel",
@@ -206,7 +206,7 @@ def _begin_to_compile(source: KernelSource, key: disk.Key) -> Callable[[], bytes
 
 
 def compile_module(source: KernelSource, symbol: str) -> Any:
-    """The optimized LLVM module of a kernel (to read its assembly: `machine_code.assembly`).
+    """Return the optimized LLVM module of a kernel (to read its assembly: `machine_code.assembly`).
 
     Raises:
         BackendError: the front end refuses the kernel: a bug of the code generator.
@@ -217,7 +217,7 @@ def compile_module(source: KernelSource, symbol: str) -> Any:
 
 
 def _link(source: KernelSource, symbol: str) -> Any:
-    """The LLVM module of a kernel, not yet optimized."""
+    """Return the LLVM module of a kernel, not yet optimized."""
     # Deferred: it imports Numba, which a process whose kernels are all in the cache does not need.
     linking = import_module("minitorch2.codegen.numba.linking")
     try:

@@ -37,7 +37,7 @@ class ScatterPrinter(KernelPrinter):
         return product(self.node.ranges[i] for i in rows or columns)
 
     def _enter_part(self, loops: Sequence[int]) -> Block:
-        """The loop shared by threads, over one loop of the node or several."""
+        """Open the loop shared by threads, over one loop of the node or several."""
         if not loops:
             return self.enter("for i in range(lo, hi):")
         ranges = [self.node.ranges[i] for i in loops]

@@ -53,7 +53,7 @@ class Memory:
 
 
 def step_kernel(name: str, text: str, pointers: tuple[str, ...], filename: str) -> PythonLauncher:
-    """A launcher that lets CPython run the text of a range kernel."""
+    """Return a launcher that lets CPython run the text of a range kernel."""
     namespace = dict(NAMES)
     execute(text, filename, namespace)
     kernel = namespace[name]
@@ -90,7 +90,7 @@ def _to_type(kind: str) -> Callable[[Any], Any]:
 
 
 def _by_torch(name: str) -> Callable[..., Any]:
-    """An elementary function, as eager PyTorch computes it."""
+    """Return an elementary function, as eager PyTorch computes it."""
     function = getattr(torch, name)
 
     def compute(*args: Any) -> Any:

@@ -104,7 +104,7 @@ def _offset_of_handle() -> int | None:
 
 @cache
 def word_of() -> int:
-    """The address of `int64 word(PyObject *)`; -1 with a Python exception if it has none."""
+    """Return the address of `int64 word(PyObject *)`; -1 with a Python exception if it has none."""
     return _load(WORD_OF)
 
 

@@ -32,7 +32,7 @@ BITS = {"uint16": torch.bfloat16}
 
 
 def main_text(source: KernelSource, elements: Sequence[str], sizes: Sequence[str], n: str) -> str:
-    """The end of a kernel's file.
+    """Return the end of a kernel's file.
 
     Args:
         elements: how many elements each pointer's memory has, as text.

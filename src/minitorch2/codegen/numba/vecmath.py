@@ -117,7 +117,7 @@ def log_tail(f):  # type: ignore[no-untyped-def]
 
 @library_function(float32(float32, float32))
 def log_edges(x, value):  # type: ignore[no-untyped-def]
-    """The logarithm's value at 0, infinity, below 0 and at NaN; `value` elsewhere."""
+    """Return the logarithm's value at 0, infinity, below 0 and at NaN; `value` elsewhere."""
     value = x if x == INFINITY else value
     value = -INFINITY if x == f32(0.0) else value
     return value if x >= f32(0.0) else NOT_A_NUMBER
@@ -240,7 +240,7 @@ def sin_after(x, quarters):  # type: ignore[no-untyped-def]
 
 @library_function(float32(float32))
 def sin(x):  # type: ignore[no-untyped-def]
-    """The sine; its argument is reduced in integer arithmetic where it is large."""
+    """Return the sine; its argument is reduced in integer arithmetic where it is large."""
     return sin_after(x, int32(0))
 
 

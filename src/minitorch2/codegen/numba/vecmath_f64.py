@@ -94,7 +94,7 @@ def exp2_f64(x):  # type: ignore[no-untyped-def]
 
 @library_function(int64(float64))
 def log_exponent_f64(x):  # type: ignore[no-untyped-def]
-    """The e of x = 2**e * (1 + f), sqrt(1/2) <= 1 + f <= sqrt(2), for a normal x."""
+    """Return the e of x = 2**e * (1 + f), sqrt(1/2) <= 1 + f <= sqrt(2), for a normal x."""
     return (bits(x) - 0x3FE6A09E667F3BCD) >> 52
 
 
@@ -112,7 +112,7 @@ def log_rest_f64(f):  # type: ignore[no-untyped-def]
 
 @library_function(float64(float64, float64))
 def log_edges_f64(x, value):  # type: ignore[no-untyped-def]
-    """The logarithm's value at 0, infinity, below 0 and at NaN; `value` elsewhere."""
+    """Return the logarithm's value at 0, infinity, below 0 and at NaN; `value` elsewhere."""
     value = x if x == np.inf else value
     value = -np.inf if x == 0.0 else value
     return value if x >= 0.0 else np.nan
@@ -266,7 +266,7 @@ def sin_after_f64(x, quarters):  # type: ignore[no-untyped-def]
 
 @library_function(float64(float64))
 def sin_f64(x):  # type: ignore[no-untyped-def]
-    """The sine."""
+    """Return the sine."""
     far = far_sin_f64(x)
     value = sin_after_f64(x, int64(0))
     value = far if absolute(x) >= FAR else value

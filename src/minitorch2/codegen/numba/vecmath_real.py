@@ -175,7 +175,7 @@ def atan(x):  # type: ignore[no-untyped-def]
 
 @for_each_float
 def atan2(y, x):  # type: ignore[no-untyped-def]
-    """The angle of the point (x, y): atan(y / x) in the right quadrant."""
+    """Return the angle of the point (x, y): atan(y / x) in the right quadrant."""
     a = absolute(y)
     b = absolute(x)
     is_steep = a > b

@@ -26,7 +26,7 @@ def _versions(name: str, arity: int) -> dict[Any, Any]:
 
 
 def elementary_functions(on_call: OnCall | None = None) -> dict[str, Any]:
-    """The elementary functions by their names; see `call_symbol`."""
+    """Return the elementary functions by their names; see `call_symbol`."""
     arities = {name: LIBM.get(name, 1) for name in ELEMENTARY}
     return {name: call_symbol(_versions(name, n), n, on_call) for name, n in arities.items()}
 

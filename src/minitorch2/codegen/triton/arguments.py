@@ -32,14 +32,14 @@ class KernelArguments:
         self._sizes: dict[sympy.Expr, str] = {}
 
     def input(self, buffer: str) -> str:
-        """The pointer through which a buffer is read."""
+        """Return the pointer through which a buffer is read."""
         target = self._targets.get(buffer)
         if target is not None:
             return self._share(target)
         return self._inputs.setdefault(buffer, f"in_ptr{len(self._inputs)}")
 
     def output(self, buffer: str) -> str:
-        """The pointer through which a buffer is written."""
+        """Return the pointer through which a buffer is written."""
         if buffer in self._shared:
             return self._share(buffer)
         return self._outputs.setdefault(buffer, f"out_ptr{len(self._outputs)}")
@@ -48,7 +48,7 @@ class KernelArguments:
         return self._shared_names.setdefault(target, f"in_out_ptr{len(self._shared_names)}")
 
     def size(self, expr: sympy.Expr) -> str:
-        """The parameter that holds a symbolic size, or an integer computed of sizes."""
+        """Return the parameter that holds a symbolic size, or an integer computed of sizes."""
         return self._sizes.setdefault(expr, f"ks{len(self._sizes)}")
 
     def pointers(self) -> list[KernelArgument]:
@@ -57,5 +57,5 @@ class KernelArguments:
         return [KernelArgument(name, buffer) for group in groups for buffer, name in group.items()]
 
     def sizes(self) -> list[KernelArgument]:
-        """The symbolic sizes."""
+        """Return the symbolic sizes."""
         return [KernelArgument(name, symbol) for symbol, name in self._sizes.items()]

@@ -86,7 +86,7 @@ Chooser = Callable[[Site, Trials], TemplateNode | None]
 
 
 def buffers_by_name(lowered: LoweredGraph) -> dict[str, Buffer]:
-    """All buffers of a graph."""
+    """Return all buffers of a graph."""
     inputs = [value for value in lowered.inputs if isinstance(value, Buffer)]
     return {b.name: b for b in (*inputs, *lowered.constants.values(), *lowered.buffers)}
 
@@ -97,7 +97,7 @@ def with_templates(
     capabilities: Capabilities,
     choose: Chooser | None = None,
 ) -> Schedule:
-    """The schedule with templates where `choose` says so (default: by measuring)."""
+    """Return the schedule with templates where `choose` says so (default: by measuring)."""
     trials = Trials(buffers_by_name(lowered), lowered.hints)
     trials.compile_ahead(find_sites(plan, lowered.output_names))
     choose = choose or choose_by_measuring
@@ -122,7 +122,7 @@ def with_templates(
 
 
 def choose_by_measuring(site: Site, trials: Trials) -> TemplateNode | None:
-    """The fastest way on this GPU, from the cache if it was measured before."""
+    """Return the fastest way on this GPU, from the cache if it was measured before."""
     trial = trials.of(site)
     if trial is None:
         return None
@@ -147,7 +147,7 @@ def choose_by_measuring(site: Site, trials: Trials) -> TemplateNode | None:
 
 
 def describe(trial: Trial, times: Sequence[float]) -> str:
-    """The times of a trial as a line: the library's, then the templates', fastest first."""
+    """Return the times of a trial as a line: the library's, then the templates', fastest first."""
     library, *others = times
     ways = sorted(zip(others, map(str, trial.ways), strict=True))
     texts = "; ".join(f"{way}: {spent:.4f}" for spent, way in ways)

@@ -48,13 +48,13 @@ class Blocks:
     fold: int = 1
 
     def parameters(self) -> dict[str, int]:
-        """The block sizes by the names that the kernel gives them."""
+        """Return the block sizes by the names that the kernel gives them."""
         sizes = {"XBLOCK": self.x, "YBLOCK": self.y, "RBLOCK": self.r}
         return {name: size for name, size in sizes.items() if size is not None}
 
 
 def next_power_of_two(n: int) -> int:
-    """The least power of two that is not less than `n`, at least 1."""
+    """Return the least power of two that is not less than `n`, at least 1."""
     return 1 << max(0, n - 1).bit_length()
 
 
@@ -67,13 +67,13 @@ def _warps(elements: int, per_thread: int) -> int:
 
 
 def pointwise_blocks(numel: Expr) -> Blocks:
-    """A block of a kernel without reductions."""
+    """Return a block of a kernel without reductions."""
     x = min(next_power_of_two(_known(numel)), 1024)
     return Blocks(x, _warps(x, 8))
 
 
 def tile_blocks(rows: int, columns: int) -> Blocks:
-    """A block of a kernel that reads along rows and along columns."""
+    """Return a block of a kernel that reads along rows and along columns."""
     x, y = min(next_power_of_two(rows), 64), min(next_power_of_two(columns), 64)
     return Blocks(x, _warps(x * y, 16), y=y)
 
@@ -81,7 +81,7 @@ def tile_blocks(rows: int, columns: int) -> Blocks:
 def reduction_blocks(
     numel: Expr, rnumel: Expr, unit_steps: tuple[int, int], passes: int, itemsize: int
 ) -> Blocks:
-    """A block of a kernel with reductions of `rnumel` elements each.
+    """Return a block of a kernel with reductions of `rnumel` elements each.
 
     Args:
         unit_steps: how many accesses walk memory step by step along the elements that are kept,

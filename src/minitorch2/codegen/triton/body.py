@@ -26,7 +26,7 @@ class KernelBody:
         self._namer = Namer()
 
     def fresh(self, kind: str = "tmp") -> str:
-        """A new name. The variables x0, r1, i2 share one count, as in the slides."""
+        """Return a new name. The variables x0, r1, i2 share one count, as in the slides."""
         return self._namer.fresh(kind) if kind == "tmp" else kind + self._namer.fresh("")
 
     def assign(self, text: str, dims: Dimensions, kind: str = "tmp") -> str:

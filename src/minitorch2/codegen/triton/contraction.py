@@ -87,7 +87,7 @@ class Contraction:
         return found if found and known and found.m != 0 and _is_plain(found.bias) else None
 
     def ranges(self) -> Ranges:
-        """The range of each index symbol."""
+        """Return the range of each index symbol."""
         symbols = (XINDEX, YINDEX, RINDEX, KINDEX, BATCH, TAP)
         return tuple(zip(symbols, (self.m, self.n, self.k, self.k, self.batches, self.taps)))
 

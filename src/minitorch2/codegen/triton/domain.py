@@ -54,7 +54,7 @@ class KernelDomain:
         return {name: size for name, size in sizes.items() if size is not None}
 
     def ranges(self) -> Ranges:
-        """The ranges of xindex, yindex and rindex."""
+        """Return the ranges of xindex, yindex and rindex."""
         symbols = {"xnumel": XINDEX, "ynumel": YINDEX, "rnumel": RINDEX}
         return tuple((symbols[name], size) for name, size in self.extents().items())
 
@@ -68,7 +68,7 @@ class KernelDomain:
         return not is_whole
 
     def shape(self, dims: Dimensions) -> str:
-        """The shape of a block that varies along `dims`."""
+        """Return the shape of a block that varies along `dims`."""
         second = "RBLOCK" if self.rnumel is not None else "YBLOCK"
         if self.rnumel is None and self.ynumel is None:
             return "[XBLOCK]"
@@ -82,7 +82,7 @@ class KernelDomain:
         return X | R if inside else X
 
     def index(self, node: SchedulerNode) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        """The index and the reduction index of a nest, as expressions of xindex, ..."""
+        """Return the index and the reduction index of a nest, as expressions of xindex, ..."""
         limits = self.ranges()
         if self.tile_dims is not None:
             rows, columns = node.ranges[: self.tile_dims], node.ranges[self.tile_dims :]

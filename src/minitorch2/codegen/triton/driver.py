@@ -71,7 +71,7 @@ class Binary:
 
 @cache
 def _library() -> Any:
-    """The CUDA driver.
+    """Return the CUDA driver.
 
     Raises:
         BackendError: there is none.
@@ -132,7 +132,7 @@ class LaunchState:
 
 
 def make_gpu_launcher(name: str, state: LaunchState) -> Callable[..., None]:
-    """A built-in function `name(programs, stream, *words)`.
+    """Return a built-in function `name(programs, stream, *words)`.
 
     It raises TypeError for a wrong number of arguments and RuntimeError for a failed launch.
     """
@@ -141,7 +141,7 @@ def make_gpu_launcher(name: str, state: LaunchState) -> Callable[..., None]:
 
 @cache
 def _body() -> int:
-    """The address of `launch`, linked with this interpreter and the CUDA driver."""
+    """Return the address of `launch`, linked with this interpreter and the CUDA driver."""
     builtin.link_python(*_PYTHON_FUNCTIONS, *_PYTHON_OBJECTS)
     launch = ctypes.cast(_library().cuLaunchKernel, ctypes.c_void_p).value
     llvm.add_symbol("cuLaunchKernel", launch)
@@ -151,7 +151,7 @@ def _body() -> int:
 
 
 def build_module() -> ir.Module:
-    """The launcher's body as LLVM IR."""
+    """Return the launcher's body as LLVM IR."""
     module = ir.Module(name="gpu_launcher")
     used = _PYTHON_FUNCTIONS | {"cuLaunchKernel": _LAUNCH}
     functions = {name: ir.Function(module, kind, name) for name, kind in used.items()}

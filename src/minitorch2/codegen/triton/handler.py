@@ -120,11 +120,11 @@ class TritonHandler(OpsHandler[Value]):
         return self._widened_element(self._loaded(text, self.dtypes[name], dims))
 
     def _loaded(self, text: str, dtype: torch.dtype, dims: Dimensions) -> Value:
-        """A variable of a dtype in memory."""
+        """Return a variable of a dtype in memory."""
         return replace(self._assign(text, dtype, dims), dtype=dtype)
 
     def _widened_element(self, element: Value) -> Value:
-        """The value of an element of memory."""
+        """Return the value of an element of memory."""
         dtype = compute_dtype(element.dtype)
         if element.dtype == dtype:
             return element
@@ -143,7 +143,7 @@ class TritonHandler(OpsHandler[Value]):
         return f"{text}{options})", dims
 
     def _address(self, index: Expr) -> str:
-        """The address as a block wide enough for the masks in force."""
+        """Return the address as a block wide enough for the masks in force."""
         dims, text = self.index.dims(index), self.index.text(index)
         if join(*self._masks) <= dims:
             return text
@@ -271,7 +271,7 @@ class TritonHandler(OpsHandler[Value]):
         return known
 
     def _leading(self, printer: ReductionPrinter, block: str, follower: Follower) -> str:
-        """A reduction, and in the same pass the sum that needs it."""
+        """Return a reduction, and in the same pass the sum that needs it."""
         name, dtype = self.body.fresh(), printer.dtype
         part = self._folded(self._padded(block, printer.neutral()))
         if follower.count is None:
@@ -349,7 +349,7 @@ class TritonHandler(OpsHandler[Value]):
         return Value(result, dtype, X | R)
 
     def _block(self, value: Value) -> str:
-        """The value as a whole block."""
+        """Return the value as a whole block."""
         if value.dims == X | R:
             return value.text
         return self.body.assign(f"tl.broadcast_to({value.text}, [XBLOCK, RBLOCK])", X | R)
@@ -371,7 +371,7 @@ class TritonHandler(OpsHandler[Value]):
         return f"tl.reshape({block}, [XBLOCK, {fold}, RBLOCK // {fold}])"
 
     def _of_dtype(self, value: Value, dtype: torch.dtype) -> Value:
-        """A finished reduction in the dtype that is asked for."""
+        """Return a finished reduction in the dtype that is asked for."""
         if value.dtype == dtype:
             return value
         raise VerificationError(f"a reduction of {value.dtype} cannot give {dtype}")
@@ -379,7 +379,7 @@ class TritonHandler(OpsHandler[Value]):
     # -- values ---------------------------------------------------------------------------------
 
     def constant(self, value: Number, dtype: torch.dtype) -> Value:
-        """A literal where an operator types it, `tl.full` elsewhere."""
+        """Return a literal where an operator types it, `tl.full` elsewhere."""
         if dtype in (torch.float16, torch.bfloat16):
             value = torch.tensor(value, dtype=dtype).item()
         return constant(value, compute_dtype(dtype))
@@ -395,7 +395,7 @@ class TritonHandler(OpsHandler[Value]):
         return self._assign(f"tl.cast({text}, {triton_dtype(compute_dtype(dtype))})", dtype, dims)
 
     def _widened(self, expr: Expr) -> str:
-        """The same text with every variable in 64 bits."""
+        """Return the same text with every variable in 64 bits."""
         widened = IndexPrinter(self.body, self.arguments, self.ranges, widen=True)
         widened.indirect = self.index.indirect
         return widened.text(expr)
@@ -455,12 +455,12 @@ class TritonHandler(OpsHandler[Value]):
         return x if text == x.text else self._assign(text, target, x.dims)
 
     def to_dtype_bitcast(self, x: Value, dtype: torch.dtype, src_dtype: torch.dtype) -> Value:
-        """The bits of the dtype in memory."""
+        """Return the bits of the dtype in memory."""
         text = self._stored(x, src_dtype) + f".to({triton_dtype(dtype)}, bitcast=True)"
         return self._widened_element(self._loaded(text, dtype, x.dims))
 
     def _stored(self, value: Value, dtype: torch.dtype) -> str:
-        """The element of memory that a value becomes."""
+        """Return the element of memory that a value becomes."""
         if value.element is not None and value.element.dtype == dtype:
             return value.element.text
         return value.text if value.dtype == dtype else f"{value.text}.to({triton_dtype(dtype)})"
@@ -498,14 +498,14 @@ class TritonHandler(OpsHandler[Value]):
         return f"(tl.full({self.domain.shape(X)}, 0, tl.int32) + {scalar}.to(tl.int32)) != 0"
 
     def _named(self, value: Value) -> Value:
-        """A value that is a variable, so that its text can be repeated."""
+        """Return a value that is a variable, so that its text can be repeated."""
         if value.number is None:
             return value
         return self._assign(value.text, value.dtype, EVERYWHERE)
 
 
 def _as_element(value: Value, dtype: torch.dtype) -> Value | None:
-    """A value as the 16-bit float that it is in memory, if it is exactly one."""
+    """Return a value as the 16-bit float that it is in memory, if it is exactly one."""
     if value.element is not None:
         return value.element if value.element.dtype == dtype else None
     if value.number is None or torch.tensor(value.number, dtype=dtype).item() != value.number:

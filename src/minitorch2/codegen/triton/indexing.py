@@ -56,7 +56,7 @@ def is_multiple(address: Expr, count: int) -> bool:
 
 
 def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, ...]:
-    """The index of the element number `flat`, in row-major order."""
+    """Return the index of the element number `flat`, in row-major order."""
     index: list[Expr] = []
     for position, size in enumerate(sizes):
         step = product(sizes[position + 1 :])

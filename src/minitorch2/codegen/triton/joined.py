@@ -96,7 +96,7 @@ def print_joined_kernel(
 def _domain(
     kernel: KernelNode, buffers: Mapping[str, Buffer], removed: frozenset[str]
 ) -> KernelDomain:
-    """The domain of a part. The size of one that is a plain loop is an argument."""
+    """Return the domain of a part. The size of one that is a plain loop is an argument."""
     domain = choose_domain(kernel, buffers, removed)
     if domain.ynumel is None and domain.rnumel is None:
         return KernelDomain(BLOCK, XNUMEL)
@@ -141,7 +141,7 @@ class _Joint:
         self.names = {buffer: f"ptr{number}" for number, buffer in enumerate(self.types)}
 
     def functions(self) -> str:
-        """The device functions."""
+        """Return the device functions."""
         return "".join(
             f"@triton.jit\ndef part{number}{kind[0].code}\n\n"
             for number, kind in enumerate(self.kinds)
@@ -153,7 +153,7 @@ class _Joint:
         return ["program = tl.program_id(0)", *_choose(calls, 0)]
 
     def _call(self, number: int) -> Callable[[int], list[str]]:
-        """The lines that call a device function, given the first program that does."""
+        """Return the lines that call a device function, given the first program that does."""
         kind = self.kinds[number]
         names = [f"{parameter}_{number}" for parameter in (*kind[0].parameters, "first")]
 

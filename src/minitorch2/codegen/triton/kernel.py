@@ -118,7 +118,7 @@ class KernelPrinter:
         )
 
     def run(self, name: str) -> TritonKernel:
-        """The kernel with its decorator."""
+        """Print the kernel with its decorator."""
         lines, pointers, sizes = self.write()
         parameters = [argument.name for argument in (*pointers, *sizes)]
         decorator = self._decorator(pointers)
@@ -134,7 +134,7 @@ class KernelPrinter:
         )
 
     def write(self) -> tuple[list[str], list[KernelArgument], list[KernelArgument]]:
-        """The lines of the body, the pointers and the sizes that they need."""
+        """Return the lines of the body, the pointers and the sizes that they need."""
         self._print_passes()
         head = self._head()
         pointers = self.arguments.pointers()
@@ -247,6 +247,6 @@ class KernelPrinter:
 
 
 def function_text(parameters: Sequence[str], blocks: Blocks, lines: Sequence[str]) -> str:
-    """A function without its name."""
+    """Return a function without its name."""
     everything = [*parameters, *(f"{name}: tl.constexpr" for name in blocks.parameters())]
     return f"({', '.join(everything)}):\n" + "".join(f"{INDENT}{line}\n" for line in lines)

@@ -211,7 +211,7 @@ def pointwise(
     num_warps: int,
     checks_indices: bool = False,
 ) -> Callable[[JitFunction], Launcher]:
-    """The decorator of a kernel without reductions; with `YBLOCK` it works in tiles."""
+    """Return the decorator of a kernel without reductions; with `YBLOCK` it works in tiles."""
     blocks = {"XBLOCK": XBLOCK} | ({} if YBLOCK is None else {"YBLOCK": YBLOCK})
     return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
 
@@ -242,7 +242,7 @@ def template(
 def joined(
     *, pointers: str, num_warps: int, checks_indices: bool = False
 ) -> Callable[[JitFunction], Launcher]:
-    """The decorator of several kernels in one, which know their block sizes."""
+    """Return the decorator of several kernels in one, which know their block sizes."""
     return lambda function: Launcher(function, pointers, {}, num_warps, checks_indices)
 
 

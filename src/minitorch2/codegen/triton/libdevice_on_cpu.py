@@ -22,7 +22,7 @@ def _block(data: np.ndarray[Any, Any], scalar: Any, is_block: bool) -> Block:
 
 
 def _eager(function: Callable[..., torch.Tensor]) -> Callable[..., Block]:
-    """A function of tensors as one of the interpreter's blocks."""
+    """Return a function of tensors as one of the interpreter's blocks."""
 
     def call(*blocks: Block) -> Block:
         arrays = np.broadcast_arrays(*(block.handle.data for block in blocks))

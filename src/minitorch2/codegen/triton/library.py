@@ -43,13 +43,13 @@ __all__ = [
 
 @triton.jit
 def maximum(x, y):
-    """The larger one; NaN if either is NaN."""
+    """Return the larger one; NaN if either is NaN."""
     return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def minimum(x, y):
-    """The smaller one; NaN if either is NaN."""
+    """Return the smaller one; NaN if either is NaN."""
     return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)
 
 
@@ -151,7 +151,7 @@ def sigmoid(x):
 
 @triton.jit
 def mod(x, y):
-    """The remainder that has the sign of the divisor, as in Python."""
+    """Return the remainder that has the sign of the divisor, as in Python."""
     if x.dtype.is_floating():
         r = libdevice.fmod(x, y)
     else:

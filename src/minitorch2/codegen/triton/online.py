@@ -57,7 +57,7 @@ def online_sums(nodes: Sequence[SchedulerNode]) -> dict[str, Follower]:
 
 
 def _subtracted(tree: Tree) -> tuple[Tree | None, Any]:
-    """The maximum or the sum of x, if the tree is the sum of `exp(x - max(x))` or of
+    """Return the maximum or the sum of x, if the tree is the sum of `exp(x - max(x))` or of
     `(x - sum(x) / n) ** 2`; then n, too."""
     match tree:
         case ("sum", ("exp", ("sub", x, ("max", y)))) if x == y:
@@ -123,7 +123,7 @@ class _Trees(OpsHandler[Tree]):
     def indirect_indexing(
         self, value: Tree, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
-        """A new symbol each time."""
+        """Return a new symbol each time."""
         self._count += 1
         return index_symbols(f"{INDIRECT_PREFIX}{self._count}_", 1)[0]
 

@@ -21,11 +21,11 @@ class ReductionPrinter:
     dtype: torch.dtype
 
     def neutral(self) -> str:
-        """The element that changes nothing."""
+        """Return the element that changes nothing."""
         return number_text(_neutral(self.kind, self.dtype), self.dtype)
 
     def accumulator(self, width: str) -> str:
-        """A block of neutral elements."""
+        """Return a block of neutral elements."""
         return f"tl.full([XBLOCK, {width}], {self.neutral()}, {triton_dtype(self.dtype)})"
 
     def combine(self, x: str, y: str) -> str:
@@ -37,11 +37,11 @@ class ReductionPrinter:
         return f"lib.{'minimum' if self.kind == 'min' else 'maximum'}({x}, {y})"
 
     def collapse(self, block: str) -> str:
-        """A block along its second dimension: a column of results."""
+        """Return a block along its second dimension: a column of results."""
         return f"{self.reduced(block)}[:, None]"
 
     def reduced(self, block: str) -> str:
-        """A block without its second dimension."""
+        """Return a block without its second dimension."""
         if self.kind == "sum":
             text = f"tl.sum({block}, 1)"
         elif self.kind in ("prod", "xor_sum"):
@@ -52,7 +52,7 @@ class ReductionPrinter:
         return text + (f".to({triton_dtype(self.dtype)})" if self.dtype.itemsize < 4 else "")
 
     def scan(self, block: str) -> str:
-        """The running combination along the second dimension of a block."""
+        """Return the running combination along the second dimension of a block."""
         function = {"sum": "add", "prod": "product", "max": "maximum", "min": "minimum"}[self.kind]
         text = f"tl.associative_scan({block}, 1, lib.{function})"
         return f"({text}).to({triton_dtype(self.dtype)})"

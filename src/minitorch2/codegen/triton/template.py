@@ -143,7 +143,7 @@ class _TileDomain(KernelDomain):
         return {"xnumel": self.sum.m, "ynumel": self.sum.n, "rnumel": k, "knumel": k}
 
     def ranges(self) -> Ranges:
-        """The ranges of all indices."""
+        """Return the ranges of all indices."""
         return self.sum.ranges()
 
     def needs_mask(self, name: str) -> bool:
@@ -163,7 +163,7 @@ class _TileDomain(KernelDomain):
         return X | Y
 
     def index(self, node: SchedulerNode) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        """The index of a body in terms of batch, row and column."""
+        """Return the index of a body in terms of batch, row and column."""
         return unflatten(self.sum.flat(), node.ranges, self.ranges()), ()
 
 
@@ -193,7 +193,7 @@ class _TemplateHandler(TritonHandler):
         return Value(f"({text} >= 0) & ({text} < {size})", torch.bool, dims)
 
     def _element(self, operand: Operand, producer: SchedulerNode | None) -> tuple[str, Dimensions]:
-        """An operand's element as memory would hold it: loaded, or computed by its body."""
+        """Return an operand's element as memory would hold it: loaded, or computed by its body."""
         address = simplify(operand.address, self.ranges)
         if producer is None:
             text, dims = self._read(operand.view.name, address)
@@ -230,7 +230,7 @@ def _template() -> jinja2.Template:
 def print_template_kernel(
     node: TemplateNode, buffers: Mapping[str, Buffer], *, name: str, removed: Iterable[str] = ()
 ) -> TritonKernel:
-    """The kernel of a template.
+    """Return the kernel of a template.
 
     Args:
         node: what to compute, and the tile.
@@ -281,7 +281,7 @@ _CONSTANTS: Final = [f"{name}: tl.constexpr" for name in ("XBLOCK", "YBLOCK", "R
 
 
 def _print_parts(node: TemplateNode, handler: _TemplateHandler) -> dict[str, object]:
-    """The generated lines: of sizes; before, in and after the loop; and the operands."""
+    """Return the generated lines: of sizes; before, in and after the loop; and the operands."""
     given, body = node.site.sum, handler.body
     head = list(body.outer)
     producers = {prologue.name: prologue for prologue in node.prologues}

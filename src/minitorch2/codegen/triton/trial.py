@@ -109,7 +109,7 @@ class Trial:
         return self._number(layout.storage_size()) * layout.dtype.itemsize
 
     def _kernel(self, node: KernelNode) -> TritonKernel:
-        """The text of a kernel, printed when it is needed: a known answer needs few."""
+        """Return the text of a kernel, printed when it is needed: a known answer needs few."""
         if node not in self._printed:
             self._printed[node] = _print(node, self.buffers)
         return self._printed[node]
@@ -128,7 +128,7 @@ class Trial:
             self._load(self._kernel(node))
 
     def milliseconds(self) -> list[float]:
-        """The time of each way on random numbers, the library's first."""
+        """Return the time of each way on random numbers, the library's first."""
         self.start()
         with torch.cuda.device(self.device):
             times = [_milliseconds(steps) for steps in self.runs()]

@@ -55,7 +55,7 @@ _LITERAL_DTYPES = (torch.float32, torch.int32, torch.int64)
 
 
 def triton_dtype(dtype: torch.dtype) -> str:
-    """The name of a dtype in Triton.
+    """Return the name of a dtype in Triton.
 
     Raises:
         LoweringError: Triton has no such dtype.
@@ -92,7 +92,7 @@ def is_plain(number: Number) -> bool:
 
 
 def number_text(number: Number, dtype: torch.dtype) -> str:
-    """A Python literal, of the kind of `dtype`."""
+    """Return a Python literal, of the kind of `dtype`."""
     if dtype == torch.bool:
         return str(bool(number))
     if not dtype.is_floating_point:
@@ -102,11 +102,11 @@ def number_text(number: Number, dtype: torch.dtype) -> str:
 
 
 def constant(number: Number, dtype: torch.dtype) -> Value:
-    """A constant: typed where it stands alone, a literal beside an operator."""
+    """Return a constant: typed where it stands alone, a literal beside an operator."""
     text = f"tl.full([], {number_text(number, dtype)}, {triton_dtype(dtype)})"
     return Value(text, dtype, EVERYWHERE, number)
 
 
 def join(*values: Value) -> Dimensions:
-    """The dimensions along which something computed from `values` varies."""
+    """Return the dimensions along which something computed from `values` varies."""
     return frozenset[Dimension]().union(*(value.dims for value in values))

@@ -67,7 +67,7 @@ class _Replacement:
 
     @staticmethod
     def find(rule: Rule, node: Node) -> _Replacement | None:
-        """The first match of the rule at this node that is safe to rewrite."""
+        """Return the first match of the rule at this node that is safe to rewrite."""
         for found in match(rule.before, node):
             if not _may_go(rule, node, found) or not _holds(rule, found):
                 continue
@@ -111,7 +111,7 @@ def _inside(rule: Rule, found: Match) -> list[Node]:
 
 
 def _new_nodes(rule: Rule, found: Match) -> list[Node]:
-    """The operations of the right side that the left side does not have."""
+    """Return the operations of the right side that the left side does not have."""
     wanted: set[Node] = set()
     pending = [rule.after] if isinstance(rule.after, Node) else []
     while pending:

@@ -209,7 +209,7 @@ def _transposition(
 
 
 def _conversion(node: Node, args: tuple[Argument, ...]) -> Operation | None:
-    """A conversion of dtype and nothing else, with the dtype it gives."""
+    """Return a conversion of dtype and nothing else, with the dtype it gives."""
     before, after = fake_of(args[0]), fake_of(node)
     if not isinstance(after, torch.Tensor) or not isinstance(before, torch.Tensor):
         dtype = next(iter(node.args[1:]), None)  # in a rule: x.to(dtype)

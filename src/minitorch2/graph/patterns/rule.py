@@ -49,7 +49,7 @@ class Rule:
     condition: Condition | None = None
 
     def __call__(self, *values: Any, **options: Any) -> tuple[Any, Any]:
-        """Both sides, computed."""
+        """Return both sides, computed."""
         return self.sides(*values, **options)
 
 

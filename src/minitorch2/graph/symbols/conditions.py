@@ -77,7 +77,7 @@ class Negation:
         return self.part.symbols
 
     def map(self, change: Callable[[Any], Any]) -> Condition:
-        """The same condition of changed operands."""
+        """Return the same condition of changed operands."""
         return opposite(self.part.map(change))
 
     def opposite(self) -> Condition:
@@ -97,7 +97,7 @@ class AllOf:
         return frozenset().union(*(part.symbols for part in self.parts))  # type: ignore[union-attr]
 
     def map(self, change: Callable[[Any], Any]) -> Condition:
-        """The same condition of changed operands."""
+        """Return the same condition of changed operands."""
         return all_of(map_condition(part, change) for part in self.parts)
 
     def opposite(self) -> Condition:
@@ -110,7 +110,7 @@ class AnyOf(AllOf):
     """True if any part is."""
 
     def map(self, change: Callable[[Any], Any]) -> Condition:
-        """The same condition of changed operands."""
+        """Return the same condition of changed operands."""
         return any_of(map_condition(part, change) for part in self.parts)
 
     def opposite(self) -> Condition:
@@ -182,5 +182,5 @@ def holds(condition: Condition, values: dict[sympy.Symbol, Any]) -> bool:
 
 
 def map_condition(condition: Condition, change: Callable[[Any], Any]) -> Condition:
-    """The same condition of changed operands."""
+    """Return the same condition of changed operands."""
     return condition if isinstance(condition, bool) else condition.map(change)

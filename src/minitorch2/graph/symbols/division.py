@@ -33,7 +33,7 @@ def to_expr(value: Expr) -> Expr:
 
 
 def product(sizes: Iterable[Expr]) -> Expr:
-    """The product of sizes; 1 for none of them."""
+    """Return the product of sizes; 1 for none of them."""
     result: Expr = 1
     for size in sizes:
         result = result * size
@@ -105,7 +105,7 @@ def _divide_by_sum(a: sympy.Expr, b: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr
 
 
 def _coefficient_gcd(a: sympy.Expr) -> int:
-    """The largest integer that divides every term of `a`."""
+    """Return the largest integer that divides every term of `a`."""
     return math.gcd(*(int(c) if (c := t.as_coeff_Mul()[0]).is_Integer else 1
                       for t in sympy.Add.make_args(a)))  # fmt: skip
 

@@ -30,7 +30,7 @@ def expr_of(size: int | float | torch.SymInt | torch.SymFloat | sympy.Expr) -> A
 
 
 def free_symbols(value: Any) -> set[sympy.Symbol]:
-    """The size symbols that occur in an argument structure."""
+    """Return the size symbols that occur in an argument structure."""
     if isinstance(value, sympy.Basic):
         return {symbol for symbol in value.free_symbols if isinstance(symbol, sympy.Symbol)}
     if isinstance(value, SYMBOLIC):
@@ -51,7 +51,7 @@ def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 
 def size_symbol(name: str) -> sympy.Symbol:
-    """The symbol of a size: an integer of at least 1."""
+    """Return the symbol of a size: an integer of at least 1."""
     return sympy.Symbol(name, positive=True, integer=True)
 
 

@@ -19,7 +19,7 @@ class FloatSymbol(sympy.Symbol):  # type: ignore[misc]  # SymPy has no types
     """A float argument. It may be any float: a NaN, an infinity, a zero of either sign."""
 
     def __new__(cls, name: str) -> FloatSymbol:
-        """The symbol of this name."""
+        """Make the symbol of this name."""
         return super().__new__(cls, name, real=True)  # type: ignore[no-any-return]
 
 
@@ -156,7 +156,7 @@ class FloatBits(FloatOperation):
 
 
 def float_bits(number: float) -> int:
-    """The 64 bits of a float, as a signed integer.
+    """Return the 64 bits of a float, as a signed integer.
 
     >>> hex(float_bits(1.0))
     '0x3ff0000000000000'
@@ -246,7 +246,7 @@ def is_float_expression(expr: Any) -> bool:
 
 
 def value_of(expr: Any, values: dict[sympy.Symbol, Any]) -> Any:
-    """The number that an expression stands for, computed as Python would."""
+    """Return the number that an expression stands for, computed as Python would."""
     if isinstance(expr, FloatOperation):
         return PYTHON_OPERATIONS[type(expr)](*[value_of(part, values) for part in expr.args])
     if isinstance(expr, sympy.Symbol):

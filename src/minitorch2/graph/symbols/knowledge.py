@@ -43,7 +43,7 @@ MOST_STEPS: Final = 1_000_000
 
 @cached_algebra
 def expanded(expr: Any) -> Expr:
-    """The expression as a sum of products, an int if it is one."""
+    """Return the expression as a sum of products, an int if it is one."""
     return to_expr(multiply_out(expr))
 
 
@@ -99,7 +99,7 @@ class Knowledge:
     # Expressions ---------------------------------------------------------------------------------
 
     def simplify(self, expr: Any) -> Any:
-        """The expression in symbols that are not replaced."""
+        """Return the expression in symbols that are not replaced."""
         if not self.replacements or not isinstance(expr, sympy.Basic):
             return expr
         known = self._simplified.get(expr)
@@ -110,13 +110,13 @@ class Knowledge:
         return known
 
     def in_inputs(self, expr: Any) -> Any:
-        """The expression without the symbols that divisibility made."""
+        """Return the expression without the symbols that divisibility made."""
         while isinstance(expr, sympy.Basic) and any(s in self.multiples for s in expr.free_symbols):
             expr = expr.xreplace(self.multiples)
         return expr
 
     def range(self, expr: Expr) -> Range:
-        """The least and greatest value that an expression can have."""
+        """Return the least and greatest value that an expression can have."""
         return range_of(self.simplify(expr), self.ranges, self._bounds)
 
     # Questions -----------------------------------------------------------------------------------

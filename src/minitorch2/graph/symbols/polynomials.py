@@ -59,7 +59,7 @@ def products_in(expr: Any) -> int:
 
 @lru_cache(_CACHED)
 def _widest(expr: Any) -> int:
-    """The most products that the expression or an argument of its functions has."""
+    """Return the most products that the expression or an argument of its functions has."""
     return max([products_in(expr), *map(_widest, expr.args)])
 
 

@@ -87,7 +87,7 @@ def _steps(env: ShapeEnv, chain: list[ShapeGuard], verb: str = "asked by") -> li
 
 
 def size_report(env: ShapeEnv) -> list[SizeReport]:
-    """A report of every symbol, in the order of the inputs."""
+    """Return a report of every symbol, in the order of the inputs."""
     reports = []
     names = {symbol: record.shown for symbol, record in env.symbols.items()}
     for symbol, record in env.symbols.items():

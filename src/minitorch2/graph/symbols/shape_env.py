@@ -175,7 +175,7 @@ class ShapeEnv:
         limits: Range = SIZES,
         name: str = "",
     ) -> int | torch.SymInt:
-        """The size that ``source`` has: symbolic unless it is 0 or 1.
+        """Return the size that ``source`` has: symbolic unless it is 0 or 1.
 
         With ``shared``, equal hints share a symbol (*duck shaping*): inputs that have one size now
         are expected to have one size later. Sizes of one ``name`` share a symbol, too.
@@ -220,13 +220,13 @@ class ShapeEnv:
         return symbol
 
     def size_of(self, expr: Expr) -> int | torch.SymInt:
-        """The SymInt (or plain int) that carries ``expr``."""
+        """Return the SymInt (or plain int) that carries ``expr``."""
         if isinstance(expr, (int, sympy.Integer)):
             return int(expr)
         return torch.SymInt(SymNode(self, expr, int))  # type: ignore[no-untyped-call]
 
     def number_of(self, expr: Any) -> Any:
-        """The SymInt or SymFloat (or plain number) that carries ``expr``."""
+        """Return the SymInt or SymFloat (or plain number) that carries ``expr``."""
         if isinstance(expr, sympy.Basic) and not expr.is_integer:
             return torch.SymFloat(SymNode(self, expr, float))  # type: ignore[no-untyped-call]
         return self.size_of(expr)
@@ -238,7 +238,7 @@ class ShapeEnv:
     # Values in the example -----------------------------------------------------------------------
 
     def hint(self, expr: Any) -> Any:
-        """The value of an expression under the example's sizes.
+        """Return the value of an expression under the example's sizes.
 
         Raises:
             UnsupportedError: it depends on a size that only data will tell.
@@ -453,7 +453,7 @@ class ShapeEnv:
 
 
 def map_expressions(argument: Any, change: Callable[[Any], Any]) -> Any:
-    """An argument structure in which each size expression is changed, in conditions, too."""
+    """Return an argument structure in which each size expression is changed, in conditions, too."""
     if isinstance(argument, sympy.Basic):
         return change(argument)
     if is_condition(argument):
@@ -469,7 +469,7 @@ def map_expressions(argument: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def numbers_of(argument: Any, env: ShapeEnv) -> Any:
-    """An argument structure with each expression as the symbolic number that carries it."""
+    """Return an argument structure with each expression as the symbolic number that carries it."""
     return map_expressions(argument, env.number_of)
 
 

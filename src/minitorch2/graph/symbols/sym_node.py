@@ -63,7 +63,7 @@ class SymNode:
         return self._expr
 
     def make(self, expr: Any, pytype: type) -> SymNode:
-        """A node of the same environment; a number if the expression is too long."""
+        """Return a node of the same environment; a number if the expression is too long."""
         if isinstance(expr, sympy.Basic) and operations_in(expr) > LONGEST:
             expr = self.shape_env.fix_long(expr)
         return SymNode(self.shape_env, expr, pytype)
@@ -263,7 +263,7 @@ class SymNode:
     # Decisions -----------------------------------------------------------------------------------
 
     def condition(self) -> Condition:
-        """The truth of the value as a condition."""
+        """Return the truth of the value as a condition."""
         if self.pytype is bool:
             return self.expr  # type: ignore[no-any-return]
         return compare("!=", self.expr, 0)
@@ -351,7 +351,7 @@ class SymNode:
     __repr__ = __str__
 
     def str(self) -> Any:
-        """The name under which PyTorch asks for the text."""
+        """Return the text; PyTorch calls the method by this name."""
         return self.__str__()
 
 
@@ -390,7 +390,7 @@ def _fills_memory(sizes: list[SymNode], strides: list[SymNode]) -> bool:
 
 
 def arithmetic(name: str, a: Any, b: Any, pytype: type = int) -> Any:
-    """An operation on integers or expressions; sums of products stay sums of products."""
+    """Return an operation on integers or expressions; sums of products stay sums of products."""
     if pytype is float:
         return FLOAT_OPERATIONS[name](operand(a), operand(b))
     if not isinstance(a, sympy.Basic) and not isinstance(b, sympy.Basic):
@@ -452,7 +452,7 @@ def _condition_method(relation: str) -> Callable[[SymNode, SymNode], SymNode]:
 
 
 def _number(node: SymNode) -> Any:
-    """The operand of a comparison; a truth value counts as 0 or 1."""
+    """Return the operand of a comparison; a truth value counts as 0 or 1."""
     return int(node.bool_()) if node.pytype is bool else node.expr
 
 

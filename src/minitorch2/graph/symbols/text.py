@@ -84,7 +84,7 @@ _PLAIN = ExprPrinter()
 
 
 def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> str:
-    """A size expression as Python integer arithmetic: ``FloorDiv(s0, 2)`` -> ``(s0 // 2)``.
+    """Return a size expression as Python integer arithmetic: ``FloorDiv(s0, 2)`` -> ``(s0 // 2)``.
 
     Args:
         names: text that stands for a symbol; other symbols stand for themselves.
@@ -100,7 +100,7 @@ _CALLS: Final = re.compile(rf"\b({'|'.join(_CALLED)})(?=[.(])")
 
 
 def print_naming(value: Any, names: Mapping[sympy.Symbol, str], named: Callable[[Any], str]) -> str:
-    """An expression or a condition in a text where ``max`` may mean something else.
+    """Return an expression or a condition in a text where ``max`` may mean something else.
 
     Args:
         names: text that stands for a symbol.
@@ -112,7 +112,7 @@ def print_naming(value: Any, names: Mapping[sympy.Symbol, str], named: Callable[
 
 
 def print_condition(condition: Condition, names: Mapping[sympy.Symbol, str] | None = None) -> str:
-    """A condition on sizes as a Python expression.
+    """Return a condition on sizes as a Python expression.
 
     >>> s = sympy.Symbol("s0", positive=True, integer=True)
     >>> print_condition(Comparison(">", s + 1, 4))

@@ -63,7 +63,7 @@ class UnbackedSymbols:
 def _remembered(
     counted: torch.Tensor | None, env: ShapeEnv, version: int | None
 ) -> sympy.Symbol | None:
-    """The symbol of a tensor that was counted before and has not been written to since."""
+    """Return the symbol of a tensor that was counted before and has not been written to since."""
     known = getattr(counted, "count", None)
     return known[2] if known is not None and known[:2] == (env, version) else None
 

@@ -65,7 +65,7 @@ class BoundsHandler(EffectHandler):
     def indirect_indexing(
         self, value: None, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
-        """A symbol that ranges over `size`: generated code checks it, or it was proved."""
+        """Return a symbol that ranges over `size`: generated code checks it, or it was proved."""
         symbol = super().indirect_indexing(value, size, check, wrap)
         self.ranges = (*self.ranges, (self.indirect[-1], size))
         return symbol
@@ -78,7 +78,7 @@ class BoundsHandler(EffectHandler):
 
 
 def accesses_of(buffer: ComputedBuffer) -> list[Access]:
-    """Every access of a buffer's loop body with the range of its address."""
+    """Return every access of a buffer's loop body with the range of its address."""
     loops = buffer.loops
     sizes = (*loops.ranges, *loops.reduction_ranges)
     symbols = index_symbols("i", len(sizes))

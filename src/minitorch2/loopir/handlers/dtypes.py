@@ -36,7 +36,7 @@ _TAKES_BOOL = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum
 
 
 def result_dtype(name: str, *args: torch.dtype) -> torch.dtype:
-    """The dtype of an elementwise primitive's result.
+    """Return the dtype of an elementwise primitive's result.
 
     Raises:
         VerificationError: the operands break a typing rule.
@@ -74,7 +74,7 @@ class TypingHandler(OpsHandler[torch.dtype]):
         self.dtypes = dtypes
 
     def load(self, name: str, index: Expr) -> torch.dtype:
-        """The compute dtype of the buffer."""
+        """Return the compute dtype of the buffer."""
         return compute_dtype(self.dtypes[name])
 
     def store(self, name: str, index: Expr, value: torch.dtype, mode: StoreMode = "set") -> None:
@@ -95,32 +95,32 @@ class TypingHandler(OpsHandler[torch.dtype]):
         kind: ReductionKind,
         value: torch.dtype | tuple[torch.dtype, torch.dtype],
     ) -> torch.dtype:
-        """The value must have dtype `src_dtype`; argmax and argmin add an int64 position."""
+        """Check that the value has dtype `src_dtype`; argmax and argmin add an int64 position."""
         expected = (src_dtype, torch.int64) if kind in ("argmax", "argmin") else src_dtype
         if value != expected:
             raise VerificationError(f"reduction {kind} of {src_dtype} is given {value}")
         return dtype
 
     def scan(self, dtype: torch.dtype, kind: ScanKind, value: torch.dtype) -> torch.dtype:
-        """The value must have the given compute dtype."""
+        """Check that the value has the given compute dtype."""
         if value != dtype or dtype == torch.bool:
             raise VerificationError(f"scan {kind} of {dtype} is given {value}")
         return dtype
 
     def constant(self, value: Number, dtype: torch.dtype) -> torch.dtype:
-        """The given dtype, which must be a compute dtype."""
+        """Return the given dtype, which must be a compute dtype."""
         if dtype != compute_dtype(dtype):
             raise VerificationError(f"no value has dtype {dtype}: it lives in memory only")
         return dtype
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> torch.dtype:
-        """The given dtype, which must be a compute dtype."""
+        """Return the given dtype, which must be a compute dtype."""
         return self.constant(0, dtype)
 
     def indirect_indexing(
         self, value: torch.dtype, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
-        """The value must be an integer."""
+        """Check that the value is an integer."""
         if value.is_floating_point or value == torch.bool:
             raise VerificationError(f"{value} is no index")
         return index_symbol("indirect0")
@@ -128,23 +128,23 @@ class TypingHandler(OpsHandler[torch.dtype]):
     def masked(
         self, mask: torch.dtype, body: Callable[[], torch.dtype], other: Number
     ) -> torch.dtype:
-        """The body's dtype; the mask must be bool."""
+        """Return the body's dtype; the mask must be bool."""
         if mask != torch.bool:
             raise VerificationError(f"ops.masked takes a bool mask, not {mask}")
         return body()
 
     def to_dtype(self, x: torch.dtype, dtype: torch.dtype) -> torch.dtype:
-        """The compute dtype of `dtype`."""
+        """Return the compute dtype of `dtype`."""
         return compute_dtype(dtype)
 
     def to_dtype_bitcast(
         self, x: torch.dtype, dtype: torch.dtype, src_dtype: torch.dtype
     ) -> torch.dtype:
-        """The compute dtype of `dtype`; both must have the same width."""
+        """Return the compute dtype of `dtype`; both must have the same width."""
         if dtype.itemsize != src_dtype.itemsize or x != compute_dtype(src_dtype):
             raise VerificationError(f"the bits of {x} ({src_dtype}) are no {dtype}")
         return compute_dtype(dtype)
 
     def elementwise(self, name: str, *args: torch.dtype) -> torch.dtype:
-        """The operands' dtype, or bool for a predicate."""
+        """Return the operands' dtype, or bool for a predicate."""
         return result_dtype(name, *args)

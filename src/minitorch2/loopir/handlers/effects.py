@@ -51,7 +51,7 @@ class EffectHandler(OpsHandler[None]):
     def indirect_indexing(
         self, value: None, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
-        """A fresh symbol."""
+        """Return a fresh symbol."""
         self.indirect.append(index_symbol(f"{INDIRECT_PREFIX}{len(self.indirect)}"))
         return self.indirect[-1]
 

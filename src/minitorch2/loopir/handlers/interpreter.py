@@ -34,7 +34,7 @@ Environment = Mapping[sympy.Basic, "Array | int | float"]
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    """The NumPy dtype in which values of a torch dtype are computed."""
+    """Return the NumPy dtype in which values of a torch dtype are computed."""
     return torch.empty((), dtype=compute_dtype(dtype)).numpy().dtype
 
 
@@ -94,7 +94,7 @@ class Memory:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Memory:
-        """A copy of the memory from a tensor's first element to its last."""
+        """Return a copy of the memory from a tensor's first element to its last."""
         span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
         count = span if tensor.numel() else 0
         flat = tensor.detach().resolve_conj().as_strided((count,), (1,), tensor.storage_offset())
@@ -104,7 +104,7 @@ class Memory:
         return cls(own.view(_AS_BITS.get(tensor.dtype, tensor.dtype)).numpy(), tensor.dtype)
 
     def view(self, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> torch.Tensor:
-        """A tensor with a copy of the elements that a layout selects, and its strides."""
+        """Return a tensor with a copy of the elements that a layout selects, and its strides."""
         if self.dtype in SHORT_FLOATS:
             flat = narrowed(self.array, self.dtype)
         else:
@@ -113,7 +113,7 @@ class Memory:
 
 
 def evaluate(expr: Expr, environment: Environment) -> Any:
-    """The value of an index expression: an int, or an array of int64."""
+    """Return the value of an index expression: an int, or an array of int64."""
     if isinstance(expr, (int, float)):
         return expr
     if expr in environment:
@@ -216,7 +216,7 @@ class InterpretingHandler(OpsHandler[Array]):
         return np.asarray(evaluate(expr, self.environment), dtype=np.int64)
 
     def _in_use(self, index: Array) -> Array:
-        """The indices that count: 0 where the mask in force is false."""
+        """Return the indices that count: 0 where the mask in force is false."""
         if not self.masks:
             return index
         return np.where(np.asarray(reduce(np.logical_and, self.masks)), index, 0)
@@ -274,11 +274,11 @@ class InterpretingHandler(OpsHandler[Array]):
         memory.array[position.reshape(-1)] = rounded.reshape(-1)
 
     def constant(self, value: Number, dtype: torch.dtype) -> Array:
-        """A 0-dim array."""
+        """Return a 0-dim array."""
         return np.asarray(value).astype(numpy_dtype(dtype))
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> Array:
-        """The array of an expression's values."""
+        """Return the array of an expression's values."""
         value = np.asarray(evaluate(expr, self.environment))
         return round_to(value, dtype)
 
@@ -371,7 +371,7 @@ REDUCTION_RULES: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
 
 
 def fixed_numbers(layout: FixedLayout, environment: Environment) -> FixedLayout:
-    """The layout with every symbolic size replaced by its value."""
+    """Return the layout with every symbolic size replaced by its value."""
 
     def number(expr: Expr) -> int:
         return int(evaluate(expr, environment))

@@ -89,7 +89,7 @@ class PrintingHandler(OpsHandler[str]):
         return index_symbol(self._assign(call, "indirect"))
 
     def masked(self, mask: str, body: Callable[[], str], other: Number) -> str:
-        """A local function `body0` and `tmp = ops.masked(mask, body0, other)`"""
+        """Print a local function `body0` and `tmp = ops.masked(mask, body0, other)`"""
         outer_lines, outer_names = self.lines, dict(self._names)
         self.lines = []
         result = body()

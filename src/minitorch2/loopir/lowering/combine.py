@@ -163,7 +163,7 @@ def constant_pad_nd(x: TensorBox, pad: Sequence[Expr], value: Number = 0) -> Ten
 
 
 def _inside(position: Expr, size: Expr, before: Expr, after: Expr) -> list[Value]:
-    """The conditions of `0 <= position < size` that are not certain."""
+    """Return the conditions of `0 <= position < size` that are not certain."""
     value = ops.index_expr(position, torch.int64)
     low = [ops.ge(value, ops.constant(0, torch.int64))] if before != 0 else []
     high = [ops.lt(value, ops.index_expr(size, torch.int64))] if after != 0 else []

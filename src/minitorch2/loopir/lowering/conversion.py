@@ -17,12 +17,12 @@ aten = torch.ops.aten
 
 
 def identity(dtype: torch.dtype, x: Value) -> Value:
-    """The element itself."""
+    """Return the element itself."""
     return x
 
 
 def convert(x: TensorBox, dtype: torch.dtype) -> TensorBox:
-    """A new tensor with the elements of `x` as `dtype`."""
+    """Return a new tensor with the elements of `x` as `dtype`."""
     return map_elements(identity, (x,), dtype, dtype)
 
 
@@ -44,13 +44,13 @@ def convert_element_type(x: TensorBox, dtype: torch.dtype) -> TensorBox:
 
 @lowering(aten.clone, aten.contiguous)
 def clone(x: TensorBox, **options: Any) -> TensorBox:
-    """A copy; its strides are those that the graph's fake tensor has."""
+    """Return a copy; its strides are those that the graph's fake tensor has."""
     return convert(x, x.dtype)
 
 
 @lowering(aten.copy)
 def copy(x: TensorBox, source: TensorBox, non_blocking: bool = False) -> TensorBox:
-    """The elements of `source`, broadcast and converted to the size and dtype of `x`."""
+    """Return the elements of `source`, broadcast and converted to the size and dtype of `x`."""
     if source.device != x.device:
         raise NoLoopForm("another device")
     return convert(expand(source, x.size), x.dtype)
@@ -66,7 +66,7 @@ def fill(x: TensorBox, value: Operand) -> TensorBox:
 
 @lowering(aten.view.dtype)
 def view_dtype(x: TensorBox, dtype: torch.dtype) -> TensorBox:
-    """The same bits as another dtype of the same width."""
+    """Return the same bits as another dtype of the same width."""
     if dtype.itemsize != x.dtype.itemsize or torch.bool in (dtype, x.dtype):
         raise NoLoopForm("another width")
     source = x.dtype

@@ -35,7 +35,7 @@ def full(
 
 
 def _filled(value: Scalar) -> TensorBox:
-    """A constant tensor in the size, dtype and device that the node's fake result has."""
+    """Return a constant tensor in the size, dtype and device that the node's fake result has."""
     fake = current_table().result
     return full(tuple(map(expr_of, fake.shape)), value, fake.dtype, fake.device)
 
@@ -83,7 +83,7 @@ def empty(*args: Any, **options: Any) -> TensorBox:
 
 
 def _uninitialized(dtype: torch.dtype) -> Scalar:
-    """The value of ``torch.utils.deterministic.fill_uninitialized_memory``."""
+    """Return the value of ``torch.utils.deterministic.fill_uninitialized_memory``."""
     if dtype is torch.bool:
         return True
     is_float = dtype.is_floating_point or dtype.is_complex
@@ -98,14 +98,14 @@ def ones(*args: Any, **options: Any) -> TensorBox:
 
 @lowering(aten.scalar_tensor)
 def scalar_tensor(value: Scalar, **options: Any) -> TensorBox:
-    """A 0-dim tensor."""
+    """Return a 0-dim tensor."""
     return _filled(value)
 
 
 def from_index(
     size: Sequence[Expr], dtype: torch.dtype, device: torch.device, body: InnerFn
 ) -> TensorBox:
-    """A tensor whose element is a function of its index."""
+    """Return a tensor whose element is a function of its index."""
     return TensorBox.create(Pointwise(device, dtype, tuple(size), body))
 
 

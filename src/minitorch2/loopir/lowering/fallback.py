@@ -64,7 +64,7 @@ def extern_call(
     *,
     is_fallback: bool = False,
 ) -> Any:
-    """A library call as a buffer, or a nest of buffers, of the shape that `fake` has."""
+    """Return a library call as a buffer, or a nest of buffers, of the shape that `fake` has."""
     table = current_table()
     first = fake if isinstance(fake, torch.Tensor) else next(_tensors_in(fake), None)
     if first is None:
@@ -105,7 +105,7 @@ def _may_alias(target: Target) -> bool:
 
 
 def out_variant_of(target: Target) -> OpOverload | None:
-    """The overload that writes into given memory, if PyTorch has a real one (not a wrapper).
+    """Return the overload that writes into given memory, if PyTorch has a real one (not a wrapper).
 
     An operator whose result would alias its input has none: its result is copied anyway.
     """
@@ -128,7 +128,7 @@ def _same_arguments(target: OpOverload, candidate: OpOverload) -> bool:
 
 
 def realize_arguments(argument: Any, reader: str) -> Any:
-    """An argument structure with each tensor as a window on memory."""
+    """Return an argument structure with each tensor as a window on memory."""
     if isinstance(argument, TensorBox):
         return argument.realize(f"{reader} reads memory")
     if isinstance(argument, (tuple, list)):

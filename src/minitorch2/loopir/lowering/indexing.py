@@ -31,7 +31,7 @@ aten = torch.ops.aten
 
 
 def like(x: TensorBox, size: Size, inner_fn: InnerFn) -> TensorBox:
-    """A new tensor of the dtype and device of `x`."""
+    """Return a new tensor of the dtype and device of `x`."""
     return TensorBox.create(Pointwise(x.device, x.dtype, size, inner_fn))
 
 
@@ -64,7 +64,7 @@ class IndexPlaces:
         self.size: Size = (*kept[: self.place], *self.common, *kept[self.place :])
 
     def source(self, index: Index, wrap: bool) -> Index:
-        """The index into `x` of an element of the result."""
+        """Return the index into `x` of an element of the result."""
         end = self.place + len(self.common)
         selector, rest = index[self.place : end], iter((*index[: self.place], *index[end:]))
 
@@ -78,7 +78,7 @@ class IndexPlaces:
 
 
 def _place_of_indices(dims: list[int]) -> int:
-    """The dimension of the result at which the broadcast dimensions begin."""
+    """Return the dimension of the result at which the broadcast dimensions begin."""
     neighbours = dims == list(range(dims[0], dims[0] + len(dims)))
     return dims[0] if neighbours else 0
 
@@ -122,7 +122,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> TensorBox:
-    """The rows of `weight` that `indices` name."""
+    """Return the rows of `weight` that `indices` name."""
     return _indexed(weight, [indices], wrap=False)
 
 

@@ -36,7 +36,7 @@ def _register_nearest(dims: int) -> None:
 
 
 def _factor(size: Expr, wanted: Expr, scale: float | None) -> int | None:
-    """The power of two that a side grows by; eager multiplies with inverses, in float32."""
+    """Return the power of two that a side grows by; eager multiplies with inverses, in float32."""
     if not (isinstance(size, int) and isinstance(wanted, int) and size and wanted % size == 0):
         return None
     factor = wanted // size

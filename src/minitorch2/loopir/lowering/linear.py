@@ -45,7 +45,7 @@ def addr(
 
 @lowering(aten.trace)
 def trace(x: TensorBox) -> TensorBox:
-    """The sum of the main diagonal."""
+    """Return the sum of the main diagonal."""
     rows, columns = x.size
     if not (isinstance(rows, int) and isinstance(columns, int)):
         raise NoLoopForm("which side is shorter is not known")
@@ -55,7 +55,7 @@ def trace(x: TensorBox) -> TensorBox:
 
 @lowering(aten.linalg_cross)
 def cross(x: TensorBox, y: TensorBox, *, dim: int = -1) -> TensorBox:
-    """The cross product of vectors of three elements along a dimension."""
+    """Return the cross product of vectors of three elements along a dimension."""
     dim = normalize_dim(dim, max(x.ndim, y.ndim))
 
     def part(box: TensorBox, turn: int) -> TensorBox:
@@ -68,7 +68,7 @@ def cross(x: TensorBox, y: TensorBox, *, dim: int = -1) -> TensorBox:
 
 @lowering(aten.dist)
 def dist(x: TensorBox, y: TensorBox, p: Number = 2) -> TensorBox:
-    """The p-norm of the difference."""
+    """Return the p-norm of the difference."""
     return vector_norm(make_pointwise(sub, (x, y)), p)
 
 

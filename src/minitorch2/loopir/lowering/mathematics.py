@@ -87,7 +87,7 @@ def rad2deg(dtype: torch.dtype, x: Value) -> Value:
 
 @pointwise(aten.atan2, promote=FLOAT)
 def atan2(dtype: torch.dtype, y: Value, x: Value) -> Value:
-    """The angle of the point (x, y)."""
+    """Return the angle of the point (x, y)."""
     return ops.atan2(y, x)
 
 

@@ -48,13 +48,13 @@ SHORTEST_PIECE: Final = 1 << 12
 def var(
     x: TensorBox, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
 ) -> TensorBox:
-    """The mean squared difference from the mean."""
+    """Return the mean squared difference from the mean."""
     return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
 @lowering(aten.var.dim)
 def var_dim(x: TensorBox, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> TensorBox:
-    """The variance with divisor `count - 1`, or `count` if biased."""
+    """Return the variance with divisor `count - 1`, or `count` if biased."""
     return var(x, dim, correction=int(unbiased), keepdim=keepdim)
 
 
@@ -77,7 +77,7 @@ def var_mean(
 def std(
     x: TensorBox, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
 ) -> TensorBox:
-    """The square root of the variance."""
+    """Return the square root of the variance."""
     variance = var(x, dim, correction=correction, keepdim=keepdim)
     return make_pointwise(lambda _, v: ops.sqrt(v), (variance,))
 
@@ -137,7 +137,7 @@ def _combined(x: TensorBox, dim: Dims, pieces: Mapping[int, int]) -> tuple[Tenso
 
 
 def _sum_of_squares(x: TensorBox, mean: TensorBox, dim: Dims) -> TensorBox:
-    """The sum of squared differences from a mean."""
+    """Return the sum of squared differences from a mean."""
 
     def squared_difference(_: torch.dtype, v: Value, m: Value) -> Value:
         difference = ops.sub(v, m)

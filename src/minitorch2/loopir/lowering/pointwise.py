@@ -100,7 +100,7 @@ def div(x: Operand, y: Operand, *, rounding_mode: str | None = None) -> TensorBo
 
 
 def _divide(body: PointwiseBody, x: Operand, y: Operand) -> TensorBox:
-    """A quotient or remainder that is rounded to an integer."""
+    """Return a quotient or remainder that is rounded to an integer."""
     if computation_type((x, y), Promotion.DEFAULT).is_floating_point:
         return make_pointwise(body, (x, y))
     if not isinstance(y, TensorBox) and y == 0:
@@ -160,23 +160,23 @@ def _c_remainder(dtype: torch.dtype, x: Value, y: Value) -> tuple[Value, Value]:
 
 @lowering(aten.remainder)
 def remainder(x: Operand, y: Operand) -> TensorBox:
-    """The remainder with the sign of the divisor."""
+    """Return the remainder with the sign of the divisor."""
     return _divide(_remainder, x, y)
 
 
 def _remainder(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """The remainder with the sign of the divisor."""
+    """Return the remainder with the sign of the divisor."""
     return remainder_of_floats(dtype, x, y) if dtype.is_floating_point else ops.mod(x, y)
 
 
 @lowering(aten.fmod)
 def fmod(x: Operand, y: Operand) -> TensorBox:
-    """The remainder with the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     return _divide(_fmod, x, y)
 
 
 def _fmod(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """The remainder with the sign of the dividend."""
+    """Return the remainder with the sign of the dividend."""
     return ops.fmod(x, y)
 
 
@@ -200,19 +200,19 @@ def sign(dtype: torch.dtype, x: Value) -> Value:
 
 @pointwise(aten.maximum, aten.max.other)
 def maximum(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """The larger; NaN if either is NaN."""
+    """Return the larger; NaN if either is NaN."""
     return ops.maximum(x, y)
 
 
 @pointwise(aten.minimum, aten.min.other)
 def minimum(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """The smaller; NaN if either is NaN."""
+    """Return the smaller; NaN if either is NaN."""
     return ops.minimum(x, y)
 
 
 @pointwise(aten.fmax)
 def fmax(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """The larger; the number if the other is NaN."""
+    """Return the larger; the number if the other is NaN."""
     if not dtype.is_floating_point:
         return ops.maximum(x, y)
     return ops.where(ops.isnan(y), x, ops.where(ops.isnan(x), y, ops.maximum(x, y)))
@@ -220,7 +220,7 @@ def fmax(dtype: torch.dtype, x: Value, y: Value) -> Value:
 
 @pointwise(aten.fmin)
 def fmin(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """The smaller; the number if the other is NaN."""
+    """Return the smaller; the number if the other is NaN."""
     if not dtype.is_floating_point:
         return ops.minimum(x, y)
     return ops.where(ops.isnan(y), x, ops.where(ops.isnan(x), y, ops.minimum(x, y)))

@@ -42,7 +42,7 @@ aten = torch.ops.aten
 def sum_(
     x: TensorBox, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> TensorBox:
-    """The sum along dimensions."""
+    """Return the sum along dimensions."""
     return make_reduction(x, "sum", dim, keepdim, accumulation_dtype(x, dtype))
 
 
@@ -62,7 +62,7 @@ def _zero_if_nan(dtype: torch.dtype, v: Value) -> Value:
 
 @lowering(aten.prod.default)
 def prod(x: TensorBox, *, dtype: torch.dtype | None = None) -> TensorBox:
-    """The product of all elements."""
+    """Return the product of all elements."""
     return make_reduction(x, "prod", None, False, accumulation_dtype(x, dtype))
 
 
@@ -70,7 +70,7 @@ def prod(x: TensorBox, *, dtype: torch.dtype | None = None) -> TensorBox:
 def prod_dim(
     x: TensorBox, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> TensorBox:
-    """The product along a dimension."""
+    """Return the product along a dimension."""
     return make_reduction(x, "prod", dim, keepdim, accumulation_dtype(x, dtype))
 
 
@@ -78,17 +78,17 @@ def prod_dim(
 def mean(
     x: TensorBox, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> TensorBox:
-    """The sum, kept in the compute dtype, divided by the count."""
+    """Return the sum, kept in the compute dtype, divided by the count."""
     return convert(wide_mean(cast(x, dtype or x.dtype), dim, keepdim), dtype or x.dtype)
 
 
 def wide_mean(x: TensorBox, dim: Dims, keepdim: bool) -> TensorBox:
-    """The mean in the compute dtype."""
+    """Return the mean in the compute dtype."""
     return divide(make_reduction(x, "sum", dim, keepdim, wide(x.dtype)), count_of(x, dim))
 
 
 def divide(x: TensorBox, count: Expr) -> TensorBox:
-    """Each element divided by one number."""
+    """Return each element divided by one number."""
     return make_pointwise(lambda _, v, n: ops.truediv(v, n), (x, count))
 
 
@@ -97,25 +97,25 @@ def divide(x: TensorBox, count: Expr) -> TensorBox:
 
 @lowering(aten.amax)
 def amax(x: TensorBox, dim: Dims = (), keepdim: bool = False) -> TensorBox:
-    """The largest element along dimensions; NaN if there is one."""
+    """Return the largest element along dimensions; NaN if there is one."""
     return make_reduction(x, "max", dim, keepdim, x.dtype)
 
 
 @lowering(aten.amin)
 def amin(x: TensorBox, dim: Dims = (), keepdim: bool = False) -> TensorBox:
-    """The smallest element along dimensions; NaN if there is one."""
+    """Return the smallest element along dimensions; NaN if there is one."""
     return make_reduction(x, "min", dim, keepdim, x.dtype)
 
 
 @lowering(aten.max.default)
 def max_(x: TensorBox) -> TensorBox:
-    """The largest of all elements."""
+    """Return the largest of all elements."""
     return amax(x)
 
 
 @lowering(aten.min.default)
 def min_(x: TensorBox) -> TensorBox:
-    """The smallest of all elements."""
+    """Return the smallest of all elements."""
     return amin(x)
 
 
@@ -129,13 +129,13 @@ def aminmax(
 
 @lowering(aten.max.dim)
 def max_dim(x: TensorBox, dim: int, keepdim: bool = False) -> tuple[TensorBox, TensorBox]:
-    """The largest along a dimension and its position."""
+    """Return the largest along a dimension and its position."""
     return amax(x, dim, keepdim), argmax(x, dim, keepdim)
 
 
 @lowering(aten.min.dim)
 def min_dim(x: TensorBox, dim: int, keepdim: bool = False) -> tuple[TensorBox, TensorBox]:
-    """The smallest along a dimension and its position."""
+    """Return the smallest along a dimension and its position."""
     return amin(x, dim, keepdim), argmin(x, dim, keepdim)
 
 

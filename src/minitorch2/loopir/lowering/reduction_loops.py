@@ -66,7 +66,7 @@ class ReducedDims:
             self.reduction_ranges = tuple(self.reduction_ranges[i] for i in order)
 
     def join(self, index: Index, reduction_index: Index) -> Index:
-        """The full index of an element from its kept and its reduced coordinates."""
+        """Return the full index of an element from its kept and its reduced coordinates."""
         outer = [index[d] for d in self.kept] if self.keepdim else list(index)
         full = dict(zip(self.kept, outer, strict=True))
         full |= dict(zip(self.reduced, reduction_index, strict=True))
@@ -74,7 +74,7 @@ class ReducedDims:
 
 
 def reduced_dims(ndim: int, dim: Dims) -> list[int]:
-    """The dimensions to reduce, sorted; None or an empty list means all."""
+    """Return the dimensions to reduce, sorted; None or an empty list means all."""
     if isinstance(dim, int):
         return [normalize_dim(dim, ndim)] if ndim else []
     return sorted({normalize_dim(d, ndim) for d in dim}) if dim and ndim else list(range(ndim))
@@ -338,12 +338,12 @@ def _all_positions(sizes: list[int]) -> list[tuple[int, ...]]:
 
 
 def accumulation_dtype(x: TensorBox, dtype: torch.dtype | None) -> torch.dtype:
-    """The dtype of a sum or product: the asked one, or int64 for integers and bool."""
+    """Return the dtype of a sum or product: the asked one, or int64 for integers and bool."""
     return dtype or (x.dtype if x.dtype.is_floating_point else torch.int64)
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """The dtype that intermediate sums are kept in."""
+    """Return the dtype that intermediate sums are kept in."""
     return compute_dtype(dtype)
 
 

@@ -48,7 +48,7 @@ LOWERINGS: dict[OpOverload, Lowering] = {}
 
 
 def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
-    """The functional overloads of an operator: those that write into no argument."""
+    """Return the functional overloads of an operator: those that write into no argument."""
     if isinstance(target, OpOverload):
         return [target]
     found = [getattr(target, name) for name in target.overloads()]  # type: ignore[no-untyped-call]
@@ -189,7 +189,7 @@ def _is_repeated(extent: Expr, target: Expr) -> bool:
 
 
 def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) -> Value:
-    """A Python number or a symbolic size as a value of `dtype`."""
+    """Return a Python number or a symbolic size as a value of `dtype`."""
     if isinstance(number, sympy.Expr):
         if number.is_integer:
             return ops.index_expr(number, dtype)

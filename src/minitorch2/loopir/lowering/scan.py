@@ -51,13 +51,13 @@ def _is_along_memory(x: TensorBox, dim: int) -> bool:
 
 @lowering(aten.cumsum.default)
 def cumsum(x: TensorBox, dim: int, *, dtype: torch.dtype | None = None) -> TensorBox:
-    """The sum of the elements up to each one."""
+    """Return the sum of the elements up to each one."""
     return _accumulated(x, "sum", dim, dtype)
 
 
 @lowering(aten.cumprod.default)
 def cumprod(x: TensorBox, dim: int, *, dtype: torch.dtype | None = None) -> TensorBox:
-    """The product of the elements up to each one."""
+    """Return the product of the elements up to each one."""
     return _accumulated(x, "prod", dim, dtype)
 
 
@@ -76,21 +76,21 @@ def _accumulated(x: TensorBox, kind: ScanKind, dim: int, dtype: torch.dtype | No
 
 @lowering(aten.cummax.default)
 def cummax(x: TensorBox, dim: int) -> tuple[TensorBox, TensorBox]:
-    """The largest element so far, and the last position at which it stood."""
+    """Return the largest element so far, and the last position at which it stood."""
     return _extreme_so_far(x, "max", dim)
 
 
 @lowering(aten.cummin.default)
 def cummin(x: TensorBox, dim: int) -> tuple[TensorBox, TensorBox]:
-    """The smallest element so far, and the last position at which it stood."""
+    """Return the smallest element so far, and the last position at which it stood."""
     return _extreme_so_far(x, "min", dim)
 
 
 def _extreme_so_far(x: TensorBox, kind: ScanKind, dim: int) -> tuple[TensorBox, TensorBox]:
-    """A position is the greatest so far at which the element is the extreme so far.
+    """Scan the extreme so far, and the greatest position so far at which it stands.
 
-    Along memory each step waits for the one before, which the library's branch does not: it is
-    four times as fast there. Across memory these loops are forty times as fast as the library.
+    Along memory each step waits for the one before, which the library's branch does not: it is four
+    times as fast there. Across memory these loops are forty times as fast as the library.
     """
     if x.ndim == 0 or x.dtype == torch.bool:
         raise NoLoopForm("a 0-dim tensor, or bools")

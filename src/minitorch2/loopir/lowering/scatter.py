@@ -185,7 +185,7 @@ def _scatter(
 
 
 def _loader(source: TensorBox | Number | sympy.Expr, dtype: torch.dtype) -> InnerFn:
-    """The elements of a tensor, or one number in their place."""
+    """Return the elements of a tensor, or one number in their place."""
     if isinstance(source, TensorBox):
         return source.make_loader()
     return lambda index: number_value(source, compute_dtype(dtype))
@@ -254,7 +254,7 @@ def embedding_dense_backward(
     padding_idx: int,
     scale_grad_by_freq: bool,
 ) -> TensorBox:
-    """The rows of `grad`, added up at the rows of the weight that they came from."""
+    """Return the rows of `grad`, added up at the rows of the weight that they came from."""
     if scale_grad_by_freq:
         raise NoLoopForm("it scales by frequency")
     zeros = full((num_weights, grad.size[-1]), 0, grad.dtype, grad.device)

@@ -64,7 +64,7 @@ def bucketize(
 
 
 def _boundaries_before(load: InnerFn, value: Value, count: int, right: bool) -> Value:
-    """A binary search without branches: `start` boundaries are certainly before the value.
+    """Run a binary search without branches: `start` boundaries are certainly before the value.
 
     A NaN comes after all numbers.
     """

@@ -113,7 +113,7 @@ erfinv function", 2012."""
 
 @pointwise(aten.erfinv, promote=FLOAT)
 def erfinv(dtype: torch.dtype, y: Value) -> Value:
-    """The x with `erf(x) = y`."""
+    """Return the x with `erf(x) = y`."""
     size, one = ops.abs(y), number_value(1, dtype)
     x = _erfinv_inside(dtype, y) if dtype == torch.float32 else _erfinv_by_newton(dtype, y)
     x = ops.where(ops.eq(size, one), ops.copysign(number_value(math.inf, dtype), y), x)
@@ -130,7 +130,7 @@ def _erfinv_inside(dtype: torch.dtype, y: Value) -> Value:
 
 
 def _erfinv_by_newton(dtype: torch.dtype, y: Value) -> Value:
-    """A rational approximation and two steps of Newton."""
+    """Compute by a rational approximation and two steps of Newton."""
     size, one = ops.abs(y), number_value(1, dtype)
     square = ops.mul(y, y)
     central = ops.mul(y, _ratio(dtype, square, CENTRAL))

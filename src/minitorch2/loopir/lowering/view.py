@@ -39,7 +39,7 @@ def alias(x: TensorBox) -> TensorBox:
 
 @lowering(aten.view.default, aten._unsafe_view, aten.reshape)
 def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
-    """The same elements in row-major order in another size."""
+    """Return the same elements in row-major order in another size."""
     return views.reshape(x, size)
 
 
@@ -73,7 +73,7 @@ def transpose(x: TensorBox, dim0: int, dim1: int) -> TensorBox:
 
 @lowering(aten.t)
 def t(x: TensorBox) -> TensorBox:
-    """The transposed matrix; vectors stay."""
+    """Return the transposed matrix; vectors stay."""
     return views.permute(x, tuple(reversed(range(x.ndim))))
 
 
@@ -85,7 +85,7 @@ def expand(x: TensorBox, size: Sequence[Expr], implicit: bool = False) -> Tensor
 
 @lowering(aten.unsqueeze)
 def unsqueeze(x: TensorBox, dim: int) -> TensorBox:
-    """A new dimension of size 1."""
+    """Return a new dimension of size 1."""
     return views.unsqueeze(x, dim)
 
 
@@ -119,7 +119,7 @@ def slice_(
 
 
 def from_front(position: Expr, size: Expr) -> Expr:
-    """A position that may be negative, counted from the front."""
+    """Return a position that may be negative, counted from the front."""
     return position if _is_from_front(position) else to_expr(position + size)
 
 
@@ -170,13 +170,13 @@ def split(x: TensorBox, sizes: Any, dim: int = 0) -> tuple[TensorBox, ...]:
 
 @lowering(aten.unbind)
 def unbind(x: TensorBox, dim: int = 0) -> tuple[TensorBox, ...]:
-    """Every position of a dimension."""
+    """Return every position of a dimension."""
     return tuple(views.select(x, dim, i) for i in range(len(current_table().result)))
 
 
 @lowering(aten.diagonal)
 def diagonal(x: TensorBox, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorBox:
-    """A diagonal as a new last dimension."""
+    """Return a diagonal as a new last dimension."""
     length = expr_of(current_table().result.shape[-1])
     return views.diagonal(x, offset, dim1, dim2, length)
 
@@ -231,7 +231,7 @@ def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
 
 @lowering(aten.rot90)
 def rot90(x: TensorBox, k: int = 1, dims: Sequence[int] = (0, 1)) -> TensorBox:
-    """A plane turned by `k` right angles; a copy."""
+    """Return a plane turned by `k` right angles; a copy."""
     first, second = (views.normalize_dim(d, x.ndim) for d in dims)
     if k % 4 == 2:
         return views.flip(x, (first, second)).copy()
@@ -265,7 +265,7 @@ def roll(x: TensorBox, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tenso
 
 @lowering(aten.repeat)
 def repeat(x: TensorBox, repeats: Sequence[Expr]) -> TensorBox:
-    """The tensor side by side with itself; a copy."""
+    """Return the tensor side by side with itself; a copy."""
     extra = len(repeats) - x.ndim
     inner = (*(1 for _ in range(extra)), *x.size)
     size = tuple(to_expr(n * r) for n, r in zip(inner, repeats, strict=True))

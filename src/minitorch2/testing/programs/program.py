@@ -132,7 +132,7 @@ def _gradients(values: Sequence[object], leaves: Sequence[torch.Tensor]) -> list
 
 
 def _globals(function: FunctionType) -> dict[str, object]:
-    """The globals that programs change, and the state of Python's random numbers."""
+    """Return the globals that programs change, and the state of Python's random numbers."""
     namespace = function.__globals__
     kept = {name: namespace.get(name) for name in ("counter", "history", "layer", "mark")}
     return kept | {"Box.total": namespace["Box"].total, "random": hash(random.getstate())}
@@ -140,7 +140,7 @@ def _globals(function: FunctionType) -> dict[str, object]:
 
 @st.composite
 def programs(draw: st.DrawFn, depth: int = 2) -> Program:
-    """A strategy for random programs.
+    """Return a strategy for random programs.
 
     Args:
         depth: how many blocks a statement may be nested in.

@@ -76,14 +76,14 @@ class Writer:
                 self.known[slot[3]].append(name)
 
     def expression(self, kind: str, depth: int) -> str:
-        """An expression of a kind; at depth 0 a short one."""
+        """Return an expression of a kind; at depth 0 a short one."""
         forms = EXPRESSIONS[kind]
         if depth <= 0:
             forms = tuple(form for form in forms if not re.search(r"\$[TNCLSOD]", form))
         return self._filled(self.draw(st.sampled_from(forms)), {}, depth - 1)
 
     def _filled(self, form: str, names: dict[str, str], depth: int) -> str:
-        """A form with its slots filled in; `names` are the variables of its form so far."""
+        """Return a form with its slots filled in; `names` are the variables of its form so far."""
         return _SLOT.sub(lambda match: self._slot(match, names, depth), form)
 
     def _slot(self, match: re.Match[str], names: dict[str, str], depth: int) -> str:
