@@ -293,7 +293,7 @@ def _scripted(model: Any, region: Region) -> Any:
 
 
 def _compiled_object(model: Callable[..., Any], region: Region) -> Callable[..., Any]:
-    """A callable object: its class's `__call__` is compiled; builtins are called by a function."""
+    """Compile the `__call__` of a callable object's class; wrap a builtin into a function."""
     call = next((vars(c)["__call__"] for c in type(model).__mro__ if "__call__" in vars(c)), None)
     if isinstance(call, FunctionType):
         return MethodType(compile_function(call, region), model)

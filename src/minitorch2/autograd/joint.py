@@ -332,7 +332,7 @@ class _ProgramTracer:
                 )
 
     def _base(self, group: list[FakeTensor]) -> FakeTensor | None:
-        """The tensor that all results of one memory are views of; None if each must stand alone."""
+        """Return the tensor that all results of one memory are views of, if there is one."""
         if len(group) == 1:
             return group[0]
         candidates = [t for fake in group for t in (fake, fake._base) if isinstance(t, FakeTensor)]

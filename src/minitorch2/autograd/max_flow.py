@@ -9,14 +9,7 @@ N = TypeVar("N")
 
 
 def sink_side(edges: Iterable[tuple[N, N, float]], source: N, sink: N) -> set[N]:
-    """The nodes on the sink's side of the least cut (of several, of the one nearest to the sink).
-
-    Args:
-        edges: (from, to, capacity); the capacity may be infinite.
-
-    Raises:
-        ValueError: every cut has an infinite capacity.
-    """
+    """Return the nodes on the sink's side of the least cut; of several, the nearest to the sink."""
     import networkx  # 285 modules, which only programs with gradients need
 
     network = networkx.DiGraph()

@@ -219,9 +219,7 @@ def _unbound_symbols(
 def _extract(
     program: TracedProgram, inputs: Sequence[Any], order: list[Node], outputs: tuple[Any, ...]
 ) -> GraphModule:
-    """A graph of its own: placeholders for ``inputs`` (nodes or symbols), then ``order``, then
-    the outputs.
-    """
+    """Build a graph with placeholders for ``inputs`` (nodes or symbols), ``order`` and outputs."""
     graph = Graph()
     copies: dict[Node, Node] = {}
     for value in inputs:

@@ -341,7 +341,7 @@ def _without_unread(
 
 
 def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """The tangent with the strides that backward was compiled for (autograd may pass any)."""
+    """Return the tangent with the strides that backward was compiled for; it may have others."""
     if tangent.stride() == layout.stride and tangent.dtype == layout.dtype:
         return tangent
     if layout.stride is None:

@@ -100,7 +100,7 @@ def bind_arguments(func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def functional_arguments(func: Operator, form: Operator, bound: dict[str, Any]) -> dict[str, Any]:
-    """The arguments for the functional form, ``func``'s defaults where only ``func`` has them."""
+    """Return the functional form's arguments, with ``func``'s defaults where only it has them."""
     defaults = {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
     plain = {}
     for argument in form._schema.arguments:

@@ -17,8 +17,9 @@ def eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
 
 
 def eager_noexcept(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """The graph; an error in it is a BackendError, so that a wrong capture cannot pass as the
-    user's error.
+    """Return the graph; an error in it becomes a BackendError.
+
+    So a wrong capture cannot pass as the user's error.
     """
 
     def run(*inputs: Any) -> Any:

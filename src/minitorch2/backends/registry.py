@@ -132,7 +132,7 @@ def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
 
 
 def as_backend(backend: Callable[..., Any]) -> Backend:
-    """A callable as a backend: one that wants a ``torch.fx.GraphModule`` gets it converted."""
+    """Return a callable as a backend; if it takes a ``torch.fx.GraphModule``, convert to it."""
     if not callable(backend):
         cause = f"a backend is a name or a callable, not {backend!r}"
         fix = f"choose one of {', '.join(list_backends(()))}"
@@ -158,6 +158,6 @@ def _load(name: str, load: Callable[[], Any]) -> Callable[..., Any]:
 
 @cache
 def _entry_points() -> dict[str, EntryPoint]:
-    """The backends of other installed packages, by name (ours is for ``torch.compile`` itself)."""
+    """Return the backends of other installed packages by name (ours is for ``torch.compile``)."""
     found = entry_points(group=ENTRY_POINT_GROUP)
     return {point.name: point for point in found if not point.value.startswith("minitorch2.")}

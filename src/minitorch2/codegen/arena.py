@@ -40,7 +40,7 @@ class ArenaPlan:
     end: int
 
     def kept_for(self, later: ArenaPlan) -> ArenaPlan:
-        """The arena that serves this one's buffers and, when they are dead, another one's."""
+        """Return an arena that serves this one's buffers, and another one's after their death."""
         return ArenaPlan(
             {**self.offsets, **later.offsets},
             max(self.bytes, later.bytes),

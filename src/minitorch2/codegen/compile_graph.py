@@ -281,7 +281,7 @@ def _kernel_call(
 
 
 def _main_of(kernel: NumbaKernel, buffers: Mapping[str, Buffer]) -> str:
-    """The end of the kernel's file, if a log wants files: it lets the kernel be tried alone."""
+    """Return the end of the kernel's file, which tries the kernel alone, if a log wants files."""
     if not stages.wanted("kernel.py"):
         return ""
     elements = [number(buffers[name].fixed_layout().storage_size()) for name in kernel.buffers]

@@ -45,7 +45,7 @@ FAST_ENTRIES: dict[OpOverload, Callable[..., Any]] = {
 def with_layout(
     tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> torch.Tensor:
-    """The tensor with the strides that the compiler has planned with, copied if it has others."""
+    """Return the tensor with the planned strides; copy it if it has others."""
     actual = tensor.stride()
     if actual == stride or _are_alike(size, actual, stride):
         return tensor
@@ -63,7 +63,7 @@ def _are_alike(size: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ..
 def copy_to_layout(
     tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> torch.Tensor:
-    """A copy with the given strides; a sparse gradient, which only leaves the graph, has none."""
+    """Copy with the given strides; a sparse gradient, which only leaves the graph, has none."""
     if tensor.layout is not torch.strided:
         return tensor
     copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)

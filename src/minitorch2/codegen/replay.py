@@ -249,7 +249,7 @@ def _addresses(arguments: list[Any]) -> list[int]:
 
 
 def _span(tensor: torch.Tensor) -> torch.Tensor:
-    """The memory of a tensor from its first to its last element, gaps included, as a vector."""
+    """Return a tensor's memory from its first to its last element, with gaps, as a vector."""
     if tensor.numel() == 0:
         return tensor.flatten()
     steps = zip(tensor.size(), tensor.stride(), strict=True)

@@ -145,7 +145,7 @@ def tensor(
 
 
 def graph(text: str) -> Callable[..., Any]:
-    """A compiled graph: the ``call`` of its module, called with each input as an argument."""
+    """Make a compiled graph of the ``call`` of its module, with one argument for each input."""
     module = types.ModuleType("graph")
     exec(text, vars(module))
     call = module.call

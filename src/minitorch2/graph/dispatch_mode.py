@@ -16,7 +16,7 @@ class Launch(Protocol):
         ...
 
     def written(self) -> Iterator[int]:
-        """The positions of the tensors that the kernel writes to, among the values passed."""
+        """Return the positions, among the values passed, of tensors that the kernel writes to."""
         ...
 
 

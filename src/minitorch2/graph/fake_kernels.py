@@ -94,7 +94,7 @@ def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
 
 
 def size(x: Tensor) -> list[int]:
-    """The sizes as plain integers: nested batches of `torch.vmap` ask for them by this operator."""
+    """Return the sizes as plain integers, for nested batches of `torch.vmap`."""
     return [int(length) for length in x.shape]
 
 

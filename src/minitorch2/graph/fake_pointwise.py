@@ -61,7 +61,7 @@ def pointwise_result(
 
 
 def _broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """The common shape of symbolic shapes; sizes that meet and are not 1 are equal, by a guard."""
+    """Return the common shape of symbolic shapes; guard that sizes that meet are equal or 1."""
     result: list[Any] = [1] * max(map(len, shapes))
     for shape in shapes:
         for d in range(-len(shape), 0):

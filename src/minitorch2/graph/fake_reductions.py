@@ -60,7 +60,7 @@ def group_norm(
 
 
 def plain_batch_norm(x: Tensor, *arguments: Any) -> tuple[Tensor, ...] | None:
-    """The result, and two statistics of each channel (PyTorch's meta kernel gives them always)."""
+    """Return the result and two statistics of each channel, as PyTorch's meta kernel does."""
     others = [a for a in arguments if isinstance(a, Tensor)]
     if x.dim() < 2 or not _is_plain(x, *others) or not _have_shape(x.shape[1:2], *others):
         return None

@@ -74,7 +74,7 @@ class GraphModule:
         self._printed = self._forward = None
 
     def lookup(self, path: str) -> Any:
-        """The attribute with this dotted path: a name of ``attributes``, or a member of one."""
+        """Return the attribute with this dotted path: one of ``attributes``, or a member of one."""
         if path in self.attributes:
             return self.attributes[path]
         head, *rest = path.split(".")

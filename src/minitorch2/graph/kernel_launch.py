@@ -69,7 +69,7 @@ class KernelLaunch:
         return grids, values[end:]
 
     def written(self) -> Iterator[int]:
-        """The positions, among the values that the node passes, of tensors that are written."""
+        """Yield the positions, among the values that the node passes, of written tensors."""
         names = written_pointers(plain_function(self.kernel))
         start = GRID_RANK * len(self.choices)
         for position, name in enumerate(self.names):

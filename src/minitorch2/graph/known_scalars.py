@@ -70,7 +70,7 @@ def _is_plain(value: Any) -> bool:
 def _computed(
     func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any], fake: Any
 ) -> torch.Tensor | None:
-    """The value, if all tensors among the arguments are known scalars and nothing is random."""
+    """Return the value, if all tensor arguments are known scalars and nothing is random."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     values = {id(tensor): known_value(tensor) for tensor in tensors}
     others = [v for v in (*args, *kwargs.values()) if not isinstance(v, torch.Tensor)]

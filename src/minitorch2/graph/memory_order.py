@@ -10,10 +10,7 @@ from minitorch2.graph.symbols.unbacked import is_dense
 
 
 def memory_order(tensor: torch.Tensor) -> list[int] | None:
-    """The dimensions from the longest step to the shortest; None if memory has gaps or overlaps.
-
-    Symbolic strides have an order only where they are contiguous.
-    """
+    """Return the dimensions from longest to shortest step; None if memory has gaps or overlaps."""
     order = list(range(tensor.dim()))
     if is_dense(tensor):
         return order

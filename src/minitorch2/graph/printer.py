@@ -79,7 +79,7 @@ class PrintedCode:
 
 
 def print_python(graph: Graph, members: Container[str] = ()) -> PrintedCode:
-    """The graph as a Python function that takes ``self`` (the attributes) and the placeholders.
+    """Print the graph as a Python function of ``self`` (the attributes) and the placeholders.
 
     Args:
         members: what ``self`` has besides the attributes of the graph.
@@ -188,7 +188,7 @@ class _PythonPrinter:
         return self._foreign(target) if name is None else self._imported(name)
 
     def _imported(self, name: str) -> str:
-        """The expression of a dotted name; its module has another name if a node has that one."""
+        """Return the expression of a dotted name; its module is renamed if a node has its name."""
         module = module_of(name)
         if module is None:
             return name

@@ -112,7 +112,7 @@ class _Trace:
         return Proxy(node, self)
 
     def nodes(self, value: Any) -> Argument:
-        """An argument with the proxies replaced by their nodes, and tensors by attributes."""
+        """Return an argument with nodes in place of proxies, and attributes in place of tensors."""
         if isinstance(value, Proxy):
             return value.node
         if isinstance(value, torch.Tensor):

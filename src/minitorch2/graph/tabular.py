@@ -9,11 +9,7 @@ from minitorch2.graph.node import Node
 
 
 def format_tabular(nodes: Iterable[Node]) -> str:
-    """The nodes as a table with the columns opcode, name, target, args (kwargs where there are
-    any).
-
-    The target of a call_function is printed as a dotted name: ``torch.abs``, ``operator.add``.
-    """
+    """Return the nodes as a table with the columns opcode, name, target, args (and kwargs)."""
     rows = [
         [node.op, node.name, target_name(node), str(node.args)]
         + ([str(dict(node.kwargs))] if node.kwargs else [])

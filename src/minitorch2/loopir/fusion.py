@@ -269,7 +269,7 @@ def common_bytes(
 def _accesses(
     node: KernelNode, names: frozenset[str], alignment: Alignment, covers: bool
 ) -> set[tuple[str, Strides, object]]:
-    """The accesses to some buffers; bodies of one kernel with equal loops have many in common."""
+    """Return the accesses to some buffers; bodies with equal loops have many in common."""
     different = {
         (access, body.sizes, body.covers_reduction, body.has_inner_loops): body
         for body in bodies(node)

@@ -178,8 +178,7 @@ class Region:
                         break
 
     def _touched(self, node: KernelNode) -> frozenset[str]:
-        """The buffers that a kernel touches, and the kernels before and behind it, if siblings may
-        be fused."""
+        """Return the buffers that a kernel touches, and its neighbours if siblings are fused."""
         if not self.capabilities.fuses_siblings:
             return node.touched_names
         return node.touched_names | self._sources(node) | self._targets(node)

@@ -69,7 +69,7 @@ def linear_access(name: str, index: Expr, symbols: tuple[sympy.Symbol, ...]) -> 
 
 
 def refine(a: Sizes, b: Sizes) -> Sizes | None:
-    """The coarsest loops that both are splits into: (6, 4), (2, 3, 4) -> (2, 3, 4); or None."""
+    """Return the coarsest common splits: (6, 4), (2, 3, 4) -> (2, 3, 4); or None."""
     if a == b:
         return a
     result: list[Expr] = []
@@ -124,11 +124,11 @@ def can_merge(outer: int, inner: int, sizes: Sizes, accesses: Iterable[Access]) 
 
 
 def vote_order(dims: Sequence[int], sizes: Sizes, accesses: Sequence[Access]) -> list[int]:
-    """An order of the loops `dims`, outermost first, that most accesses walk in memory order.
+    """Return the order of the loops `dims`, outermost first, that suits memory best by vote.
 
-    Each access votes for its loops by decreasing stride; an access of more elements has more
-    votes, and writes are listed twice by the caller if they should count double. A loop that an
-    access does not move with has no opinion there (PyTorch 2 paper, section 6.4).
+    Each access votes for its loops by decreasing stride; an access of more elements has more votes,
+    and writes are listed twice by the caller if they should count double. A loop that an access
+    does not move with has no opinion there (PyTorch 2 paper, section 6.4).
     """
     order = list(dims)
     # Insertion sort by pairwise majority: stable, and few loops.

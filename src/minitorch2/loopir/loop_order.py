@@ -47,8 +47,7 @@ def _split_like(moved: KernelNode, fixed: KernelNode) -> bool:
 
 
 def _cut_at(sizes: Sizes, own: Access, other: Access) -> Sizes | None:
-    """The own loops, each cut at the strides of another access that lie inside of it; None if a
-    cut is not possible."""
+    """Return the own loops, each cut at the strides of another access inside of it, or None."""
     fine: list[Expr] = []
     for size, stride in zip(sizes, own.strides, strict=True):
         if not (isinstance(size, int) and isinstance(stride, int) and stride > 0):

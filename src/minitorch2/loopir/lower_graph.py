@@ -340,7 +340,7 @@ def _is_several(buffer: Buffer) -> bool:
 
 
 def layout_of(tensor: torch.Tensor) -> FixedLayout:
-    """The layout of a (fake) tensor as kernels see it: its first element is at position 0."""
+    """Return the layout of a (fake) tensor, with its first element at position 0 as in kernels."""
     return FixedLayout(
         tensor.device,
         tensor.dtype,
@@ -361,7 +361,7 @@ def to_exprs(argument: Any) -> Any:
 def positional(
     target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same call with every argument by position that the schema allows, defaults filled in."""
+    """Return a call's arguments by position where the schema allows it, with defaults filled in."""
     rest = dict(kwargs)
     result = list(args)
     for argument in target._schema.arguments[len(args) :]:

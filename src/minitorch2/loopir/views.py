@@ -199,7 +199,7 @@ def _matching_groups(old: Size, new: Size) -> list[tuple[slice, slice]]:
 
 
 def _smallest_group(old: Size, new: Size, i: int, j: int) -> tuple[int, int]:
-    """The ends of the shortest runs from `i` and `j` with equal products; else all that is left."""
+    """Return the ends of the shortest runs from `i` and `j` with equal products, or of the rest."""
     left: list[tuple[int, Expr]] = [(i, 1)]
     for k in range(i, len(old)):
         left.append((k + 1, product((left[-1][1], old[k]))))

@@ -73,7 +73,7 @@ def sharing_of(root: object) -> list[int]:
 
 
 def reached_from(root: object) -> Iterator[object]:
-    """The objects with an identity below `root`, once for each place; a known one leads nowhere."""
+    """Yield the objects with an identity below `root`, for each place; enter each object once."""
     known: set[int] = set()
     waiting = [root]
     while waiting:

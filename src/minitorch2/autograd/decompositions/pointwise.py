@@ -117,7 +117,7 @@ def nan_to_num(
 
 
 def _rounded(number: float, dtype: torch.dtype) -> float:
-    """The number as a dtype holds it: this operator, unlike `where`, takes too great ones."""
+    """Round a number to a dtype: this operator, unlike `where`, takes numbers beyond its range."""
     limits = torch.finfo(dtype)
     return number if limits.min <= number <= limits.max else math.copysign(math.inf, number)
 

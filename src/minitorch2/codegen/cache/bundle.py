@@ -35,7 +35,7 @@ class CacheInfo:
 
 
 def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
-    """The compiled graphs and kernels that this process has used, to take to another machine.
+    """Save the compiled graphs and kernels that this process has used, for another machine.
 
     Returns:
         a bundle for `load_cache_artifacts` and what it holds; None if there is nothing, as nothing

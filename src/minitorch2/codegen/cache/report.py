@@ -57,7 +57,7 @@ def explain(key: Key) -> Explanation:
 def nearest(
     layer: str, title: str, fields: Mapping[str, str], candidates: list[Found]
 ) -> Explanation:
-    """The entry of the same layer that has most fields in common; of these, one so titled."""
+    """Return the layer's entry with most fields in common; of several, one with this title."""
     rivals = [each for each in candidates if each.entry.layer == layer]
     if not rivals:
         return Explanation(None, ())

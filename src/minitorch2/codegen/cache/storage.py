@@ -155,7 +155,7 @@ def _seal(digest: str, rest: bytes) -> bytes:
 
 
 def parse(digest: str, content: bytes) -> Entry | None:
-    """The entry in a file's content; None if it is damaged, of another version or another key's."""
+    """Parse an entry from a file's content; None if it is damaged, or of another version or key."""
     seal, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if _seal(digest, rest) != seal:
         return None

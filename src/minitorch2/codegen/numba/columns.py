@@ -81,7 +81,7 @@ class ColumnPrinter(ReductionPrinter):
     def _accumulator(
         self, prefix: str, dtype: torch.dtype, start: bool | int | float, block: Block | None = None
     ) -> str:
-        """An element of an array of accumulators, set to their start before the pass (or block)."""
+        """Return an element of an array of accumulators, set to their start before the pass."""
         name = self.local_array(prefix, self.length, dtype)
         value = operators.store(dtype, operators.constant(start, dtype))
         (block or self.outside).lines += self._for_columns(f"{name}[column] = {value}")

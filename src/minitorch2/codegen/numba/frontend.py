@@ -296,7 +296,7 @@ class _Writer:
         return cast(self.builder, value, wanted).value
 
     def operand(self, node: ast.expr) -> Typed:
-        """An argument of an intrinsic: a value, a literal, a type, or a tuple of constants."""
+        """Return an intrinsic's argument: a value, a literal, a type, or a tuple of constants."""
         if isinstance(node, ast.Constant) and type(node.value) is int:
             return Typed(literal(node.value).value, types.literal(node.value), node.value)
         if isinstance(node, ast.Tuple):
@@ -329,7 +329,7 @@ def _constant(value: Any) -> Typed:
 
 
 def _changing(definition: ast.FunctionDef) -> set[str]:
-    """The names that a loop or a branch assigns and that some other statement assigns, too."""
+    """Return the names that a loop or a branch assigns and that another statement assigns, too."""
     everywhere: Counter[str] = Counter()
     nested: set[str] = set()
     for name, is_nested in _assigned(definition.body, False):

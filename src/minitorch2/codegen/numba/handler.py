@@ -65,7 +65,7 @@ class Arguments:
         return self.pointers[root]
 
     def size(self, expr: sympy.Expr) -> str:
-        """The argument for a size symbol, or for an integer computed of them: size0, size1..."""
+        """Return the argument for a size symbol, or an integer computed of sizes: size0, ..."""
         if expr not in self.sizes:
             self.sizes[expr] = f"size{len(self.sizes)}"
         return self.sizes[expr]
@@ -228,7 +228,7 @@ class NumbaHandler(OpsHandler[TextValue]):
     def indirect_indexing(
         self, value: TextValue, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
-        """A computed index; negative ones count from the end if they may, all are checked."""
+        """Return a computed index, which is checked; by `wrap` negative ones count from the end."""
         limit, depth = self.index(size)
         depth = max(depth, value.depth)
         wide = self.assign(
@@ -253,7 +253,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return index_symbol(found.text)
 
     def _only_zero(self, found: TextValue) -> Expr:
-        """An index that can only be 0: no address waits for it, so it is checked after all loops.
+        """Return an index that can only be 0; it is checked after all loops.
 
         Otherwise the loop could be left early, and so would not be vectorized.
         """

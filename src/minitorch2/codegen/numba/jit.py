@@ -73,7 +73,7 @@ def jit_kernel(
 
 
 def _launches(name: str, text: str, pointers: tuple[str, ...], sizes: int) -> tuple[Any, Any]:
-    """The launch on one thread, and the launch on several, which is compiled when it is needed."""
+    """Return the launch on one thread, and the one on several, which is compiled when needed."""
     namespace = dict(names())
     execute(text, f"<minitorch2 kernel {name} for Numba>", namespace)
     signature = linking.signature_of(pointers, sizes)
@@ -104,7 +104,7 @@ def launch_text(pointers: tuple[str, ...], sizes: int) -> str:
 
 @intrinsic
 def _pointer(typingctx: Any, address: Any, kind: Any) -> Any:
-    """An address as a pointer to elements of a type: Numba's parallel loops take numbers only."""
+    """Convert an address to a pointer: Numba's parallel loops take numbers only."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
@@ -114,7 +114,7 @@ def _pointer(typingctx: Any, address: Any, kind: Any) -> Any:
 
 @cache
 def names() -> dict[str, Any]:
-    """The names of the kernel language, for Numba: elementary functions bring their bitcode."""
+    """Return the names of the kernel language for Numba: functions bring their bitcode."""
     return VOCABULARY | elementary_functions(_link)
 
 

@@ -107,7 +107,7 @@ class KernelPrinter:
         raise NotImplementedError
 
     def _lines(self, level: int = 0) -> list[str]:
-        """The body of the function; conversions of elements that are only copied are left out."""
+        """Return the lines of the function, without conversions of merely copied elements."""
         return drop_unused(self.function.render(level), {name for name, _ in self.handler.patterns})
 
     def _grain(self) -> int:

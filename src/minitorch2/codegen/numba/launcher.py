@@ -100,7 +100,7 @@ def survive_forks() -> None:
 def make_launcher(
     name: str, entry: int, *, arguments: int, grain: int, inner: int | None = None, threads: int = 0
 ) -> Callable[..., None]:
-    """A built-in function `name(n, *arguments)` for a kernel entry; arguments are tensors and ints.
+    """Make a built-in function `name(n, *arguments)` for a kernel entry, of tensors and ints.
 
     Args:
         entry: the address of the entry.

@@ -28,14 +28,14 @@ _WORD, _BIT = ir.IntType(64), ir.IntType(1)
 
 
 def signature_of(pointers: Sequence[str], sizes: int) -> Signature:
-    """The Numba signature of a kernel, given the element types of its pointers."""
+    """Return the Numba signature of a kernel, given the element types of its pointers."""
     addresses = [types.CPointer(getattr(types, kind)) for kind in pointers]
     numbers = [types.int64] * sizes
     return types.int64(types.int64, types.int64, *addresses, *numbers, types.CPointer(types.int64))
 
 
 def link_text(text: str, pointers: Sequence[str], sizes: int, symbol: str) -> llvm.ModuleRef:
-    """The module of a range kernel, given as `runtime.KernelSource` says."""
+    """Return the module of a range kernel, given as `runtime.KernelSource` says."""
     tree = syntax_tree.parse(text)
     return link_kernel(tree, VOCABULARY, signature_of(pointers, sizes), symbol)
 
@@ -43,7 +43,7 @@ def link_text(text: str, pointers: Sequence[str], sizes: int, symbol: str) -> ll
 def link_kernel(
     tree: ast.Module, names: Mapping[str, Any], signature: Signature, symbol: str
 ) -> llvm.ModuleRef:
-    """The module of a range kernel with all that it calls, for LLVM to optimize.
+    """Return the module of a range kernel with all functions that it calls, not yet optimized.
 
     Args:
         tree: the syntax of `(lo, hi, argument...)` in the kernel language, answering 0 or an error
@@ -62,7 +62,7 @@ def link_kernel(
 
 
 def compile_function(function: LibraryFunction) -> llvm.ModuleRef:
-    """A module with one C function, for linking; it is simplified but not vectorized."""
+    """Return a module with one C function to link; it is simplified but not vectorized."""
     written = ir.Module(name=function.symbol)
     lowered = frontend.lower(function.python, function.signature, written, function.symbol)
     skipping = "" if function.beyond is None else seldom.let_vectors_skip(lowered, function.beyond)
@@ -72,9 +72,10 @@ def compile_function(function: LibraryFunction) -> llvm.ModuleRef:
 
 
 def compile_outlined(function: LibraryFunction) -> llvm.ModuleRef:
-    """A module with a C function that is to be called, and its versions for vectors.
+    """Return a module with a C function that kernels call, and its versions for vectors.
 
-    All that it calls is linked in. A function that takes or gives no float is inlined all the same.
+    The functions that it calls are linked in. A function with other types than floats is inlined
+    all the same.
     """
     written = ir.Module(name=function.symbol)
     body = frontend.lower(function.python, function.signature, written, f"{function.symbol}_body")
@@ -123,7 +124,7 @@ def _missing(module: llvm.ModuleRef) -> list[str]:
 
 
 def _calls(function: ir.Function) -> int:
-    """How many calls of library functions it has."""
+    """Return the number of calls of library functions in a function."""
     return sum(
         isinstance(each, ir.CallInstr) and each.callee.name.startswith(library.PREFIX)
         for block in function.blocks
@@ -133,7 +134,7 @@ def _calls(function: ir.Function) -> int:
 
 @cache
 def bitcode(symbol: str, outlined: bool = False) -> bytes:
-    """A library function as bitcode, from the cache or compiled now."""
+    """Return a library function as bitcode, from the cache or compiled now."""
     sources = own_sources(
         "arithmetic", "frontend", "library", "machine_code", "outlining", "powers", "primitives",
         "seldom", "vecmath", "vecmath_f64", "vecmath_real", "vector_calls",
@@ -149,7 +150,7 @@ def bitcode(symbol: str, outlined: bool = False) -> bytes:
 
 
 def _write_entry(module: ir.Module, kernel: ir.Function, symbol: str) -> None:
-    """The entry: it takes the arguments from a block of 64-bit words."""
+    """Write the entry, which takes the arguments from a block of 64-bit words."""
     entry_kind = ir.FunctionType(_WORD, [_WORD, _WORD, _WORD.as_pointer()])
     function = ir.Function(module, entry_kind, symbol)
     builder = ir.IRBuilder(function.append_basic_block())

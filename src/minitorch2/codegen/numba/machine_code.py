@@ -52,7 +52,7 @@ def toolchain() -> dict[str, str]:
 
 
 def parse_alone(text: str) -> tuple[llvm.ModuleRef, llvm.ContextRef]:
-    """A module in a context of its own, so that a thread may compile it, and that context."""
+    """Parse a module in a context of its own, so that a thread may compile it; return both."""
     context = llvm.create_context()
     module = llvm.parse_assembly(text, context)
     # A context must live longer than its modules. If both are part of a cycle of garbage, as of an
@@ -124,6 +124,6 @@ def load(object_code: bytes, symbol: str) -> int:
 
 @cache
 def own_sources(*names: str) -> str:
-    """The source text of modules of this folder, for cache keys; they need not be imported."""
+    """Return the source text of modules of this folder for cache keys, without importing them."""
     folder = Path(__file__).parent
     return "\n".join((folder / f"{name}.py").read_text(encoding="utf-8") for name in names)

@@ -21,7 +21,7 @@ SYMBOLS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "omp_ge
 
 @cache
 def addresses() -> dict[str, int] | None:
-    """The address of each of `SYMBOLS`; None without OpenMP (kernels then run on one thread)."""
+    """Return the address of each of `SYMBOLS`; None without OpenMP (kernels run on one thread)."""
     for path in _candidates():
         try:
             library = ctypes.CDLL(path)

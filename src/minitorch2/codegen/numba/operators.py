@@ -93,7 +93,7 @@ def store(dtype: torch.dtype, value: str, *, is_exact: bool = False) -> str:
 
 
 def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
-    """A value of one compute dtype as another dtype's value (16-bit floats: rounded float32)."""
+    """Convert a value from one compute dtype to another (16-bit floats: rounded float32)."""
     if source == target:
         return text
     if target == torch.bool:

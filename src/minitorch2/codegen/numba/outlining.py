@@ -47,7 +47,7 @@ _VECTORIZE = '!1000 = !{!"llvm.loop.vectorize.enable", i1 true}'
 
 
 def is_of_floats(function: ir.Function) -> bool:
-    """Whether each parameter and the result is a float, of which a vector has a memory layout."""
+    """Return whether all parameters and the result are floats, whose vectors can be stored."""
     kinds = [function.return_value.type, *(each.type for each in function.args)]
     return all(isinstance(kind, (ir.FloatType, ir.DoubleType)) for kind in kinds)
 

@@ -201,7 +201,7 @@ def from_bfloat16(typingctx: Any, pattern: Any) -> Any:
 
 @intrinsic
 def to_bfloat16(typingctx: Any, number: Any) -> Any:
-    """A float32 rounded to the nearest bfloat16 (ties to even), as 16 bits; NaN stays NaN."""
+    """Round a float32 to the nearest bfloat16 (ties to even), as 16 bits; NaN stays NaN."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         word = ir.IntType(32)
@@ -238,7 +238,7 @@ def where(typingctx: Any, condition: Any, x: Any, y: Any) -> Any:
 
 
 def _select_integer(sign: str) -> Any:
-    """The smaller or larger of two integers; Numba's `min` calls a function of another module."""
+    """Return the smaller or larger of two integers; Numba's `min` calls another module."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         compare = builder.icmp_signed if signature.return_type.signed else builder.icmp_unsigned
@@ -277,7 +277,7 @@ rshift = _shift("ashr")
 
 @intrinsic
 def local_array(typingctx: Any, length: Any, element: Any) -> Any:
-    """A scratch array on the stack: `local_array(256, float32)`; `length` must be a literal."""
+    """Make a scratch array on the stack: `local_array(256, float32)`, `length` being a literal."""
     if not isinstance(length, types.IntegerLiteral):
         return None
     signature = types.CPointer(element.dtype)(length, element)

@@ -150,7 +150,7 @@ class ReductionPrinter(KernelPrinter):
         return [parts, turns]
 
     def _pieces(self) -> tuple[int, int]:
-        """The loop that is cut, so that a piece is not too long, and its turns in a piece."""
+        """Return the loop that is cut, so that pieces are short, and its iterations in a piece."""
         sizes, length = self.node.reduction_ranges, 1
         for position in reversed(range(len(sizes))):
             size = sizes[position]

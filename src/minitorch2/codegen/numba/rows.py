@@ -61,7 +61,7 @@ class RowPrinter(ReductionPrinter):
         return name
 
     def _reduce_rank(self, kind: ReductionKind, value: TextValue) -> TextValue:
-        """The extreme of integers in the order of numbers: one instruction a step, NaN or not."""
+        """Reduce integers in the order of numbers: one instruction a step, NaN or not."""
         rank = "rank_nan_last" if kind == "max" else "rank_nan_first"
         accumulator = self.handler.namer.fresh("acc")
         start = operators.constant(operators.neutral(kind, value.dtype), value.dtype)

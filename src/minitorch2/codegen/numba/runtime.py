@@ -52,7 +52,7 @@ class KernelSource:
     inner: int | None = None
 
     def code(self) -> str:
-        """The text without comments and margins, under a neutral name: equal code, equal kernel."""
+        """Return the text without comments, under a neutral name: equal code, equal kernel."""
         text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE).strip()
         return text.replace(f"def {self.name}(", "def kernel(", 1)
 
@@ -148,7 +148,7 @@ def _jit(source: KernelSource) -> PythonLauncher:
 
 
 def _entry(source: KernelSource) -> int:
-    """The address of the kernel's entry; equal texts share it, whatever graph they are from."""
+    """Return the address of the kernel's entry; equal texts of any graphs share it."""
     key = kernel_key(source)
     if key.digest in _ENTRIES:
         STATISTICS.shared += 1

@@ -45,7 +45,7 @@ _UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 1000}'
 
 
 def let_vectors_skip(function: ir.Function, limit: float) -> str:
-    """The versions for vectors of a function of floats, as text to follow it in its module."""
+    """Return the vector versions of a function of floats, as text to follow it in its module."""
     kind = function.args[0].type
     texts = {"argument": str(kind), "short": kind.intrinsic_name, "limit": repr(limit)}
     skipping = versions(function, _VERSION, {"elements": _ELEMENT}, **texts)

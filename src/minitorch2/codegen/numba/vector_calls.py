@@ -1,8 +1,8 @@
 """Versions of a library function for whole vectors, which LLVM's vectorizer calls by name.
 
-A loop that calls a function which is not inlined can be vectorized if LLVM knows what to call for
-2, 4, 8 or 16 elements at a time: the attribute `vector-function-abi-variant` (LLVM Language
-Reference, "Call Site Attributes") says which function that is.
+A loop that calls a function which is not inlined can be vectorized if LLVM knows a version for 2,
+4, 8 or 16 elements at a time. The attribute `vector-function-abi-variant` names these versions
+(LLVM Language Reference, "Call Site Attributes").
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 def announce(function: ir.Function) -> str:
-    """Keep calls of a function as calls, and map them to versions with `_2` to `_16`
-    after its name.
+    """Keep calls of a function, and map them to versions with `_2` to `_16` after its name.
 
     Returns:
         The text that keeps all of them in the module, and as they are, until the vectorizer comes.
@@ -40,11 +39,12 @@ def announce(function: ir.Function) -> str:
 def versions(
     function: ir.Function, template: Template, lines: Mapping[str, str], **texts: str
 ) -> str:
-    """The template filled in for each width, as text to follow the function in its module.
+    """Fill in the template for each width; the text follows the function in its module.
 
-    The template may ask for `n`, the function's `symbol` and `result` type, the `parameters`, and
-    `values`, which hands on `%e0`, `%e1` and so on; for `texts`; and for `lines`, which have a line
-    for each parameter `$x` of the type `$vector`, an element of which is the `$kind` `$e`.
+    The template may contain `n`, the function's `symbol` and `result` type, the `parameters`, and
+    `values`, which passes on `%e0`, `%e1` and so on. It may contain names of `texts`, and names of
+    `lines`. These have a line for each parameter `$x` of the type `$vector`, whose element `$e` has
+    the type `$kind`.
     """
     kinds = [str(each.type) for each in function.args]
     return "\n".join(

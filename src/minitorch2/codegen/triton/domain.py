@@ -124,7 +124,7 @@ def choose_domain(
 def _widest(
     nodes: Sequence[SchedulerNode], buffers: Mapping[str, Buffer], removed: frozenset[str]
 ) -> int:
-    """The bytes of the widest element that moves between memory and the kernel in every step."""
+    """Return the bytes of the widest element that the kernel moves in every step."""
     own = {node.name for node in nodes}
     inside = [node for node in nodes if node.covers_reduction]
     names = {a.name for node in inside for a in node.reads_of if a.name not in own and _is_full(a)}

@@ -493,8 +493,11 @@ class TritonHandler(OpsHandler[Value]):
         return Value(self.body.assign(text, dims), compute_dtype(dtype), dims)
 
     def _bool_block(self, scalar: str) -> str:
-        """A bool as a block: loads take no scalar mask, and Triton's interpreter loses the type
-        of a comparison of scalars when it spreads the result over a block."""
+        """Return a bool as a block, since loads take no scalar mask.
+
+        Triton's interpreter would lose the type of a comparison of scalars when it spreads the
+        result.
+        """
         return f"(tl.full({self.domain.shape(X)}, 0, tl.int32) + {scalar}.to(tl.int32)) != 0"
 
     def _named(self, value: Value) -> Value:

@@ -195,7 +195,7 @@ def _integers(words: Sequence[Word]) -> list[int]:
 
 
 def _element_at(address: int, pointer: str) -> torch.Tensor:
-    """A tensor of one element that lies at an address; the interpreter only asks where it is."""
+    """Return a tensor of one element at an address; the interpreter only asks for the address."""
     dtype = next(dtype for dtype, name in TRITON_POINTERS.items() if name == pointer)
     if address == 0:  # of an empty tensor
         return torch.empty(1, dtype=dtype)

@@ -30,7 +30,7 @@ else:
 
     @triton.jit
     def dot(left, right, acc, precision: tl.constexpr):
-        """The product of two blocks, added to `acc`: on tensor cores, unless float32 is `ieee`."""
+        """Add the product of two blocks to `acc`: on tensor cores, unless float32 is `ieee`."""
         return tl.dot(left, right, acc, input_precision=precision)
 
 
@@ -94,8 +94,9 @@ def argmin(x, i, y, j):
 
 @triton.jit
 def _small_exp(x):
-    """The exponential of differences from a maximum, for a sum of them. CUDA's fast one has an
-    error that grows with the difference, but less than the term becomes smaller."""
+    """Return the exponential of differences from a maximum, for a sum of them. CUDA's fast one has
+    an error that grows with the difference, but less than the term becomes smaller.
+    """
     return libdevice.exp(x) if x.dtype == tl.float64 else libdevice.fast_expf(x)
 
 

@@ -110,7 +110,7 @@ def _in_order(access: Access, body: SchedulerNode) -> bool:
 
 
 def _identity(node: ExternKernelSchedulerNode) -> SchedulerNode:
-    """The body that stores a sum where the library would, its loops in the order of memory."""
+    """Return the body that stores a sum where the library would, in the order of memory."""
     kernel = node.kernel
     layout = kernel.fixed_layout()
     loops = Pointwise(

@@ -171,7 +171,7 @@ class _TemplateHandler(TritonHandler):
     """The handler that prints operands into the loop of the sum, and the epilogue after it."""
 
     def operand(self, operand: Operand, producer: SchedulerNode | None, dims: Dimensions) -> str:
-        """A block of an operand, [x, r] or [k, y], with zeros where nothing is to be added."""
+        """Return a block of an operand, [x, r] or [k, y], with zeros outside of the operand."""
         masks = [self._position_mask(position, size) for position, size in operand.inside]
         self._masks += masks
         text, found = self._element(operand, producer)

@@ -39,8 +39,7 @@ Step = Callable[[int], object]
 def candidates(
     site: Site, prologues: Sequence[SchedulerNode], tiles: Iterable[Tile] = TILES
 ) -> list[TemplateNode]:
-    """The templates of a site that are tried: each tile that suits its sizes, and each choice of
-    those prologues."""
+    """Return the templates of a site to try: each suitable tile with each choice of prologues."""
     fitting = [tile for tile in tiles if _suits(tile, site.sum)]
     counts = range(len(prologues) + 1)
     subsets = chain.from_iterable(combinations(prologues, count) for count in counts)

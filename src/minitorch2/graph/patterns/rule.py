@@ -70,7 +70,7 @@ def rule(family: str, *, when: Condition | None = None) -> Callable[[Sides], Rul
 
 
 def make_rule(sides: Sides, condition: Condition | None = None) -> Rule:
-    """A rule that belongs to no family. Raises UnsupportedError where a side cannot be traced."""
+    """Make a rule without a family. Raises UnsupportedError where a side cannot be traced."""
     graph = symbolic_trace(sides).graph
     kinds = get_type_hints(sides, include_extras=True)
     parameters = dict(zip(inspect.signature(sides).parameters, graph.placeholders, strict=True))

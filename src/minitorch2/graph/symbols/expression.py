@@ -18,7 +18,7 @@ SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def expr_of(size: int | float | torch.SymInt | torch.SymFloat | sympy.Expr) -> Any:
-    """The expression of a size: a plain number stays as it is, a SymInt gives its expression.
+    """Return the expression of a SymInt; a plain number is its own expression.
 
     >>> from minitorch2.graph.symbols import ShapeEnv
     >>> expr_of(4)

@@ -230,7 +230,7 @@ def operand(number: Any) -> Any:
 
 
 def rounded_parts(expr: Any) -> set[Any]:
-    """The integers inside an expression that are computed in floating point, outermost ones."""
+    """Return the outermost integers in an expression that are computed in floating point."""
     if isinstance(expr, FloatOperation):
         return {expr} if expr.is_integer else set()
     if not isinstance(expr, sympy.Basic):

@@ -160,7 +160,7 @@ class ShapeEnv:
         return symbol
 
     def new_size(self, name: str, hint: int) -> int | torch.SymInt:
-        """A symbolic size, or the plain int where ``hint`` is 0 or 1 (0/1 specialization)."""
+        """Return a symbolic size, or the plain int if ``hint`` is 0 or 1 (0/1 specialization)."""
         if hint < SMALLEST_SYMBOLIC_SIZE:
             return hint
         return self.size_of(self.new_symbol(name, hint))
@@ -198,7 +198,7 @@ class ShapeEnv:
         return self.size_of(symbol)
 
     def input_number(self, source: Any, hint: float, *, marked: bool = False) -> Any:
-        """An int or float argument, which may be any: the SymInt or SymFloat that carries it."""
+        """Return the SymInt or SymFloat of an int or float argument, which may have any value."""
         number, is_int = len(self.symbols), isinstance(hint, int)
         symbol = sympy.Symbol(f"s{number}", integer=True) if is_int else FloatSymbol(f"f{number}")
         self.symbols[symbol] = SizeSymbol(symbol, hint, [source], ANY, marked)
@@ -403,7 +403,7 @@ class ShapeEnv:
         return value
 
     def fix_long(self, expr: Any) -> Any:
-        """The value of an expression that is too long; the sizes in it are static from now on.
+        """Return the value of an expression that is too long; make the sizes in it static.
 
         Raises:
             UnsupportedError: it depends on a size that only data will tell.

@@ -94,7 +94,7 @@ def making_symbols(
 
 
 def unbacked_in(value: Any) -> set[sympy.Symbol]:
-    """The unbacked symbols in a tensor's sizes, in numbers, conditions or other arguments."""
+    """Return the unbacked symbols in a tensor's sizes, numbers, conditions or other arguments."""
     parts = tuple(value.shape) if isinstance(value, torch.Tensor) else value
     return {symbol for symbol in free_symbols(parts) if is_unbacked(symbol)}
 

@@ -155,7 +155,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _python_function(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A function of Python's `math`, element by element, with NumPy's answers at the edges."""
+    """Return a function of Python's `math` for arrays, with NumPy's answers at the edges."""
 
     def one(value: float) -> float:
         try:

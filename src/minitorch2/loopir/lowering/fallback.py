@@ -139,7 +139,7 @@ def realize_arguments(argument: Any, reader: str) -> Any:
 
 
 def fixed_layout_of(fake: torch.Tensor) -> FixedLayout:
-    """The layout that the operator's meta kernel promises; an expanded view is copied whole."""
+    """Return the layout of a fake result, which is row-major where the fake is expanded."""
     size, stride = tuple(map(expr_of, fake.shape)), tuple(map(expr_of, fake.stride()))
     if any(step == 0 and extent != 1 for extent, step in zip(size, stride)):
         stride = contiguous_strides(size)

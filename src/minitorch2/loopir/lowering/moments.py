@@ -89,7 +89,7 @@ def _divisor(count: Expr, correction: Number) -> Expr:
 
 
 def _moments(x: TensorBox, dim: Dims) -> tuple[TensorBox, TensorBox]:
-    """The mean, and the sum of squared differences from it; reduced dimensions are kept as 1."""
+    """Return the mean and the sum of squared differences, with reduced dimensions kept as 1."""
     pieces = _pieces(x, dim)
     return _combined(x, dim, pieces) if pieces else _of_rows(x, dim)
 

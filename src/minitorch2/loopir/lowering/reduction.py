@@ -141,13 +141,13 @@ def min_dim(x: TensorBox, dim: int, keepdim: bool = False) -> tuple[TensorBox, T
 
 @lowering(aten.argmax)
 def argmax(x: TensorBox, dim: int | None = None, keepdim: bool = False) -> TensorBox:
-    """The position of the first largest element; of the flattened tensor if no dim is given."""
+    """Return the position of the first largest element; without dim, of the flattened tensor."""
     return _position(x, "argmax", dim, keepdim)
 
 
 @lowering(aten.argmin)
 def argmin(x: TensorBox, dim: int | None = None, keepdim: bool = False) -> TensorBox:
-    """The position of the first smallest element; of the flattened tensor if no dim is given."""
+    """Return the position of the first smallest element; without dim, of the flattened tensor."""
     return _position(x, "argmin", dim, keepdim)
 
 

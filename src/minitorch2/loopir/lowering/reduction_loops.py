@@ -128,7 +128,7 @@ def _is_made_of_reductions(x: TensorBox) -> bool:
 
 
 def dims_in_memory(x: TensorBox, dim: Dims, keepdim: bool) -> tuple[ReducedDims, list[Strides]]:
-    """The reduced dimensions in the order of memory, and the strides of each read along them."""
+    """Return the reduced dimensions in memory order, and the strides of each read along them."""
     dims = ReducedDims(x, dim, keepdim)
     return dims, _walk_along_memory(dims, x.make_loader())
 

@@ -208,6 +208,6 @@ def _float_value(number: sympy.Expr) -> Value:
 
 
 def wrapped_integer(number: int, dtype: torch.dtype) -> int:
-    """The number that `dtype` holds in place of one that it cannot: the same bits, cut off."""
+    """Return an integer wrapped around to `dtype`: the same bits, cut off."""
     limits = torch.iinfo(dtype)
     return (number - limits.min) % (1 << limits.bits) + limits.min

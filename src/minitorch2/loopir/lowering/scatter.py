@@ -36,7 +36,7 @@ def scatter_into(
     inner_fn: InnerFn,
     mode: StoreMode = "set",
 ) -> TensorBox:
-    """A copy of `x` in which `inner_fn(index)` is stored (or added) at `output_index(index)`.
+    """Copy `x`, and store (or add) `inner_fn(index)` at `output_index(index)` in the copy.
 
     Sums of 16-bit floats are kept in float32 and rounded once.
 

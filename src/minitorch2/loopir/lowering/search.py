@@ -48,7 +48,7 @@ def _differ(dtype: torch.dtype, x: Value, y: Value) -> Value:
 def bucketize(
     x: TensorBox, boundaries: TensorBox, *, out_int32: bool = False, right: bool = False
 ) -> TensorBox:
-    """The number of sorted boundaries less than each element (or not above it, if `right`)."""
+    """Count the sorted boundaries less than each element (or not above it, if `right`)."""
     (count,) = boundaries.size
     if not isinstance(count, int) or count == 0 or x.dtype != boundaries.dtype:
         raise NoLoopForm("boundaries of unknown number or of another dtype")

@@ -160,7 +160,7 @@ _SERIES_FROM = 10
 
 @pointwise(aten.digamma, promote=FLOAT)
 def digamma(dtype: torch.dtype, x: Value) -> Value:
-    """The derivative of lgamma: by reflection below 0, by recurrence to 10, then its series."""
+    """Return the derivative of lgamma by reflection below 0, recurrence to 10, then its series."""
     zero, one = number_value(0, dtype), number_value(1, dtype)
     negative = ops.lt(x, zero)
     whole = ops.logical_and(negative, ops.eq(x, ops.trunc(x)))

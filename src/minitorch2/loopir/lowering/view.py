@@ -112,7 +112,7 @@ def select(x: TensorBox, dim: int, position: Expr) -> TensorBox:
 def slice_(
     x: TensorBox, dim: int = 0, start: Expr | None = None, end: Expr | None = None, step: int = 1
 ) -> TensorBox:
-    """A range of a dimension. Its length is the fake result's, so bounds need no clamping here."""
+    """Return a range of a dimension. The fake result has its length, so bounds are not clamped."""
     dim = views.normalize_dim(dim, x.ndim)
     length = expr_of(current_table().result.shape[dim])
     return views.slice_(x, dim, first_position(start, x.size[dim]), length, step)
@@ -216,7 +216,7 @@ def as_strided(
 
 
 def _from_first_element(buffer: object, offset: Expr) -> Expr:
-    """An offset in PyTorch's storage as one from the first element, where our memory starts."""
+    """Convert an offset in PyTorch's storage to one from the first element, where memory starts."""
     if not isinstance(buffer, InputBuffer):
         return offset
     fake = buffer.origins[0].meta["val"]
