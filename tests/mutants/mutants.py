@@ -8,25 +8,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from minitorch2 import compile_options
 from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable
 from minitorch2.backends.graph_cache import key as graph_key
 from minitorch2.bytecode import breaks
+from minitorch2.bytecode.dispatch.region import Region
 from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, values
+from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.trackers.descriptors import class_attribute
 from minitorch2.bytecode.trackers.python_values import identity, records
 from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarEffect
+from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
+from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import RandomStateEffect
+from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.torch_values import (
+    checkpoint_rules,
     engine_rules,
     hooks,
     selection,
     tensor_constructors,
 )
+from minitorch2.bytecode.worth import is_worth_capturing
+from minitorch2.codegen import extern
+from minitorch2.codegen.cache import storage
 from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.numba import vecmath  # noqa: F401 - fills the library
 from minitorch2.codegen.numba.handler import NumbaHandler
@@ -36,9 +46,10 @@ from minitorch2.codegen.triton.kernel import KernelPrinter
 from minitorch2.graph import raising
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
 from minitorch2.graph.patterns import apply
+from minitorch2.graph.scope import Scope
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
-from minitorch2.loopir.lowering import combine
+from minitorch2.loopir.lowering import combine, creation
 from tests.mutants.planting import Edit, Swap
 from tests.property import (
     test_bytecode_machine,
@@ -54,8 +65,10 @@ from tests.property import (
     test_numba_kernels,
     test_rewriting,
     test_state,
+    test_surroundings,
     test_tensor_objects,
     test_training_programs,
+    test_transforms,
     test_triton_kernels,
     test_wrappers,
 )
@@ -197,6 +210,93 @@ MUTANTS = (
         Edit(values.IdMatch.__post_init__, "isinstance(value, FunctionType)", "False"),
         test_state.test_after_any_change_calls_are_eagers,
         examples=300,
+    ),
+    Mutant(
+        "guards",
+        "a function of PyTorch that was replaced is the old one",
+        Edit(PythonModuleVariable.get_attribute, "if fixed and callable(value):", "if False:"),
+        test_state.test_after_changes_of_pytorch_calls_are_eagers,
+        examples=300,
+    ),
+    Mutant(
+        "guards",
+        "an attribute that a function gets later is not seen",
+        Edit(UserFunctionVariable.get_attribute, "if pending is None:", "if False:"),
+        test_state.test_after_any_change_calls_are_eagers,
+        examples=300,
+    ),
+    Mutant(
+        "guards",
+        "code that was captured without deterministic algorithms runs with them",
+        Edit(GlobalState._asked, "is_deterministic = bool(value)",
+             "is_deterministic = bool(value); continue"),
+        test_state.test_after_changes_of_pytorch_calls_are_eagers,
+        examples=300,
+    ),
+    Mutant(
+        "bytecode capture",
+        "an option that compile is given is ignored",
+        Edit(compile_options._values, "chosen[name] = value", "pass"),
+        test_surroundings.test_options_reach_the_backend,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a backend that fails stops the program",
+        Edit(Region.suppresses_errors, "self.settings().suppress_errors", "False"),
+        test_surroundings.test_a_backend_that_fails_stops_no_program,
+    ),
+    Mutant(
+        "bytecode capture",
+        "the text of a shape has the names of its symbols",
+        Edit(SequenceVariable.py___repr__, "str(one.as_constant()) for one in shown",
+             "repr(one) for one in self.realized()"),
+        test_surroundings.test_texts_of_sizes_are_pythons,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a name is given that the program has, too",
+        Edit(Scope.__contains__, "or any(name in names for names in self._taken)", ""),
+        test_surroundings.test_a_scope_gives_each_name_once,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a graph that is given dual tensors loses their tangents",
+        Edit(is_worth_capturing, "if forward_ad._current_level >= 0:", "if False:"),
+        test_transforms.test_tangents_of_dual_tensors_are_eagers,
+    ),
+    Mutant(
+        "wrapper",
+        "a sparse gradient leaves a graph as a dense one",
+        Edit(extern.copy_to_layout, "if tensor.layout is not torch.strided:\n        return tensor",
+             "tensor = tensor.to_dense()"),
+        test_training_programs.test_sparse_gradients_are_eagers,
+        examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a checkpoint that writes to a buffer is computed again as a whole",
+        Edit(checkpoint_rules.checkpoint, "if _writes_outside(body):", "if False:"),
+        test_training_programs.test_gradients_of_rare_modules_are_eagers,
+        examples=30,
+    ),
+    Mutant(
+        "graph cache",
+        "what is cached under other options is taken",
+        Edit(graph_key.key_of_graph, "options=_options(),", 'options="",'),
+        test_surroundings.test_the_cache_tells_options_apart,
+    ),
+    Mutant(
+        "graph cache",
+        "entries are read in folders to which others can write",
+        Edit(storage.is_trusted, "why_unsafe(folder()) or why_unsafe(directory)", "None"),
+        test_surroundings.test_only_folders_that_nobody_else_writes_to_are_read,
+    ),
+    Mutant(
+        "loopir",
+        "new memory is 0 where deterministic algorithms fill it",
+        Edit(creation.empty, "_uninitialized(current_table().result.dtype) if is_filled else 0",
+             "0"),
+        test_surroundings.test_new_memory_is_filled_where_algorithms_are_deterministic,
     ),
     Mutant(
         "graph",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import minitorch2
 from minitorch2 import config
-from tests.property.state_changes import CHANGES
+from tests.property.state_changes import CHANGES, FLAGS
 from tests.property.state_world import World, world
 
 RAISED = (
@@ -68,19 +68,22 @@ def applied(name: str, number: int, w: World) -> bool:
     return True
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 3)), max_size=7),
-    st.sampled_from((False, None, True)),
-    st.sampled_from(("eager", "eager", "aot_eager")),
-)
-@settings(
+PATIENT = settings(
     max_examples=max(settings().max_examples // 10, 1),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # the history is text enough
     suppress_health_check=[HealthCheck.too_slow],
 )
-def test_after_any_change_calls_are_eagers(
-    changes: list[tuple[str, int]], dynamic: bool | None, backend: str
-) -> None:
+DYNAMIC = st.sampled_from((False, None, True))
+BACKENDS = st.sampled_from(("eager", "eager", "aot_eager"))
+
+
+def histories(changes: Iterable[str]) -> st.SearchStrategy[list[tuple[str, int]]]:
+    """Sequences of changes, each with a number."""
+    return st.lists(st.tuples(st.sampled_from(sorted(changes)), st.integers(0, 3)), max_size=7)
+
+
+def check(changes: list[tuple[str, int]], dynamic: bool | None, backend: str) -> None:
+    """Compare calls after each change."""
     with world() as w, config.patch(recompile_limit=64, suppress_errors=False):
         programs = {
             each: minitorch2.compile(each, backend=backend, dynamic=dynamic)
@@ -92,3 +95,20 @@ def test_after_any_change_calls_are_eagers(
                 history.append(f"{name} ({number})")
                 for program, fast in programs.items():
                     assert_same_outcome(outcome(fast, w), outcome(program, w), history)
+
+
+@PATIENT
+@given(histories(CHANGES), DYNAMIC, BACKENDS)
+def test_after_any_change_calls_are_eagers(
+    changes: list[tuple[str, int]], dynamic: bool | None, backend: str
+) -> None:
+    check(changes, dynamic, backend)
+
+
+@PATIENT
+@given(histories(FLAGS), DYNAMIC, BACKENDS)
+def test_after_changes_of_pytorch_calls_are_eagers(
+    changes: list[tuple[str, int]], dynamic: bool | None, backend: str
+) -> None:
+    """Flags, modes, and functions of PyTorch that somebody replaces."""
+    check(changes, dynamic, backend)

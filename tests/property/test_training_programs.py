@@ -7,8 +7,11 @@ of random programs, in kernels.
 import itertools
 
 import pytest
+import torch
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
+import minitorch2
 from tests.property.training_programs import Program, check, programs, random_programs
 
 SMALL = settings(
@@ -19,11 +22,38 @@ SMALL = settings(
 ARRIVALS = ("accumulated", "gradient_hooks", "reduced_in_backward", "twice_backward", "weighted")
 """Styles in which more happens to a gradient than that it is stored."""
 
+RARE_MODELS = ("sparse", "checkpointed", "bag", "embedding", "hooked")
+"""Models whose gradients are sparse, or made in a second forward pass."""
+PLAIN_STYLES = ("ordinary", "zeros_kept", "accumulated")
+
 
 @SMALL
 @given(programs(models=["linear", "unused"], optimizers=["plain", "sgd"], styles=ARRIVALS))
 def test_gradients_arrive_as_in_eager(program: Program) -> None:
     check(program)
+
+
+@SMALL
+@given(programs(models=RARE_MODELS, optimizers=["plain"], styles=PLAIN_STYLES))
+def test_gradients_of_rare_modules_are_eagers(program: Program) -> None:
+    check(program)
+
+
+@SMALL
+@given(st.lists(st.integers(0, 4), max_size=5), st.sampled_from(("sum", "mean", "tanh")))
+def test_sparse_gradients_are_eagers(places: list[int], step: str) -> None:
+    def program(table: torch.Tensor) -> torch.Tensor:
+        rows = torch.nn.functional.embedding(torch.tensor(places).long(), table, sparse=True)
+        return getattr(rows * 2, step)().sum()
+
+    gradients = []
+    for function in (program, minitorch2.compile(program, backend="numba")):
+        table = torch.linspace(-1, 1, 15).view(5, 3).requires_grad_()
+        function(table).backward()
+        gradients.append(table.grad)
+    found, wanted = gradients
+    assert found.layout is wanted.layout is torch.sparse_coo
+    torch.testing.assert_close(found.to_dense(), wanted.to_dense(), equal_nan=True)
 
 
 @SMALL

@@ -12,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from torch import func
+from torch.autograd import forward_ad
 
 import minitorch2
 
@@ -63,6 +64,27 @@ def chain(steps: list[str]) -> Function:
         return x
 
     return program
+
+
+@given(
+    st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=3),
+    st.sampled_from(("eager", "numba")),
+    st.booleans(),
+)
+@settings(max_examples=max(settings().max_examples // 5, 1))
+def test_tangents_of_dual_tensors_are_eagers(
+    steps: list[str], backend: str, is_compiled_before: bool
+) -> None:
+    program = chain(steps)
+    fast = minitorch2.compile(program, backend=backend)
+    x = torch.linspace(-2, 2, 12).view(3, 4)
+    if is_compiled_before:
+        torch.testing.assert_close(fast(x), program(x))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.cos(x))
+        wanted, found = (forward_ad.unpack_dual(f(dual)) for f in (program, fast))
+        assert found.tangent is not None
+        torch.testing.assert_close([*found], [*wanted])
 
 
 @given(
