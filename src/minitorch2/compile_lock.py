@@ -73,7 +73,7 @@ MOST_SECONDS = 60.0
 
 @contextmanager
 def in_turn(lock: threading.RLock) -> Iterator[None]:
-    """One thread after another, if that does not take too long.
+    """Let one thread after another run the block, if that does not take too long.
 
     Waiting saves work and no more: two threads may compile the same code at once. So a thread that
     holds the compiler's lock does not wait, and others not forever: no deadlock comes of it.

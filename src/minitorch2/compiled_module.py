@@ -99,6 +99,6 @@ def uncompiled(module: M) -> M:
 
 
 def _reduce(self: torch.nn.Module, protocol: int) -> tuple[Any, ...]:
-    """Copies and pickles are the original's; their twin is made again in the same way."""
+    """Copy and pickle the original; the twin of the copy is made again in the same way."""
     function, argument = getattr(type(self), TWIN)
     return function, (uncompiled(self), argument)

@@ -62,7 +62,7 @@ class set_stance:
         take_stance(self._previous)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """As a decorator: the stance holds while the function runs, not yet."""
+        """Decorate a function: the stance holds while the function runs, not before."""
         take_stance(self._previous)
 
         @functools.wraps(function)

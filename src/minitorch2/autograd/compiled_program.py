@@ -84,7 +84,7 @@ class CompiledProgram:
 
 
 def repeats(tensors: Sequence[Any]) -> tuple[int, ...]:
-    """For each tensor, the position where the same object first occurs."""
+    """Return for each tensor the position where the same object first occurs."""
     first: dict[int, int] = {}
     return (*map(first.setdefault, map(id, tensors), count()),)
 

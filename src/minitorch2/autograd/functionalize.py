@@ -142,8 +142,9 @@ ELEMENTS_CHANGE: Final = (
 
 
 def _with_resolved_parts(views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
-    """Parts of a conjugated view are views of memory: ``z.conj().real`` is ``z.real``, and
-    ``z.conj().imag`` is ``-z.imag``.
+    """Replace parts of a conjugated view by views of memory.
+
+    ``z.conj().real`` is ``z.real``, and ``z.conj().imag`` is ``-z.imag``.
     """
     if [step.func for step in views[-2:]] != [aten.view_as_real.default, aten.select.int]:
         return views

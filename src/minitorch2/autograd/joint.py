@@ -370,7 +370,7 @@ class _ProgramTracer:
         return OutputView(index, self._with_numbers(below), detached)
 
     def _with_numbers(self, views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
-        """Views whose symbolic arguments are outputs of the graph."""
+        """Return views whose symbolic arguments are outputs of the graph."""
 
         def number(leaf: Any) -> Any:
             if not isinstance(leaf, SYMBOLIC):

@@ -319,7 +319,7 @@ def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:
 def _with_zeros(
     given: Sequence[torch.Tensor | None], sizes: Sequence[Any] | None, layouts: Sequence[Layout]
 ) -> list[torch.Tensor]:
-    """Zeros where an output was not used."""
+    """Return zeros where an output was not used."""
     return [
         torch.zeros(size, dtype=layout.dtype, device=layout.device) if tangent is None else tangent
         for tangent, size, layout in zip(
@@ -369,9 +369,7 @@ class _DifferentiableOnce(torch.autograd.Function):
 
 
 def _differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -> tuple[Any, ...]:
-    """Results whose history says that they depend on ``sources``, in a way that is not
-    differentiable.
-    """
+    """Mark results as dependent on ``sources``, in a way that is not differentiable."""
     present = [t for t in results if t is not None]
     marked = iter(_DifferentiableOnce.apply(len(present), *present, *sources))  # type: ignore[no-untyped-call]
     return tuple(None if t is None else next(marked) for t in results)

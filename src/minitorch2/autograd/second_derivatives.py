@@ -107,7 +107,7 @@ class EagerGradients:
 
     @contextmanager
     def _state(self, random_states: dict[torch.device, torch.Tensor]) -> Iterator[None]:
-        """PyTorch's state as it was when the graph was captured, or when it was called."""
+        """Put PyTorch in its state at the time of the capture, or of the call."""
         with ExitStack() as stack:
             for context in self._contexts(random_states):
                 stack.enter_context(context)

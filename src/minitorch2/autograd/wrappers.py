@@ -141,7 +141,7 @@ class WrappedGradient(UnsupportedError):
 
 
 def _zeros(size: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Zeros of a size, without memory; fake ones if the size is a symbol."""
+    """Return zeros of a size, without memory; fake ones if the size is a symbol."""
     if any(isinstance(n, SYMBOLIC) for n in size):
         return FakeTensor(meta_tensor(size, [0] * len(size), dtype), device)
     return torch.zeros((), dtype=dtype, device=device).expand(size)

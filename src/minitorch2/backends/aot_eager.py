@@ -29,7 +29,7 @@ def aot_eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
 
 
 def aot_eager_decomp_partition(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """As the code-generating backends see it: decomposed and split by a minimum cut."""
+    """Run the graph as code-generating backends see it: decomposed, split by a minimum cut."""
     return aot_autograd(
         gm,
         example_inputs,

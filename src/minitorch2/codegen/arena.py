@@ -53,7 +53,7 @@ class ArenaPlan:
 def plan_arenas(
     intervals: Sequence[Interval], tensors: Sequence[Interval] | None = None
 ) -> tuple[list[ArenaPlan], int | None]:
-    """One arena for each chain of lives that overlap in time; and the most bytes held at a time.
+    """Plan an arena for each chain of lives that overlap in time; return the peak bytes, too.
 
     An arena is kept for the next chain where then hardly more is held at a time than at another.
 
@@ -80,7 +80,7 @@ def plan_arenas(
 
 
 def _chains(intervals: Sequence[Interval]) -> Iterator[list[Interval]]:
-    """Lives that overlap, one with the next."""
+    """Yield lists of lives that overlap, one with the next."""
     chain: list[Interval] = []
     end = -1
     for interval in sorted(intervals, key=lambda i: i.start):

@@ -292,7 +292,7 @@ def _main_of(kernel: NumbaKernel, buffers: Mapping[str, Buffer]) -> str:
 def _joined_call(
     node: JoinedSchedulerNode, calls: Sequence[KernelCall], definitions: dict[str, str]
 ) -> JoinedCall:
-    """One launch of printed kernels; equal launches share a definition."""
+    """Print one launch of printed kernels; equal launches share a definition."""
     runs = ((name, len([*run])) for name, run in groupby(call.name for call in calls))
     lists = (f"{count} * [{name}]" if count > 1 else f"[{name}]" for name, count in runs)
     kernels = " + ".join(lists)

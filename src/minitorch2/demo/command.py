@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def show_embeddings(console: Console) -> bool:
-    """Part one: the pretrained encoder at several shapes."""
+    """Show part one: the pretrained encoder at several shapes."""
     console.rule("A pretrained sentence encoder, eagerly and compiled")
     with console.status("embedding"):
         found = list(embedding_agreements())
@@ -69,7 +69,7 @@ def show_embeddings(console: Console) -> bool:
 
 
 def show_training(console: Console, options: Options) -> tuple[list[TrainingStep], bool]:
-    """Part two: the GPT, trained by each compiler from the same seed."""
+    """Show part two: the GPT, trained by each compiler from the same seed."""
     console.rule(f"A GPT of 1.3 million parameters, {options.steps} training steps")
     steps = []
     with Progress(console=console) as progress:
@@ -91,7 +91,7 @@ def show_training(console: Console, options: Options) -> tuple[list[TrainingStep
 
 
 def first_of(console: Console, options: Options) -> dict[tuple[str, str], list[FirstResult]]:
-    """Cold and warm first results of every workload and compiler, each in a new process."""
+    """Measure cold and warm first results of every workload and compiler in new processes."""
     pairs = [(workload, name) for workload in WORKLOADS for name in options.compilers]
     return {
         (workload, name): list(first_results(workload, name, options.stages_of(workload, name)))
@@ -102,7 +102,7 @@ def first_of(console: Console, options: Options) -> dict[tuple[str, str], list[F
 def run_seconds(
     console: Console, options: Options, steps: list[TrainingStep]
 ) -> dict[str, dict[str, float]]:
-    """Median seconds of a later run, by workload and compiler, taking turns."""
+    """Measure the median seconds of later runs, by workload and compiler, taking turns."""
     runs = {name: WORKLOADS["encoder"](COMPILERS[name]) for name in options.compilers}
     for run in runs.values():
         run()  # compiles

@@ -69,6 +69,6 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> Tokens
 
 
 def nearest_neighbours(embeddings: Tensor) -> Tensor:
-    """For each row of [sentences, width] the number of the most similar other row."""
+    """Return, for each row of [sentences, width], the number of the most similar other row."""
     similarity = embeddings @ embeddings.T
     return similarity.fill_diagonal_(-torch.inf).argmax(1)

@@ -14,7 +14,7 @@ WIDTH = 88
 
 
 def explained() -> dict[str, tuple[str, str]]:
-    """Meaning and remedy of each code: of graph breaks, of other errors, of rules of graphs."""
+    """Return meaning and remedy of each code: of graph breaks, other errors, rules of graphs."""
     # Deferred, as it imports torch: where that is missing, the codes of other errors are told.
     from minitorch2.bytecode.reasons import REASONS
 

@@ -113,7 +113,7 @@ def unique_consecutive(
 
 
 def unique_dim(symbols: UnbackedSymbols, x: Tensor, dim: int, *_: bool) -> tuple[Tensor, ...]:
-    """Distinct slices: the results that were not asked for are given all the same."""
+    """Return distinct slices; the results that were not asked for are returned, too."""
     return _unique_slices(symbols, x, dim)
 
 
@@ -126,7 +126,7 @@ def _distinct(symbols: UnbackedSymbols, x: Tensor, most: Any) -> Any:
 
 
 def repeat_interleave(symbols: UnbackedSymbols, repeats: Tensor, **_: Any) -> Tensor:
-    """Position i, ``repeats[i]`` times."""
+    """Return position i ``repeats[i]`` times."""
     return meta((symbols.size(Range(0, math.inf)),), repeats.dtype)
 
 

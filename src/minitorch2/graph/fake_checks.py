@@ -214,7 +214,7 @@ def _convolves(
     func: Operator, x: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
     *_: Any,
 ) -> None:  # fmt: skip
-    """A window moves by steps, within its image or around it."""
+    """Refuse a stride or dilation that is not positive, and negative padding."""
     for name, numbers in (("stride", stride), ("dilation", dilation)):
         if any(type(n) is int and n <= 0 for n in numbers):
             raise RuntimeError(f"{name} should be greater than zero")
@@ -223,13 +223,13 @@ def _convolves(
 
 
 def _huber(func: Operator, x: Tensor, target: Tensor, reduction: int = 1, delta: float = 1) -> None:
-    """The width of the middle part is a length."""
+    """Refuse a middle part whose width is not positive."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
 
 def _has_dtype(func: Operator, x: Tensor, *, max: Tensor, min: Tensor, **_: Any) -> None:
-    """Results are written to tensors of their own dtype."""
+    """Refuse results that are not of the tensor's own dtype."""
     names = {torch.float32: "float", torch.float64: "double", torch.int64: "long int"}
     for out in (min, max):
         if out.dtype != x.dtype:
@@ -240,7 +240,7 @@ def _has_dtype(func: Operator, x: Tensor, *, max: Tensor, min: Tensor, **_: Any)
 
 
 def _has_boundaries(func: Operator, x: Any, boundaries: Tensor, *_: Any, **__: Any) -> None:
-    """Buckets lie one behind the other."""
+    """Refuse boundaries that are not one vector."""
     if boundaries.dim() != 1:
         raise RuntimeError(
             f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"

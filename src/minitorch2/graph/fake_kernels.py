@@ -29,9 +29,7 @@ def addmm(bias: Tensor, a: Tensor, b: Tensor, **scales: Any) -> Tensor | None:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
-    """Inputs of one rank give a contiguous result of the promoted dtype, channels-last ones
-    apart.
-    """
+    """Concatenate inputs of one rank to a contiguous result; None for channels-last ones."""
     first = tensors[0]
     if not all(t.dim() == first.dim() and (t.dim() < 4 or is_dense(t)) for t in tensors):
         return None

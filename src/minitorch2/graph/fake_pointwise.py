@@ -78,7 +78,7 @@ def _broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
 
 @cache
 def _probe(dtype: torch.dtype, rank: int) -> torch.Tensor:
-    """One element, equal to 1: a legal divisor, exponent and logarithm. Never written to."""
+    """Return one element, equal to 1: a legal divisor, exponent and logarithm. Never written to."""
     return torch.ones([1] * rank, dtype=dtype)
 
 

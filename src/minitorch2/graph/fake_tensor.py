@@ -120,7 +120,7 @@ class FakeMode(DispatchMode):  # type: ignore[no-untyped-call]
 def to_fake(
     tensor: torch.Tensor, sizes: Sequence[Any] | None = None, strides: Sequence[Any] | None = None
 ) -> FakeTensor:
-    """A fake with the tensor's size, stride, dtype, device, requires_grad and Parameter-ness.
+    """Make a fake with the tensor's size, stride, dtype, device, requires_grad and class.
 
     ``sizes`` replaces the sizes (with SymInts); strides then keep their dense order, unless they
     are given as well. Each call makes a fresh storage: use :class:`FakeConverter` to keep aliasing
@@ -217,7 +217,7 @@ def _layout_error(tensor: torch.Tensor) -> UnsupportedError:
 
 
 def dense_strides(tensor: torch.Tensor, sizes: Sequence[Any]) -> tuple[Any, ...]:
-    """Strides for other (symbolic) sizes: the dimensions are stored in the tensor's order."""
+    """Return strides for other (symbolic) sizes, with dimensions stored in the tensor's order."""
     order = sorted(range(tensor.dim()), key=lambda d: (tensor.stride(d), -d))
     strides: list[Any] = [0] * tensor.dim()
     step: Any = 1

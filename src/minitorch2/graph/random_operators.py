@@ -38,7 +38,7 @@ def _bernoulli(x: Tensor, p: float = 0.5, *, generator: torch.Generator | None =
 
 
 def _random_state() -> Tensor:
-    """The state of the default generator."""
+    """Return the state of the default generator."""
     return torch.get_rng_state()
 
 
@@ -56,7 +56,7 @@ def _manual_seed(seed: int) -> Tensor:
 
 
 def _seeded_state(seed: int) -> Tensor:
-    """The state of a generator that was seeded just now."""
+    """Return the state of a generator that was seeded just now."""
     return torch.Generator().manual_seed(seed).get_state()
 
 
@@ -73,5 +73,5 @@ STATE_BYTES: Final = torch.get_rng_state().numel()
 
 
 def fake_state(*arguments: object) -> Tensor:
-    """The metadata of a state."""
+    """Return the metadata of a state."""
     return torch.empty(STATE_BYTES, dtype=torch.uint8, device="meta")

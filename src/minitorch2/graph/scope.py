@@ -69,7 +69,7 @@ def member(owner: str, name: str) -> str:
 
 
 def loaded_globals(code: CodeType) -> set[str]:
-    """Names that code, and code inside of it, looks up as globals or builtins."""
+    """Return names that code, and code inside of it, looks up as globals or builtins."""
     loads = {each.argval for each in dis.get_instructions(code) if each.opname in _LOADS}
     return loads.union(*(loaded_globals(c) for c in code.co_consts if isinstance(c, CodeType)))
 

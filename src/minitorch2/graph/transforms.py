@@ -81,7 +81,7 @@ def _vmap(
 
 
 def _grad(function: Function, values: Values, argnums: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
-    """Gradients of the first result, then the results."""
+    """Return gradients of the first result, then the results."""
 
     def scalar(*arguments: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         value, *auxiliary = function(*arguments)
@@ -94,7 +94,7 @@ def _grad(function: Function, values: Values, argnums: tuple[int, ...]) -> tuple
 
 
 def _vjp(function: Function, values: Values, primals: int) -> tuple[torch.Tensor, ...]:
-    """Gradients of arguments; after these, the values have a cotangent for each first result."""
+    """Return gradients of arguments; the values end in a cotangent for each first result."""
     cotangents = tuple(values[primals:])
 
     def differentiated(*arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -121,7 +121,7 @@ def _jvp(
 
 
 def _jacobian_by(transform: Callable[..., Any]) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Derivatives of the first results, for each in all wanted arguments; then the other ones."""
+    """Return derivatives of the first results in all wanted arguments; then the other results."""
 
     def jacobian(
         function: Function,

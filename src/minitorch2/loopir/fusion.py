@@ -247,9 +247,9 @@ def _covers(body: SchedulerNode, covers: bool) -> bool:
 def common_bytes(
     first: KernelNode, second: KernelNode, dtypes: Mapping[str, torch.dtype]
 ) -> tuple[int, bool]:
-    """Bytes of memory traffic that both share, and whether any shared access is of all elements.
+    """Return the bytes of memory traffic that both share, and whether all elements are shared.
 
-    Sizes that are not known count as 4096.
+    Unknown sizes count as 4096.
     """
     alignment = align(first, second)
     if alignment is None:
@@ -309,7 +309,7 @@ def _distance(first: KernelNode, second: KernelNode) -> int:
 
 
 def fuse(first: KernelNode, second: KernelNode) -> FusedSchedulerNode:
-    """One node for both, which `can_fuse` must allow; their loops are split in place."""
+    """Fuse two nodes, which `can_fuse` must allow, to one; their loops are split in place."""
     alignment = align(first, second)
     assert alignment is not None
     for node, covers in ((first, alignment.first_covers), (second, alignment.second_covers)):

@@ -155,8 +155,10 @@ class Region:
         return changed
 
     def _candidates(self) -> Iterator[tuple[Score, str, str]]:
-        """Pairs of kernels that touch a common buffer and may be fused now, with their scores, by
-        the names of two of their buffers."""
+        """Score the pairs of kernels that touch a common buffer and may be fused now.
+
+        The scores are by the names of two of their buffers.
+        """
         touching: dict[str, list[_Place]] = {}
         self._note_readers()
         for place in self._distinct():

@@ -23,7 +23,7 @@ Size = tuple[Expr, ...]
 
 
 def contiguous_strides(size: Sequence[Expr]) -> Size:
-    """Row-major strides: the last dimension is dense. A dimension of size 0 counts as 1."""
+    """Return row-major strides: the last dimension is dense. A dimension of size 0 counts as 1."""
     strides: list[Expr] = []
     step: Expr = 1
     for extent in reversed(size):

@@ -72,8 +72,10 @@ def _order_like(moved: KernelNode, fixed: KernelNode) -> list[int] | None:
 def _common_accesses(
     moved: KernelNode, fixed: KernelNode
 ) -> Iterator[tuple[Access, Sizes, Access]]:
-    """Pairs of different accesses to a buffer that both touch; the sizes are those of the loops
-    around the second one. Bodies of one kernel mostly touch a buffer alike."""
+    """Pair the different accesses of two kernels to a buffer, over the second one's loops.
+
+    Bodies of one kernel mostly touch a buffer alike.
+    """
     names = moved.touched_names & fixed.touched_names
     others: dict[str, dict[tuple[Sizes, Access], None]] = {name: {} for name in names}
     for body in bodies(fixed):

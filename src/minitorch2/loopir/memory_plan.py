@@ -71,7 +71,7 @@ def _find_removed(
 
 
 def _shared_memory(schedule: Schedule) -> dict[str, str]:
-    """For each scatter, the buffer whose memory it stores into."""
+    """Return, for each scatter, the buffer whose memory it stores into."""
     computed = [body for node in schedule.kernels() for body in bodies(node)]
     return {body.name: body.buffer.base for body in computed if body.buffer.base}
 
@@ -162,7 +162,7 @@ def _bodies_in(node: BaseSchedulerNode) -> list[tuple[KernelNode, SchedulerNode]
 
 
 def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
-    """Outputs that are computed in the memory of the arguments that the caller will copy them to.
+    """Return outputs computed in the memory of the arguments to which the caller copies them.
 
     This is legal only where nothing can fail any more: a graph that raises must not have changed an
     argument.

@@ -63,7 +63,7 @@ def _unpack(name: str, symbols: Iterable[object]) -> list[str]:
 
 
 def print_buffer(buffer: Buffer) -> str:
-    """One buffer: its loop body, if any, and the constructor expression."""
+    """Print one buffer: its loop body, if any, and the constructor expression."""
     if isinstance(buffer, ComputedBuffer):
         return print_body(buffer.name, buffer.loops) + "\n" + _computed(buffer)
     if isinstance(buffer, HostCall):
@@ -157,7 +157,7 @@ def print_layout(layout: Layout) -> str:
 def print_graph(
     inputs: Iterable[object], buffers: Iterable[Buffer], outputs: Iterable[object]
 ) -> str:
-    """Inputs, buffers in order, outputs."""
+    """Print inputs, buffers in order, and outputs."""
     heads = [_input(value) for value in inputs]
     bodies = [print_buffer(buffer) for buffer in buffers]
     results = ", ".join(map(_argument, outputs))

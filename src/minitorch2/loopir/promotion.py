@@ -30,7 +30,7 @@ class Promotion(Enum):
 
 
 def category(dtype: torch.dtype) -> int:
-    """0 bool, 1 integer, 2 float, 3 complex."""
+    """Return 0 for bool, 1 for integers, 2 for floats, 3 for complex numbers."""
     if dtype.is_complex:
         return 3
     if dtype.is_floating_point:

@@ -21,7 +21,7 @@ from minitorch2.loopir.ops import use_handler
 
 
 def verify_lowered(lowered: LoweredGraph) -> None:
-    """Names are unique, every read follows its write, every body is well typed and stores once.
+    """Check unique names, writes before reads, and well typed bodies that store once.
 
     Raises:
         VerificationError: one of these does not hold.

@@ -54,7 +54,7 @@ def observe(function: Callable[..., Any], args: Sequence[object], state: object)
 
 
 def _copies_of_results(root: object) -> dict[int, Any]:
-    """For `copy.deepcopy`: copies of the tensors that have a gradient function, without it."""
+    """Copy tensors that have a gradient function without it, for `copy.deepcopy`."""
     copies: dict[int, Any] = {}
     for value in reached_from(root):
         if isinstance(value, torch.Tensor) and not value.is_leaf:

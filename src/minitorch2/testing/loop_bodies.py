@@ -67,7 +67,7 @@ class LoopGraph:
 def loop_graphs(
     draw: st.DrawFn, *, exact: bool = False, max_extent: int = 5, max_depth: int = 4
 ) -> LoopGraph:
-    """Graphs of random loop bodies. With `exact`, results are defined to the last bit.
+    """Return graphs of random loop bodies. With `exact`, results are defined to the last bit.
 
     Sums of floats are left out then too, since their order is free.
     """
@@ -88,7 +88,7 @@ def loop_graphs(
 
 @st.composite
 def strided_tensors(draw: st.DrawFn, max_extent: int = 5, max_ndim: int = 3) -> torch.Tensor:
-    """Tensors of float32, int64 or bool, of any layout, with special values now and then."""
+    """Return tensors of float32, int64 or bool, of any layout, with special values now and then."""
     size = draw(st.lists(st.integers(0, max_extent), max_size=max_ndim))
     form = draw(st.sampled_from(("contiguous", "transposed", "gaps", "offset")))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
@@ -140,7 +140,7 @@ class _GraphMaker:
         self.buffers.append(ComputedBuffer(f"buf{number}", layout, loops))
 
     def size(self) -> tuple[int, ...]:
-        """Often an earlier buffer's, maybe in another order: equal loops may be fused."""
+        """Draw a size, often an earlier buffer's in another order: equal loops may be fused."""
         if self.draw(st.booleans()):
             earlier = self.draw(st.sampled_from(self.buffers)).size
             return tuple(int(n) for n in self.draw(st.permutations(earlier)))

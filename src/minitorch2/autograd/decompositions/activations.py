@@ -210,7 +210,7 @@ def log_sigmoid_backward(grad: Tensor, x: Tensor, buffer: Tensor) -> Tensor:
 
 @register_decomposition(aten.glu.default)
 def glu(x: Tensor, dim: int = -1) -> Tensor:
-    """One half of ``x`` times the sigmoid of the other."""
+    """Return one half of ``x`` times the sigmoid of the other."""
     half = x.shape[dim] // 2
     return x.narrow(dim, 0, half) * torch.sigmoid(x.narrow(dim, half, half))
 
@@ -231,7 +231,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
 
 @register_decomposition(aten._prelu_kernel_backward.default)
 def prelu_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of ``x`` and of the (expanded) weight."""
+    """Return gradients of ``x`` and of the (expanded) weight."""
     return torch.where(x > 0, grad, weight * grad), torch.where(x > 0, 0.0, x * grad)
 
 

@@ -63,7 +63,7 @@ for _name in f"{_UNARY} {_BINARY} {_TERNARY}".split():
 
 @register_decomposition(torch.ops.aten._foreach_pow.ScalarAndTensor)
 def _foreach_pow(base: float, exponents: Sequence[Tensor]) -> list[Tensor]:
-    """One number to the power of each tensor."""
+    """Return one number to the power of each tensor."""
     return [torch.ops.aten.pow.Scalar(base, exponent) for exponent in exponents]
 
 

@@ -111,9 +111,7 @@ def binary_cross_entropy_with_logits(
 def nll_loss_forward(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
-    """Minus the log-probability of the target class (dimension 1, or 0 without a batch); total
-    weight.
-    """
+    """Return minus the log-probability of the target class (dimension 1, or 0), and the weight."""
     dim = min(1, x.dim() - 1)
     counted = target != ignore_index
     safe = torch.where(counted, target, 0)

@@ -39,7 +39,7 @@ def _mean_gradient(grad: Tensor, x_hat: Tensor, rstd: Tensor, dims: Sequence[int
 def _as_statistics(
     x: Tensor, parameter: Tensor | None, mean: Tensor, rstd: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Statistics of ``x`` in the dtype that eager's operators give them.
+    """Return statistics of ``x`` in the dtype that eager's operators give them.
 
     On a CPU that is the dtype of the parameters, or of ``x`` where there are none.
     """
@@ -68,7 +68,7 @@ def native_layer_norm_backward(
     grad: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor, rstd: Tensor,
     weight: Tensor | None, bias: Tensor | None, mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
-    """Gradients of x, weight and bias."""
+    """Return gradients of x, weight and bias."""
     grad_wide, wide = widen(grad), widen(x)
     outer = list(range(x.dim() - len(shape)))
     inner = list(range(len(outer), x.dim()))
@@ -108,7 +108,7 @@ def native_group_norm_backward(
     grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None,
     n: int, c: int, hw: int, groups: int, mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
-    """Gradients of x, weight and bias, all from two sums over each channel's elements."""
+    """Return gradients of x, weight and bias, all from two sums over each channel's elements."""
     shape = n, groups, c // groups, hw
     g, wide = widen(grad).reshape(shape), widen(x).reshape(shape)
     mean, rstd = (widen(each).reshape(n, groups, 1, 1) for each in (mean, rstd))
@@ -205,7 +205,7 @@ def native_batch_norm_backward(
     running_var: Tensor | None, save_mean: Tensor | None, save_rstd: Tensor | None,
     training: bool, eps: float, mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
-    """Gradients of x, weight and bias."""
+    """Return gradients of x, weight and bias."""
     mean = save_mean if training else running_mean
     rstd = save_rstd if training else torch.rsqrt(widen(_given(running_var)) + eps)
     shape = [1, x.shape[1]] + [1] * (x.dim() - 2)
@@ -232,7 +232,7 @@ def cudnn_batch_norm_backward(
     None,
     save_mean: Tensor | None, save_rstd: Tensor | None, eps: float, reserve: Tensor,
 ) -> Any:  # fmt: skip
-    """Gradients of x, weight and bias."""
+    """Return gradients of x, weight and bias."""
     return native_batch_norm_backward(
         grad, x, weight, running_mean, running_var, save_mean, save_rstd, True, eps, [True] * 3
     )

@@ -82,7 +82,7 @@ def fill(x: Tensor, value: Any) -> Tensor:
 
 @register_decomposition(aten.zero.default)
 def zero(x: Tensor) -> Tensor:
-    """Zeros of the layout of ``x``."""
+    """Return zeros of the layout of ``x``."""
     return torch.full_like(x, 0)
 
 

@@ -62,7 +62,7 @@ def _uniform(bits: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def _normal(bits: Tensor) -> Tensor:
-    """Two numbers of 32 bits as one of the standard normal distribution (Box and Muller, 1958)."""
+    """Turn two 32-bit numbers into one of the normal distribution (Box and Muller, 1958)."""
     radius = (_shifted(bits, 32).to(torch.float32) + 0.5) * 2.0**-32
     angle = (bits & (2**32 - 1)).to(torch.float32) * (2.0**-32 * 2.0 * math.pi)
     return torch.sqrt(-2.0 * torch.log(radius)) * torch.cos(angle)

@@ -50,7 +50,7 @@ def _hashable(argument: Any) -> Any:
 
 @cache
 def _workspace_size(tensors: tuple[tuple[int, ...], ...], others: tuple[Any, ...]) -> int:
-    """Bytes of a layer's workspace."""
+    """Return the bytes of a layer's workspace."""
     zeros = (torch.zeros(shape, device="cpu") for shape in tensors)
     return _layer(*zeros, *others)[3].numel()
 

@@ -52,7 +52,7 @@ def _at_maxima(gradient: Tensor, x: Tensor, indices: Tensor, dims: int) -> Tenso
 
 
 def _order(mask: Tensor) -> Tensor:
-    """For each place, how many chosen ones are before it."""
+    """Return for each place the number of chosen ones before it."""
     count = mask.flatten().to(torch.int64).cumsum(0) - 1
     return count.clamp(min=0).view(mask.shape)
 
@@ -81,7 +81,7 @@ def masked_scatter_backward(gradient: Tensor, mask: Tensor, sizes: Any) -> Any:
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """Sums and means of floats; other reductions stay an operator."""
+    """Return sums and means of floats; other reductions stay an operator."""
     if reduce not in ("sum", "mean") or not x.is_floating_point() or x.dim() == 0:
         return NotImplemented
     if include_self and reduce == "sum":

@@ -39,7 +39,7 @@ def transpose(x: Tensor, first: int, second: int) -> Tensor:
 
 @register_decomposition(aten.split.Tensor)
 def split(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
-    """Slices of ``size`` along ``dim``; the last may be shorter."""
+    """Return slices of ``size`` along ``dim``; the last may be shorter."""
     total = x.shape[dim]
     if total == 0:
         return [x.view_as(x)]
@@ -48,7 +48,7 @@ def split(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
 
 @register_decomposition(aten.split_with_sizes.default)
 def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
-    """Slices of the given sizes along ``dim``."""
+    """Return slices of the given sizes along ``dim``."""
     parts, start = [], 0
     for size in sizes:
         parts.append(x.narrow(dim, start, size))
@@ -58,7 +58,7 @@ def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tens
 
 @register_decomposition(aten.unbind.int)
 def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
-    """One tensor for each index along ``dim``."""
+    """Return one tensor for each index along ``dim``."""
     return [x.select(dim, index) for index in range(x.shape[dim])]
 
 
@@ -70,7 +70,7 @@ def unsafe_view(x: Tensor, size: Sequence[int], *stride: Any) -> Tensor:
 
 @register_decomposition(aten.split_copy.Tensor)
 def split_copy(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
-    """Copies of the parts."""
+    """Return copies of the parts."""
     return [part.clone() for part in split(x, size, dim)]
 
 
@@ -82,7 +82,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @register_decomposition(aten.select_backward.default)
 def select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
-    """Zeros with the gradient at one index."""
+    """Return zeros with the gradient at one index."""
     return torch.select_scatter(grad.new_zeros(sizes), grad, dim, index)
 
 
@@ -90,9 +90,7 @@ def select_backward(grad: Tensor, sizes: Sequence[int], dim: int, index: int) ->
 def slice_backward(
     grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> Tensor:
-    """Zeros with the gradient in a slice; the gradient itself where the slice is the whole
-    dimension.
-    """
+    """Return zeros with the gradient in a slice, or the gradient itself for a whole dimension."""
     if same_sizes(grad.shape, sizes):
         return grad.view_as(grad)
     return torch.slice_scatter(grad.new_zeros(sizes), grad, dim, start, end, step)
@@ -102,7 +100,7 @@ def slice_backward(
 def diagonal_backward(
     grad: Tensor, sizes: Sequence[int], offset: int, dim1: int, dim2: int
 ) -> Tensor:
-    """Zeros with the gradient on a diagonal."""
+    """Return zeros with the gradient on a diagonal."""
     return torch.diagonal_scatter(grad.new_zeros(sizes), grad, offset, dim1, dim2)
 
 
@@ -149,49 +147,49 @@ def _sink(x: Tensor, inner: list[int], place: int) -> None:
 
 @register_decomposition(aten.zeros_like.default)
 def zeros_like(x: Tensor, **options: Any) -> Tensor:
-    """Zeros of the layout of ``x``."""
+    """Return zeros of the layout of ``x``."""
     return _like(x, 0, options)
 
 
 @register_decomposition(aten.ones_like.default)
 def ones_like(x: Tensor, **options: Any) -> Tensor:
-    """Ones of the layout of ``x``."""
+    """Return ones of the layout of ``x``."""
     return _like(x, 1, options)
 
 
 @register_decomposition(aten.full_like.default)
 def full_like(x: Tensor, value: Any, **options: Any) -> Tensor:
-    """One value in the layout of ``x``."""
+    """Return one value in the layout of ``x``."""
     return _like(x, value, options)
 
 
 @register_decomposition(aten.new_zeros.default)
 def new_zeros(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
-    """Zeros of another size."""
+    """Return zeros of another size."""
     return _full_as(x, size, 0, options)
 
 
 @register_decomposition(aten.new_ones.default)
 def new_ones(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
-    """Ones of another size."""
+    """Return ones of another size."""
     return _full_as(x, size, 1, options)
 
 
 @register_decomposition(aten.new_full.default)
 def new_full(x: Tensor, size: Sequence[int], value: Any, **options: Any) -> Tensor:
-    """One value in another size."""
+    """Return one value in another size."""
     return _full_as(x, size, value, options)
 
 
 @register_decomposition(aten.zeros.default)
 def zeros(size: Sequence[int], **options: Any) -> Tensor:
-    """Zeros."""
+    """Return zeros."""
     return _full(size, 0.0, options)
 
 
 @register_decomposition(aten.ones.default)
 def ones(size: Sequence[int], **options: Any) -> Tensor:
-    """Ones."""
+    """Return ones."""
     return _full(size, 1.0, options)
 
 
@@ -254,7 +252,7 @@ def index_put_impl(
     accumulate: bool = False,
     unsafe: bool = False,
 ) -> Tensor:
-    """Values written (or added) at indices."""
+    """Return values written (or added) at indices."""
     return torch.index_put(x, list(indices), values, accumulate)
 
 

@@ -340,7 +340,7 @@ def _changing(definition: ast.FunctionDef) -> set[str]:
 
 
 def _assigned(statements: Sequence[ast.stmt], is_nested: bool) -> Iterator[tuple[str, bool]]:
-    """The names that statements assign, and whether a loop or a branch does it."""
+    """Yield the names that statements assign, and whether a loop or a branch does it."""
     for each in statements:
         if isinstance(each, (ast.For, ast.If)):
             yield from _assigned(each.body, True)

@@ -189,7 +189,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         kind: ReductionKind,
         value: TextValue | tuple[TextValue, TextValue],
     ) -> TextValue:
-        """One step of the accumulation."""
+        """Write one step of the accumulation."""
         values = list(value) if isinstance(value, tuple) else [value]
         return self.reduce(kind, dtype, values)
 
@@ -304,8 +304,7 @@ class NumbaHandler(OpsHandler[TextValue]):
         return None
 
     def _chosen(self, mask: TextValue, x: TextValue, y: TextValue) -> TextValue | None:
-        """One of two 16-bit floats, chosen by their bits: it is converted once, and a NaN keeps
-        its bits."""
+        """Choose one of two 16-bit floats by their bits, so that a NaN keeps its bits."""
         found = self._patterns_of(x, y)
         return found and self._from_pattern(self._where(mask, *found[1:]), found[0])
 

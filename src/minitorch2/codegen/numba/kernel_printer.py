@@ -153,7 +153,7 @@ class KernelPrinter:
         return self.enter_shared(names, sizes)
 
     def enter_shared(self, names: Sequence[str], sizes: Sequence[Expr]) -> Block:
-        """One loop shared by threads that stands for a nest of loops."""
+        """Open one loop shared by threads that stands for a nest of loops."""
         if len(names) == 1:
             return self.enter(f"for {names[0]} in range(lo, hi):", names[0])
         block = self.enter("for i in range(lo, hi):", *names)

@@ -243,7 +243,7 @@ def _variable(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 def _build_in_turn(module: ir.Module) -> None:
-    """The status of all kernels, run by this thread."""
+    """Build the function that runs all kernels on this thread and returns their status."""
     function = ir.Function(module, _IN_TURN, "minitorch2_in_turn")
     builder = ir.IRBuilder(function.append_basic_block())
     with _each_kernel(builder, *function.args) as kernel:
@@ -254,7 +254,7 @@ def _build_in_turn(module: ir.Module) -> None:
 
 
 def _build_share(module: ir.Module, functions: dict[str, ir.Function]) -> None:
-    """One thread's part: the task is (kernels, their number, block, status)."""
+    """Build one thread's part of a task, which is (kernels, their number, block, status)."""
     share = ir.Function(module, _SHARE, "minitorch2_share")
     builder = ir.IRBuilder(share.append_basic_block())
     task = builder.bitcast(share.args[0], WORDS)

@@ -197,6 +197,6 @@ _COMBINE: dict[str, Callable[[torch.dtype], str]] = {
 
 
 def combine(kind: str, accumulator: str, value: str, dtype: torch.dtype) -> str:
-    """One step of a reduction whose accumulator has `dtype`."""
+    """Return one step of a reduction whose accumulator has `dtype`."""
     text = _COMBINE[kind](dtype).format(accumulator, value)
     return _wrapped(kind, text, dtype)

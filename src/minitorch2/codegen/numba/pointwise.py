@@ -112,7 +112,7 @@ class PointwisePrinter(KernelPrinter):
         return CACHE_LINE // self.arguments.dtypes[access.name].itemsize
 
     def _write_tiles(self, access: Access) -> Expr:
-        """Tiles over two loops, one after the other along the access; other loops are flattened."""
+        """Write tiles over two loops, one after the other along the access; flatten other loops."""
         ranges = self.node.ranges
         across, self.side = access.strides.index(1), self._side(access)
         others = [i for i in range(len(ranges) - 1) if i != across]

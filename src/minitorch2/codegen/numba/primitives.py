@@ -52,7 +52,7 @@ def _llvm(name: str) -> Emit:
 
 
 def _rounded(name: str) -> Emit:
-    """To an integer, which keeps the sign. Said so, LLVM does not round float16 one by one."""
+    """Round to an integer of the same sign: so LLVM does not round float16 one by one."""
 
     def emit(builder: Builder, args: tuple[ir.Value, ...]) -> ir.Value:
         return _llvm("llvm.copysign")(builder, (_llvm(name)(builder, args), *args))
@@ -262,7 +262,7 @@ larger = _select_integer(">")
 
 
 def _shift(name: str) -> Any:
-    """Bits moved by less than a word's width, within the word."""
+    """Shift bits by less than a word's width, within the word."""
 
     def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
         signed = signature.return_type.signed

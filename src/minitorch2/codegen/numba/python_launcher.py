@@ -37,7 +37,7 @@ class PythonLauncher:
 
 
 def launch_in_turn(name: str, launchers: Sequence[PythonLauncher]) -> Callable[..., None]:
-    """One launch of several kernels, in order; it takes the arguments of the first, and so on."""
+    """Make one launch of several kernels, in order; it takes the arguments of each in turn."""
 
     def launch(*arguments: Any) -> None:
         rest = iter(arguments)

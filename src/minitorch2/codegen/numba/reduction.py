@@ -71,7 +71,7 @@ class ReductionPrinter(KernelPrinter):
         return product(self.node.reduction_ranges)
 
     def write_pass(self, members: list[SchedulerNode]) -> None:
-        """One run over the reduction loops."""
+        """Write one run over the reduction loops."""
         if not members:
             return
         loops = self.enter_reduction(in_pieces=any(map(self._is_long_sum, members)))

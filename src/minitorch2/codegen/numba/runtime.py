@@ -109,7 +109,7 @@ def load_kernel(source: KernelSource) -> Callable[..., None]:
 
 
 def join_kernels(name: str, kernels: Sequence[Callable[..., None]]) -> Callable[..., None]:
-    """One launch of several loaded kernels: `joined(n, tensor..., size..., n, tensor..., ...)`."""
+    """Join several loaded kernels: `joined(n, tensor..., size..., n, tensor..., ...)`."""
     in_python = [kernel for kernel in kernels if isinstance(kernel, PythonLauncher)]
     return launch_in_turn(name, in_python) if in_python else join(name, kernels)
 

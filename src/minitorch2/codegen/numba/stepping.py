@@ -135,7 +135,7 @@ def _rank(nan_is_first: bool) -> Callable[[Any], Any]:
 
 
 def _short_float(dtype: torch.dtype) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """From the 16 bits of a number to a float32, and back."""
+    """Return the conversions from the 16 bits of a number to a float32, and back."""
 
     def read(pattern: Any) -> Any:
         short = torch.from_numpy(np.asarray(pattern).view("int16")).view(dtype)

@@ -59,12 +59,12 @@ class _Copy:
         self.builder, self.to, self.source = builder, to, source
 
     def element(self, row: ir.Value, column: ir.Value) -> None:
-        """One element."""
+        """Copy one element."""
         value = self.builder.load(self._address(self.source, column, row))
         self.builder.store(value, self._address(self.to, row, column))
 
     def block(self, row: ir.Value, column: ir.Value, size: int) -> None:
-        """A square of elements, from this one on."""
+        """Copy a square of elements, from this one on."""
         vectors = [
             self.builder.load(self._vector(self.source, column, row, line, size), align=1)
             for line in range(size)

@@ -123,7 +123,7 @@ def _seconds(
 
 
 def _memory(kind: str, count: int) -> torch.Tensor:
-    """Random numbers, or zeros of an integer type, as they lie in memory."""
+    """Return memory of random numbers, or zeros for an integer type."""
     dtype = BITS.get(kind) or getattr(torch, kind)
     tensor = torch.zeros(count, dtype=dtype)
     if dtype.is_floating_point:

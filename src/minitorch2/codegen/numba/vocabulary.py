@@ -17,7 +17,7 @@ _FLOATS = (types.float32, types.float64)
 
 
 def _versions(name: str, arity: int) -> dict[Any, Any]:
-    """For float32 and float64: the symbol to call and its signature."""
+    """Return, for float32 and float64, the symbol to call and its signature."""
     versions = {}
     for kind in _FLOATS if name in LIBM else ():
         symbol = f"{name}f" if kind is types.float32 else name

@@ -52,7 +52,7 @@ class KernelArguments:
         return self._sizes.setdefault(expr, f"ks{len(self._sizes)}")
 
     def pointers(self) -> list[KernelArgument]:
-        """Inputs, buffers that change in place, outputs."""
+        """Return the pointers: inputs, buffers that change in place, outputs."""
         groups = (self._inputs, self._shared_names, self._outputs)
         return [KernelArgument(name, buffer) for group in groups for buffer, name in group.items()]
 

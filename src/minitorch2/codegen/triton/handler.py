@@ -134,7 +134,7 @@ class TritonHandler(OpsHandler[Value]):
         return replace(value, element=element)
 
     def _read(self, name: str, index: Expr) -> tuple[str, Dimensions]:
-        """Elements as memory holds them."""
+        """Read elements as memory holds them."""
         text = f"tl.load({self.arguments.input(name)} + ({self._address(index)})"
         dims = self.index.dims(index) | join(*self._masks)
         options = self._load_options(dims, self.dtypes[name])
@@ -193,7 +193,7 @@ class TritonHandler(OpsHandler[Value]):
         return self._written.get(name) or self._written_in_loop[name]
 
     def store(self, name: str, index: Expr, value: Value, mode: StoreMode = "set") -> None:
-        """To memory, unless the buffer lives in this kernel only; and to a register.
+        """Store to a register, and to memory unless the buffer lives in this kernel only.
 
         Elements of several programs may have one address: additions are atomic.
         """
@@ -209,7 +209,7 @@ class TritonHandler(OpsHandler[Value]):
             self.body.line(text, self._node_dims)
 
     def store_reduction(self, name: str, index: Expr, value: Value) -> None:
-        """Like `store`, after the pass."""
+        """Store like `store`, after the pass."""
         index = simplify(index, self.ranges)
         self._written[name] = (index, value)
         if name not in self.removed:
@@ -385,7 +385,7 @@ class TritonHandler(OpsHandler[Value]):
         return constant(value, compute_dtype(dtype))
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> Value:
-        """In 32 bits if the value certainly fits, else in 64."""
+        """Compute in 32 bits if the value certainly fits, else in 64."""
         expr = simplify(expr, self.ranges)
         if isinstance(expr, int):
             return self.constant(expr, dtype)
@@ -422,7 +422,7 @@ class TritonHandler(OpsHandler[Value]):
         self.body.statement(f"lib.check_index({value.text}, {limit}, {mask})", dims)
 
     def masked(self, mask: Value, body: Callable[[], Value], other: Number) -> Value:
-        """Loads of the body get the mask; its result is replaced where the mask is false."""
+        """Mask the loads of the body, and replace its result where the mask is false."""
         mask = self._named(mask)
         self._masks.append(mask)
         value = body()
@@ -438,7 +438,7 @@ class TritonHandler(OpsHandler[Value]):
         )
 
     def to_dtype(self, x: Value, dtype: torch.dtype) -> Value:
-        """16-bit floats are rounded to, but go on as float32."""
+        """Convert to a dtype; 16-bit floats are rounded to, but go on as float32."""
         if x.element is not None and x.element.dtype == dtype:
             return x
         target = compute_dtype(dtype)
@@ -466,7 +466,7 @@ class TritonHandler(OpsHandler[Value]):
         return value.text if value.dtype == dtype else f"{value.text}.to({triton_dtype(dtype)})"
 
     def _chosen(self, mask: Value, x: Value, y: Value) -> Value | None:
-        """One of two 16-bit floats in the dtype that they have in memory; a NaN keeps its bits."""
+        """Choose one of two 16-bit floats in their dtype in memory; a NaN keeps its bits."""
         known = x.element or y.element
         parts = [known and _as_element(value, known.dtype) for value in (x, y)]
         if known is None or None in parts:
@@ -475,7 +475,7 @@ class TritonHandler(OpsHandler[Value]):
         return self._widened_element(self._loaded(text, known.dtype, join(mask, x, y)))
 
     def elementwise(self, name: str, *args: Value) -> Value:
-        """One line from the table, unless numbers decide it."""
+        """Print one line from the table, unless numbers decide it."""
         numbers = [arg.number for arg in args]
         if name in DECIDED and None not in numbers:
             return self.constant(DECIDED[name](*numbers), torch.bool)
@@ -524,5 +524,5 @@ class _Reduced(EffectHandler):
         self._printer, self._value = printer, value
 
     def store_reduction(self, name: str, index: Expr, value: None) -> None:
-        """As the printer does it."""
+        """Store as the printer does."""
         self._printer.store_reduction(name, index, self._value)

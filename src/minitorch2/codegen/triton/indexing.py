@@ -159,7 +159,7 @@ class IndexPrinter:
         return self.body.assign(text, dims, kind)
 
     def _sum(self, expr: sympy.Expr) -> str:
-        """Terms of the fastest index first: `r1 + 1024*x0`."""
+        """Print the terms of the fastest index first: `r1 + 1024*x0`."""
         order = (RINDEX, KINDEX, YINDEX, XINDEX)
         terms = sorted(expr.args, key=lambda t: (*(not t.has(index) for index in order), str(t)))
         text = " + ".join(self.text(term) for term in terms)

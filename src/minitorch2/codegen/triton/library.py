@@ -162,7 +162,7 @@ def mod(x, y):
 
 @triton.jit
 def floordiv(x, y):
-    """Integer division that rounds towards minus infinity, as in Python."""
+    """Divide integers, rounding towards minus infinity, as in Python."""
     q = x // y
     r = x - q * y
     return tl.where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)

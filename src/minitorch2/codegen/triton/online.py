@@ -44,7 +44,7 @@ class Follower:
 
 
 def online_sums(nodes: Sequence[SchedulerNode]) -> dict[str, Follower]:
-    """For maxima and sums of a kernel, by name, the sum that can follow them."""
+    """Return the sum that can follow a maximum or sum of a kernel, by the name of the latter."""
     trees = _Trees(nodes)
     found: dict[str, Follower] = {}
     for position, node in enumerate(nodes):
@@ -105,19 +105,19 @@ class _Trees(OpsHandler[Tree]):
     def reduction(
         self, dtype: torch.dtype, src_dtype: torch.dtype, kind: ReductionKind, value: object
     ) -> Tree:
-        """By its kind."""
+        """Represent a reduction by its kind."""
         return kind, value
 
     def scan(self, dtype: torch.dtype, kind: ScanKind, value: Tree) -> Tree:
-        """By its kind."""
+        """Represent a scan by its kind."""
         return "scan", kind, value
 
     def constant(self, value: Number, dtype: torch.dtype) -> Tree:
-        """By its value; NaN is equal to itself only as text."""
+        """Represent a constant by its value; NaN is equal to itself only as text."""
         return "constant", value if value == value else "nan", dtype
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> Tree:
-        """By the expression."""
+        """Represent an index by its expression."""
         return "index", expr, dtype
 
     def indirect_indexing(
@@ -128,17 +128,17 @@ class _Trees(OpsHandler[Tree]):
         return index_symbols(f"{INDIRECT_PREFIX}{self._count}_", 1)[0]
 
     def masked(self, mask: Tree, body: Callable[[], Tree], other: Number) -> Tree:
-        """By its parts."""
+        """Represent a masked value by its parts."""
         return "masked", mask, body(), repr(other)
 
     def to_dtype(self, x: Tree, dtype: torch.dtype) -> Tree:
-        """By the dtype."""
+        """Represent a conversion by the dtype."""
         return "to_dtype", dtype, x
 
     def to_dtype_bitcast(self, x: Tree, dtype: torch.dtype, src_dtype: torch.dtype) -> Tree:
-        """By the dtypes."""
+        """Represent a bitcast by the dtypes."""
         return "bitcast", dtype, src_dtype, x
 
     def elementwise(self, name: str, *args: Tree) -> Tree:
-        """By its name and operands."""
+        """Represent a primitive by its name and operands."""
         return name, *args

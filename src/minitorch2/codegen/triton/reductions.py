@@ -29,7 +29,7 @@ class ReductionPrinter:
         return f"tl.full([XBLOCK, {width}], {self.neutral()}, {triton_dtype(self.dtype)})"
 
     def combine(self, x: str, y: str) -> str:
-        """Two blocks, element by element."""
+        """Combine two blocks, element by element."""
         if self.kind == "sum":
             return f"{x} + {y}"
         if self.kind in ("prod", "xor_sum"):

@@ -166,7 +166,7 @@ class Trial:
         return int(expr.subs(self.sizes)) if isinstance(expr, sympy.Expr) else expr
 
     def _memory_of(self, name: str) -> torch.Tensor:
-        """Random numbers; zeros where they may be indices."""
+        """Return random numbers; zeros where they may be indices."""
         if name not in self.memory:
             buffer = self.buffers[name]
             size = self._number(buffer.fixed_layout().storage_size())

@@ -71,7 +71,7 @@ def _nan(v: Any) -> Any:
 
 
 def _is_low(value: float, **_: Any) -> bool:
-    """Any score that is added to it is lost in rounding, so that to add and to put are one."""
+    """Return whether any score added to the number is lost in rounding: adding it is replacing."""
     return torch.finfo(torch.float32).min <= value <= -1e30
 
 

@@ -93,7 +93,7 @@ def _name(target: Any) -> str:
 def _bind(
     node: Node, name: str, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> dict[str, Argument] | None:
-    """Arguments by parameter, with the defaults of the first overload that takes them."""
+    """Return arguments by parameter, with the defaults of the first overload that takes them."""
     given = _by_signature(node.target, args, kwargs)
     for parameters in _overloads(name):
         bound = _by_schema(parameters, args, kwargs) if given is None else _named(parameters, given)
@@ -224,7 +224,7 @@ def _device(value: torch.Tensor) -> torch.device:
 
 
 def _in_one_form(node: Node, arguments: dict[str, Argument]) -> dict[str, Argument]:
-    """Dimensions from the end; no dtype where it is the argument's own."""
+    """Count dimensions from the end; drop a dtype that is the argument's own."""
     value = fake_of(arguments.get("self", arguments.get("input")))
     if not isinstance(value, torch.Tensor):
         return arguments

@@ -32,7 +32,7 @@ def solve_for(size: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
 def bindings(
     sizes: Iterable[tuple[Any, str]], wanted: Iterable[sympy.Symbol] | None = None
 ) -> Iterator[tuple[sympy.Symbol, str]]:
-    """For each symbol that a size determines: the Python text that computes it, plain ones first.
+    """Yield each symbol that a size determines with its Python text, plain ones first.
 
     Args:
         sizes: expressions and the text that loads the number each one is.

@@ -54,7 +54,7 @@ class Comparison:
         return compare(self.relation, change(self.left), change(self.right))
 
     def opposite(self) -> Condition:
-        """True where this is false."""
+        """Return the condition that is true where this one is false."""
         if self.relation not in ("==", "!=") and self.is_of_floats:
             return Negation(self)
         return Comparison(OPPOSITE[self.relation], self.left, self.right)
@@ -81,7 +81,7 @@ class Negation:
         return opposite(self.part.map(change))
 
     def opposite(self) -> Condition:
-        """True where this is false."""
+        """Return the condition that is true where this one is false."""
         return self.part
 
 
@@ -101,7 +101,7 @@ class AllOf:
         return all_of(map_condition(part, change) for part in self.parts)
 
     def opposite(self) -> Condition:
-        """True where this is false."""
+        """Return the condition that is true where this one is false."""
         return any_of(opposite(part) for part in self.parts)
 
 
@@ -114,7 +114,7 @@ class AnyOf(AllOf):
         return any_of(map_condition(part, change) for part in self.parts)
 
     def opposite(self) -> Condition:
-        """True where this is false."""
+        """Return the condition that is true where this one is false."""
         return all_of(opposite(part) for part in self.parts)
 
 
@@ -148,7 +148,7 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def all_of(parts: Iterable[Condition]) -> Condition:
-    """True if all parts are; parts that are known drop out."""
+    """Return a condition that is true if all parts are; known parts drop out."""
     rest = tuple(part for part in parts if part is not True)
     if False in rest:
         return False
@@ -156,7 +156,7 @@ def all_of(parts: Iterable[Condition]) -> Condition:
 
 
 def any_of(parts: Iterable[Condition]) -> Condition:
-    """True if any part is; parts that are known drop out."""
+    """Return a condition that is true if any part is; known parts drop out."""
     rest = tuple(part for part in parts if part is not False)
     if True in rest:
         return True
@@ -164,7 +164,7 @@ def any_of(parts: Iterable[Condition]) -> Condition:
 
 
 def opposite(condition: Condition) -> Condition:
-    """True where the condition is false."""
+    """Return the condition that is true where `condition` is false."""
     return not condition if isinstance(condition, bool) else condition.opposite()
 
 

@@ -93,7 +93,7 @@ def split_multiples(a: sympy.Expr, b: sympy.Expr) -> tuple[sympy.Expr, sympy.Exp
 
 @lru_cache(16384)
 def _divide_by_sum(a: sympy.Expr, b: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
-    """Division of polynomials with integer coefficients."""
+    """Divide polynomials with integer coefficients."""
     nothing = sympy.Integer(0), a
     if products_in(a) * products_in(b) > MOST_PRODUCTS:
         return nothing
@@ -145,7 +145,7 @@ class ModularIndexing(sympy.Function):  # type: ignore[misc]  # SymPy has no typ
 
     @classmethod
     def eval(cls, a: sympy.Expr, d: sympy.Expr, m: sympy.Expr) -> sympy.Expr | None:
-        """Multiples of d*m drop out;  (x // y) // d % m -> x // (y*d) % m;  common factors too."""
+        """Drop multiples of d*m and common factors; (x // y) // d % m -> x // (y*d) % m."""
         if m == 1 or a == 0:
             return sympy.Integer(0)
         if a.is_Integer and d.is_Integer and m.is_Integer:

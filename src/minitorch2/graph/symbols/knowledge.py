@@ -122,7 +122,7 @@ class Knowledge:
     # Questions -----------------------------------------------------------------------------------
 
     def decide(self, condition: Condition) -> bool | None:
-        """True or False where every admissible size gives the same answer, else None."""
+        """Return True or False where every admissible size gives the same answer, else None."""
         if isinstance(condition, bool):
             return condition
         known = self._decided.get(condition)

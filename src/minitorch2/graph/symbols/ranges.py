@@ -61,7 +61,7 @@ def _product(a: Bound, b: Bound) -> Bound:
 
 
 def range_of(expr: Expr, ranges: Ranges, known: Known | None = None) -> Range:
-    """Bounds of an integer expression; symbols without a range may be any integer.
+    """Return bounds of an integer expression; symbols without a range may be any integer.
 
     Args:
         expr: the expression; parts that occur twice are bounded once.
@@ -123,7 +123,7 @@ def _floor(a: Bound, b: Bound) -> Bound:
 
 
 def sum_range(terms: Sum | None, ranges: Ranges, known: Known) -> Range:
-    """Bounds of a sum of products, each atom shifted by its least value."""
+    """Return bounds of a sum of products, each atom shifted by its least value."""
     if terms is None:
         return ANY
     limits = {atom: range_of(to_expr(atom), ranges, known) for atom in atoms_of(terms)}

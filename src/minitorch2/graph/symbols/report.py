@@ -63,7 +63,7 @@ def chain_of(env: ShapeEnv, symbol: sympy.Symbol) -> list[ShapeGuard]:
 
 
 def describe_chain(env: ShapeEnv, chain: list[ShapeGuard]) -> str:
-    """One step a line: the guard over the inputs, the operator, the user's line."""
+    """Return one step a line: the guard over the inputs, the operator, the user's line."""
     return "\n".join(f"  {step}" for step in _steps(env, chain))
 
 

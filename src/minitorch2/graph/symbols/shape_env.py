@@ -275,7 +275,7 @@ class ShapeEnv:
     # Decisions -----------------------------------------------------------------------------------
 
     def decide(self, condition: Condition) -> bool | None:
-        """True or False where every admissible size gives the same answer, else None."""
+        """Return True or False where every admissible size gives the same answer, else None."""
         return self.knowledge.decide(condition)
 
     def evaluate(self, condition: Condition) -> bool:

@@ -66,7 +66,9 @@ class ExprPrinter(StrPrinter):  # type: ignore[misc]  # SymPy has no types
         return str(super()._print_Function(expr))
 
     def _operands(self, expr: sympy.Expr) -> list[str]:
-        """Operands of a chain of ``//`` and ``%``: all but the first need brackets as products."""
+        """Print the operands of a chain of ``//`` and ``%``; products behind the first get
+        brackets.
+        """
         first, *rest = expr.args
         others = [self.parenthesize(part, PRECEDENCE["Atom"], strict=True) for part in rest]
         return [self.parenthesize(first, PRECEDENCE["Mul"], strict=True), *others]

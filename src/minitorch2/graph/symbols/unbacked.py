@@ -80,10 +80,10 @@ def current_symbols() -> UnbackedSymbols | None:
 def making_symbols(
     env: ShapeEnv, given: Iterable[sympy.Symbol] | None = None
 ) -> Iterator[UnbackedSymbols]:
-    """Operators whose result depends on data give symbols inside the block.
+    """Let operators whose result depends on data return symbols inside the block.
 
     Args:
-        given: what they gave when they ran before; None for new ones.
+        given: the symbols of an earlier run, in order; None for new ones.
     """
     symbols = UnbackedSymbols(env, given)
     token = _CURRENT.set(symbols)

@@ -62,7 +62,7 @@ class CountingHandler(EffectHandler):
         self.cost.expensive += name in EXPENSIVE
 
     def load(self, name: str, index: Expr) -> None:
-        """One operation, one address."""
+        """Count one operation and one address."""
         self._count("load")
         self.cost.reads.add((name, index))
 
@@ -73,21 +73,21 @@ class CountingHandler(EffectHandler):
         kind: ReductionKind,
         value: tuple[None, None] | None,
     ) -> None:
-        """One operation per element."""
+        """Count one operation per element."""
         self._count(kind)
 
     def scan(self, dtype: torch.dtype, kind: ScanKind, value: None) -> None:
-        """One operation per element."""
+        """Count one operation per element."""
         self._count(kind)
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
-        """One operation."""
+        """Count one operation."""
         self._count("index_expr")
 
     def indirect_indexing(
         self, value: None, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
-        """One operation; a fresh symbol."""
+        """Count one operation; return a fresh symbol."""
         self._count("indirect_indexing")
         return super().indirect_indexing(value, size, check, wrap)
 
@@ -97,15 +97,15 @@ class CountingHandler(EffectHandler):
         body()
 
     def to_dtype(self, x: None, dtype: torch.dtype) -> None:
-        """One operation."""
+        """Count one operation."""
         self._count("to_dtype")
 
     def to_dtype_bitcast(self, x: None, dtype: torch.dtype, src_dtype: torch.dtype) -> None:
-        """One operation."""
+        """Count one operation."""
         self._count("to_dtype_bitcast")
 
     def elementwise(self, name: str, *args: None) -> None:
-        """One operation."""
+        """Count one operation."""
         self._count(name)
 
 

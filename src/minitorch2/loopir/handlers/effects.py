@@ -21,10 +21,10 @@ class EffectHandler(OpsHandler[None]):
         self.indirect: list[sympy.Symbol] = []
 
     def load(self, name: str, index: Expr) -> None:
-        """No value."""
+        """Return no value."""
 
     def store(self, name: str, index: Expr, value: None, mode: StoreMode = "set") -> None:
-        """No effect."""
+        """Do nothing."""
 
     def reduction(
         self,
@@ -33,20 +33,20 @@ class EffectHandler(OpsHandler[None]):
         kind: ReductionKind,
         value: tuple[None, None] | None,
     ) -> None:
-        """No value."""
+        """Return no value."""
 
     def scan(self, dtype: torch.dtype, kind: ScanKind, value: None) -> None:
-        """No value."""
+        """Return no value."""
 
     def store_reduction(self, name: str, index: Expr, value: None) -> None:
         """A reduction's store has the effect of any store."""
         self.store(name, index, value)
 
     def constant(self, value: Number, dtype: torch.dtype) -> None:
-        """No value."""
+        """Return no value."""
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
-        """No value."""
+        """Return no value."""
 
     def indirect_indexing(
         self, value: None, size: Expr, check: bool = True, wrap: bool = True
@@ -60,10 +60,10 @@ class EffectHandler(OpsHandler[None]):
         body()
 
     def to_dtype(self, x: None, dtype: torch.dtype) -> None:
-        """No value."""
+        """Return no value."""
 
     def to_dtype_bitcast(self, x: None, dtype: torch.dtype, src_dtype: torch.dtype) -> None:
-        """No value."""
+        """Return no value."""
 
     def elementwise(self, name: str, *args: None) -> None:
-        """No value."""
+        """Return no value."""

@@ -68,7 +68,7 @@ def narrowed(value: Array, dtype: torch.dtype) -> torch.Tensor:
 
 
 def widened(short: torch.Tensor) -> Array:
-    """16-bit floats as float32; NaN keep their bits."""
+    """Return 16-bit floats as float32; NaN keep their bits."""
     single, bits = short.float().numpy(), short.view(torch.int16).numpy().astype(np.int32)
     cut = _FRACTION_BITS[torch.float32] - _FRACTION_BITS[short.dtype]
     fraction = bits & ((1 << _FRACTION_BITS[short.dtype]) - 1)

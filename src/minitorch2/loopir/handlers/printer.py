@@ -72,7 +72,7 @@ class PrintingHandler(OpsHandler[str]):
         return self._assign(f"ops.scan({dtype}, {kind!r}, {value})")
 
     def constant(self, value: Number, dtype: torch.dtype) -> str:
-        """In place: `ops.constant(2.0, torch.float32)`"""
+        """Return `ops.constant(2.0, torch.float32)`, in place."""
         text = repr(value) if repr(value) not in ("inf", "-inf", "nan") else f"float('{value}')"
         return f"ops.constant({text}, {dtype})"
 

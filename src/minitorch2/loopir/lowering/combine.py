@@ -35,7 +35,7 @@ MAX_MASKED_PARTS = 4
 
 @lowering(aten.cat)
 def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
-    """Tensors in a row along a dimension. Empty vectors are skipped, as in eager."""
+    """Concatenate tensors along a dimension. Empty vectors are skipped, as in eager."""
     dtype = result_type(tensors)
     parts = [part for part in tensors if part.size != (0,)]
     if len(parts) < 2:
@@ -132,14 +132,14 @@ def _part(
 
 @lowering(aten.stack, aten._stack)
 def stack(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
-    """Tensors in a row along a new dimension."""
+    """Stack tensors along a new dimension."""
     dim = dim % (tensors[0].ndim + 1)
     return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 
 @lowering(aten.constant_pad_nd)
 def constant_pad_nd(x: TensorBox, pad: Sequence[Expr], value: Number = 0) -> TensorBox:
-    """Elements of `value` before and after, from the last dimension on; negative pads crop."""
+    """Pad with `value` before and after, from the last dimension on; negative pads crop."""
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     before_after: list[tuple[Expr, Expr]] = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     for dim, (before, after) in enumerate(before_after):

@@ -63,7 +63,7 @@ def new_full(x: TensorBox, size: Sequence[Expr], value: Scalar, **options: Any) 
     aten._efficientzerotensor.default,
 )  # fmt: skip
 def zeros(*args: Any, **options: Any) -> TensorBox:
-    """Zeros."""
+    """Return zeros."""
     return _filled(0)
 
 
@@ -92,7 +92,7 @@ def _uninitialized(dtype: torch.dtype) -> Scalar:
 
 @lowering(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
 def ones(*args: Any, **options: Any) -> TensorBox:
-    """Ones."""
+    """Return ones."""
     return _filled(1)
 
 
@@ -145,7 +145,7 @@ def _diagonal_distance(index: Index) -> Value:
 
 @lowering(aten.eye)
 def eye(*args: Any, **options: Any) -> TensorBox:
-    """Ones on the main diagonal."""
+    """Return ones on the main diagonal."""
     fake = current_table().result
 
     def inner_fn(index: Index) -> Value:

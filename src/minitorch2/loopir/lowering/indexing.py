@@ -101,7 +101,7 @@ def gather(x: TensorBox, dim: int, index: TensorBox, sparse_grad: bool = False) 
 
 @lowering(aten.index_select)
 def index_select(x: TensorBox, dim: int, index: TensorBox) -> TensorBox:
-    """Positions of one dimension, chosen by a vector."""
+    """Select the positions of one dimension that a vector names."""
     if x.ndim == 0:
         return reshape(index_select(reshape(x, (-1,)), 0, index), ())
     flat = index if index.ndim else unsqueeze(index, 0)
@@ -110,7 +110,7 @@ def index_select(x: TensorBox, dim: int, index: TensorBox) -> TensorBox:
 
 @lowering(aten.take)
 def take(x: TensorBox, index: TensorBox) -> TensorBox:
-    """Elements of the flattened tensor."""
+    """Take elements of the flattened tensor."""
     return index_tensor(reshape(x, (-1,)), [index])
 
 
@@ -184,7 +184,7 @@ def select_scatter(x: TensorBox, source: TensorBox, dim: int, position: Expr) ->
 def slice_backward(
     grad: TensorBox, input_sizes: Sequence[Expr], dim: int, start: Expr, end: Expr, step: int
 ) -> TensorBox:
-    """Zeros with `grad` in the slice."""
+    """Return zeros with `grad` in the slice."""
     zeros = full(tuple(input_sizes), 0, grad.dtype, grad.device)
     return slice_scatter(zeros, grad, dim, start, end, step)
 
@@ -193,6 +193,6 @@ def slice_backward(
 def select_backward(
     grad: TensorBox, input_sizes: Sequence[Expr], dim: int, position: Expr
 ) -> TensorBox:
-    """Zeros with `grad` at one position."""
+    """Return zeros with `grad` at one position."""
     zeros = full(tuple(input_sizes), 0, grad.dtype, grad.device)
     return select_scatter(zeros, grad, dim, position)

@@ -75,13 +75,13 @@ def sinc(dtype: torch.dtype, x: Value) -> Value:
 
 @pointwise(aten.deg2rad, promote=FLOAT)
 def deg2rad(dtype: torch.dtype, x: Value) -> Value:
-    """Degrees to radians."""
+    """Convert degrees to radians."""
     return ops.mul(x, number_value(math.pi / 180, dtype))
 
 
 @pointwise(aten.rad2deg, promote=FLOAT)
 def rad2deg(dtype: torch.dtype, x: Value) -> Value:
-    """Radians to degrees."""
+    """Convert radians to degrees."""
     return ops.mul(x, number_value(180 / math.pi, dtype))
 
 
@@ -209,7 +209,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> TensorBox:
-    """NaN and the infinities replaced, by default with 0 and the extreme finite numbers."""
+    """Replace NaN and the infinities, by default with 0 and the extreme finite numbers."""
     if not x.dtype.is_floating_point:
         return x.copy()
     limits = torch.finfo(x.dtype)

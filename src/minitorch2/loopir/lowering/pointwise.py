@@ -93,7 +93,7 @@ def true_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
 
 @lowering(aten.div, aten.true_divide)
 def div(x: Operand, y: Operand, *, rounding_mode: str | None = None) -> TensorBox:
-    """Division: exact (of integers too, in floats), or rounded to an integer of the same dtype."""
+    """Divide: exactly (integers too, in floats), or rounded to an integer of the same dtype."""
     if rounding_mode is None:
         return make_pointwise(true_divide, (x, y), FLOAT)
     return _divide(_floor_divide if rounding_mode == "floor" else trunc_divide, x, y)
@@ -133,7 +133,7 @@ def _floor_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
 
 
 def _floor_divide_floats(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """Through the exact remainder, since `floor(x / y)` is off by one where `x / y` rounds up."""
+    """Divide through the exact remainder: `floor(x / y)` is off by one if `x / y` rounds up."""
     quotient, zero = ops.truediv(x, y), number_value(0, dtype)
     rest, is_other = _c_remainder(dtype, x, y)
     whole, one = ops.truediv(ops.sub(x, rest), y), number_value(1, dtype)

@@ -85,7 +85,7 @@ def index_put(
 
 
 def _masked_put(x: TensorBox, mask: TensorBox, values: TensorBox, accumulate: bool) -> TensorBox:
-    """One value wherever a mask of the leading dimensions holds."""
+    """Put one value wherever a mask of the leading dimensions holds."""
     if product(values.size) != 1:
         raise NoLoopForm("as many values as the mask has elements")
     for _ in range(x.ndim - mask.ndim):
@@ -294,6 +294,6 @@ def diagonal_scatter(
 
 @lowering(aten.diag_embed)
 def diag_embed(x: TensorBox, offset: int = 0, dim1: int = -2, dim2: int = -1) -> TensorBox:
-    """Zeros with `x` on a diagonal of two new dimensions."""
+    """Return zeros with `x` on a diagonal of two new dimensions."""
     size = tuple(map(expr_of, current_table().result.shape))
     return diagonal_scatter(full(size, 0, x.dtype, x.device), x, offset, dim1, dim2)

@@ -67,7 +67,7 @@ def angle(dtype: torch.dtype, x: Value) -> Value:
 
 @lowering(aten.round.decimals)
 def round_decimals(x: TensorBox, *, decimals: int) -> TensorBox:
-    """Half to even at a decimal place; integers stay."""
+    """Round half to even at a decimal place; integers stay."""
     if not x.dtype.is_floating_point:
         raise NoLoopForm("decimal places of integers")
     scale = 10.0 ** abs(decimals)
@@ -121,7 +121,7 @@ def erfinv(dtype: torch.dtype, y: Value) -> Value:
 
 
 def _erfinv_inside(dtype: torch.dtype, y: Value) -> Value:
-    """Two polynomials; `log` of a product that does not cancel near 1."""
+    """Compute by two polynomials and the `log` of a product that does not cancel near 1."""
     one = number_value(1, dtype)
     w = ops.neg(ops.log(ops.mul(ops.sub(one, y), ops.add(one, y))))
     near = polynomial(dtype, ops.sub(w, number_value(2.5, dtype)), NEAR)

@@ -57,13 +57,13 @@ def reshape_alias(x: TensorBox, size: Sequence[Expr], stride: Sequence[Expr]) ->
 
 @lowering(aten.permute)
 def permute(x: TensorBox, dims: Sequence[int]) -> TensorBox:
-    """Dimensions in another order."""
+    """Reorder dimensions."""
     return views.permute(x, dims)
 
 
 @lowering(aten.transpose.int)
 def transpose(x: TensorBox, dim0: int, dim1: int) -> TensorBox:
-    """Two dimensions swapped."""
+    """Swap two dimensions."""
     order = list(range(x.ndim))
     a, b = views.normalize_dim(dim0, x.ndim), views.normalize_dim(dim1, x.ndim)
     if x.ndim:
@@ -79,7 +79,7 @@ def t(x: TensorBox) -> TensorBox:
 
 @lowering(aten.expand)
 def expand(x: TensorBox, size: Sequence[Expr], implicit: bool = False) -> TensorBox:
-    """Dimensions of size 1 repeated."""
+    """Repeat dimensions of size 1."""
     return views.expand(x, size)
 
 
@@ -103,7 +103,7 @@ def squeeze_dims(x: TensorBox, dims: int | Sequence[int]) -> TensorBox:
 
 @lowering(aten.select.int)
 def select(x: TensorBox, dim: int, position: Expr) -> TensorBox:
-    """One position of a dimension."""
+    """Select one position of a dimension."""
     dim = views.normalize_dim(dim, x.ndim)
     return views.select(x, dim, from_front(position, x.size[dim]))
 
@@ -158,7 +158,7 @@ def positive_or_zero(value: Expr) -> Expr:
     aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes,
 )  # fmt: skip
 def split(x: TensorBox, sizes: Any, dim: int = 0) -> tuple[TensorBox, ...]:
-    """Consecutive pieces along a dimension; their sizes are those of the fake results."""
+    """Split a dimension into consecutive pieces of the fake results' sizes."""
     dim = views.normalize_dim(dim, x.ndim)
     pieces, start = [], 0
     for fake in current_table().result:
@@ -183,7 +183,7 @@ def diagonal(x: TensorBox, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Ten
 
 @lowering(aten.unfold)
 def unfold(x: TensorBox, dim: int, size: int, step: int) -> TensorBox:
-    """Windows of a dimension: element (.., i, .., j) is x[.., i * step + j, ..]."""
+    """Cut a dimension into windows: element (.., i, .., j) is x[.., i * step + j, ..]."""
     if x.ndim == 0:
         raise NoLoopForm("a 0-dim tensor")
     dim = views.normalize_dim(dim, x.ndim)
@@ -199,7 +199,7 @@ def unfold(x: TensorBox, dim: int, size: int, step: int) -> TensorBox:
 def as_strided(
     x: TensorBox, size: Sequence[Expr], stride: Sequence[Expr], offset: Expr | None = None
 ) -> TensorBox:
-    """Any window on the storage of `x`, which must be laid out as in eager PyTorch.
+    """View any window on the storage of `x`, which must be laid out as in eager PyTorch.
 
     Raises:
         LoweringError: the window is not certain to lie inside the memory that the graph knows.
@@ -225,7 +225,7 @@ def _from_first_element(buffer: object, offset: Expr) -> Expr:
 
 @lowering(aten.flip)
 def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
-    """Dimensions reversed; a copy."""
+    """Reverse dimensions in a copy."""
     return views.flip(x, dims).copy()
 
 
@@ -249,7 +249,7 @@ def narrow_copy(x: TensorBox, dim: int, start: Expr, length: Expr) -> TensorBox:
 
 @lowering(aten.roll)
 def roll(x: TensorBox, shifts: Sequence[int], dims: Sequence[int] = ()) -> TensorBox:
-    """Elements moved along dimensions, around the end; a copy."""
+    """Move elements along dimensions, around the end, in a copy."""
     if not dims:
         flat = views.reshape(x, (-1,))
         return views.reshape(roll(flat, shifts, (0,)), x.size)

@@ -52,7 +52,7 @@ class Program:
         return function
 
     def arguments(self, function: FunctionType, variant: int) -> list[object]:
-        """Fresh arguments; variants differ in the values, and so in the branches that are taken."""
+        """Return fresh arguments; variants differ in values, and so in the branches taken."""
         generator = torch.Generator().manual_seed(variant)
         x, y = torch.randn(2, 3, generator=generator)
         box = function.__globals__["Box"](y + 1)
@@ -91,7 +91,7 @@ class Program:
     def _observe(
         self, function: Callable[..., Any], original: FunctionType, variant: int, gradients: bool
     ) -> Observation:
-        """One call, and what it changes."""
+        """Observe one call, and its changes."""
         random.seed(variant)
         args = self.arguments(original, variant)
         leaves = [arg.requires_grad_() for arg in args[:2] if gradients]  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ class Program:
 
 
 def _unbound_alike(error: tuple[str, str] | None) -> tuple[str, str] | None:
-    """One description for both errors of an unbound variable.
+    """Return one description for both errors of an unbound variable.
 
     A variable that closures share is a *free* variable where the function goes on behind a graph
     break: Python then raises NameError instead of its subclass UnboundLocalError.
@@ -123,7 +123,7 @@ _UNBOUND = re.compile(r"cannot access (?:local|free) variable ('\w+')")
 
 
 def _gradients(values: Sequence[object], leaves: Sequence[torch.Tensor]) -> list[object]:
-    """Gradients of the sum of all tensors that can be reached, with respect to leaves."""
+    """Return gradients of the sum of all tensors that can be reached, with respect to leaves."""
     tensors = [value for value in reached_from(values) if isinstance(value, torch.Tensor)]
     sums = [tensor.sum() for tensor in tensors if tensor.requires_grad]
     if not sums:
