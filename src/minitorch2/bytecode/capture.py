@@ -33,8 +33,10 @@ from minitorch2.bytecode.guards import (
     DistinctStorages,
     EmptyCell,
     Guard,
+    MemoryPattern,
     SameObject,
     TypeMatch,
+    memory_pattern,
 )
 from minitorch2.bytecode.names import names_of
 from minitorch2.bytecode.overrides import ActiveOverrides, Overrides, mode_at
@@ -166,6 +168,7 @@ class Capture:
         warned: the warnings shown by filters that the code has set, by the globals of the lines.
         replaced_data: the fakes that tensors had before their data was assigned.
         assigned_leaves: the fakes of leaves whose data was assigned.
+        asked_memory: the inputs whose addresses the program compares.
     """
 
     frame: Frame
@@ -196,6 +199,7 @@ class Capture:
     warned: dict[int, DictVariable] = field(default_factory=dict)
     replaced_data: list[FakeTensor] = field(default_factory=list)
     assigned_leaves: list[FakeTensor] = field(default_factory=list)
+    asked_memory: dict[Source, torch.Tensor] = field(default_factory=dict)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)
@@ -309,6 +313,9 @@ class Capture:
         storages = {entry.value.untyped_storage()._cdata for entry in self.inputs}
         if self.writes_tensors and len(self.inputs) > 1 and len(storages) == len(self.inputs):
             self.add_guard(DistinctStorages(tuple(entry.source for entry in self.inputs)))
+        if len(self.asked_memory) > 1:
+            pattern = memory_pattern(*self.asked_memory.values())
+            self.add_guard(MemoryPattern(tuple(self.asked_memory), pattern))
 
     def outer_cell(
         self, name: str, cell: CellType, place: Source, contents: Source
@@ -392,6 +399,12 @@ class Capture:
         """Return the real tensor that an input of the graph was when it was captured."""
         found = (entry.value for entry in self.inputs if entry.tracker is tracker)
         return next(found, None)
+
+    def inputs_in_memory_of(self, fake: FakeTensor) -> Iterator[GraphInput]:
+        """Yield the inputs that share memory with a tensor."""
+        tensors = (entry for entry in self.inputs if isinstance(entry.value, torch.Tensor))
+        key = storage_key(fake)
+        return (entry for entry in tensors if storage_key(entry.node.meta["val"]) == key)
 
     def _successor(self, source: Source) -> Node | None:
         """Return the node in front of which a new placeholder is put: parameters come first."""

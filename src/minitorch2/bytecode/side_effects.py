@@ -3,7 +3,7 @@
 Grammar::
 
     effect ::= owner.name = value | del owner.name         attribute of an object (old or new)
-             | tensor.retain_grad()
+             | function(tensor)                            such as torch.Tensor.retain_grad
              | mutate(container)                           a list, dict or set that existed before
              | global[namespace].name = value | del        a global variable
              | cell = value                                a closure variable
@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import torch
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
@@ -95,16 +97,18 @@ class AttributeEffect(Effect):
 
 
 @dataclass
-class RetainedGradient(Effect):
-    """``tensor.retain_grad()``"""
+class TensorEffect(Effect):
+    """``function(tensor)``, which changes the tensor object."""
 
+    function: Callable[[torch.Tensor], object]
     tensor: VariableTracker
 
     def owner(self) -> VariableTracker:
         return self.tensor
 
     def emit(self, residual: Residual) -> None:
-        residual.emit(f"{residual.name_for(self.tensor)}.retain_grad()")
+        function = residual.reference(self.function, self.function.__name__)
+        residual.emit(f"{function}({residual.name_for(self.tensor)})")
 
 
 @dataclass

@@ -14,6 +14,7 @@ Grammar::
             | KeyPresent(source, key) | KeyAbsent(source, key)
             | AttributeGuard(source, name, present) | EmptyCell(source)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
+            | MemoryPattern(sources, pattern) | StorageSize(source, nbytes)
             | ShapeCondition(condition, symbols)   a relation between sizes
             | Contiguous(source, rank)             the layout of a tensor of varying sizes
             | GradMode(enabled) | GlobalState(state)
@@ -48,7 +49,10 @@ from minitorch2.bytecode.guards.guard import (
 from minitorch2.bytecode.guards.relations import (
     DistinctObjects,
     DistinctStorages,
+    MemoryPattern,
     SameObject,
+    StorageSize,
+    memory_pattern,
 )
 from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.guards.tensors import (
@@ -97,6 +101,7 @@ __all__ = [
     "LengthMatch",
     "Name",
     "LoggerDisabled",
+    "MemoryPattern",
     "NoneMatch",
     "OverridesOfClasses",
     "STATE_READERS",
@@ -105,6 +110,7 @@ __all__ = [
     "SetMatch",
     "ShapeCondition",
     "SourceGuard",
+    "StorageSize",
     "TensorMatch",
     "TensorMetadata",
     "Test",
@@ -115,4 +121,5 @@ __all__ = [
     "global_state_guards",
     "id_match",
     "is_permanent",
+    "memory_pattern",
 ]

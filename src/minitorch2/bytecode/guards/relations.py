@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
 from minitorch2.bytecode.guards.tensor_layout import tensor_layout
 from minitorch2.bytecode.machine.guard_machine import Op
@@ -73,3 +75,50 @@ class DistinctStorages(Guard):
         if layout is None or len(self.members) > MOST_PAIRED:
             return None
         return (Test(Op.DISTINCT, (layout.tensor, layout.storage)),)
+
+
+@dataclass(frozen=True)
+class StorageSize(SourceGuard):
+    """A tensor's memory has as many bytes as its elements, or a number of them.
+
+    Attributes:
+        nbytes: the number; None for the bytes of the elements.
+    """
+
+    KIND = "STORAGE_SIZE"
+    nbytes: int | None = None
+
+    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+        actual, wanted = f"{path}.untyped_storage().nbytes()", self.nbytes
+        expected = f"{path}.nbytes" if wanted is None else str(wanted)
+        yield Check("storage size", f"{actual} == {expected}", actual, expected)
+
+
+def memory_pattern(*tensors: torch.Tensor) -> tuple[tuple[int, int], ...]:
+    """Return, for each tensor, which one has the same memory first, and the bytes between them."""
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
+    first = [storages.index(storage) for storage in storages]
+    places = [int(tensor.storage_offset()) * tensor.itemsize for tensor in tensors]
+    return tuple((i, place - places[i]) for i, place in zip(first, places, strict=True))
+
+
+@dataclass(frozen=True)
+class MemoryPattern(Guard):
+    """Tensors share memory, or share none, as they did while capturing.
+
+    Attributes:
+        members: the tensors.
+        pattern: see `memory_pattern`.
+    """
+
+    KIND = "SHARED_MEMORY"
+    members: tuple[Source, ...]
+    pattern: tuple[tuple[int, int], ...]
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.members
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(memory_pattern)}({', '.join(paths)})"
+        expected = repr(self.pattern)
+        yield Check("shared memory", f"{actual} == {expected}", actual, expected)

@@ -36,6 +36,8 @@ REMEDIES = {
     "DUPLICATE_INPUT": "pass one object for both, or two different ones, always",
     "DISTINCT_INPUTS": "pass different objects",
     "DISTINCT_STORAGES": "pass tensors that share no memory",
+    "SHARED_MEMORY": "pass tensors that share memory as they did, or that share none",
+    "STORAGE_SIZE": "pass tensors that have their memory for themselves",
     "SHAPE_ENV": "keep the sizes within this relation",
     "GRAD_MODE": "call it always with gradients, or always under torch.no_grad()",
     "GLOBAL_STATE": "change PyTorch's settings before the first call",

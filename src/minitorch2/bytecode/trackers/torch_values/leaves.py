@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from minitorch2.bytecode.side_effects import RetainedGradient
+from minitorch2.bytecode.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.torch_values.hooks import break_where_made
@@ -102,7 +102,7 @@ def retain_grad(tensor: TensorVariable, evaluator: Evaluator) -> VariableTracker
         capture.retaining.append(tensor)
         if tensor.source is None:
             capture.side_effects.new_object(tensor)
-        capture.side_effects.add(RetainedGradient(tensor))
+        capture.side_effects.add(TensorEffect(torch.Tensor.retain_grad, tensor))
     return NONE
 
 

@@ -29,7 +29,7 @@ TENSOR_ATTRIBUTES: Final = words("T mT H mH real imag data")
 """Attributes that are tensors computed from this one."""
 
 SCALAR_READS: Final = words(
-    "item tolist data_ptr is_nonzero __int__ __float__ __bool__ __complex__ __index__"
+    "item tolist is_nonzero __int__ __float__ __bool__ __complex__ __index__"
     " __array__ __format__ __repr__ __str__"
 )
 """Methods that need the data."""
@@ -48,7 +48,7 @@ KNOWN_READS: Final = words(
 
 IMPURE_METHODS: Final = words(
     "backward register_post_accumulate_grad_hook retain_grad requires_grad_ set_"
-    " share_memory_ resize_ resize_as_ untyped_storage storage apply_ map_ map2_ pin_memory"
+    " share_memory_ storage apply_ map_ map2_ pin_memory"
     " record_stream __reduce_ex__ __deepcopy__ __dlpack__ refine_names detach_ set_data"
     " to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_mkldnn"
 )
