@@ -96,7 +96,7 @@ ROWS = [
     ("x.__dict__, x + 1", "tensor-attribute"),
     "x.T is x.T, x is x, x + 1",
     "x.T\nx",
-    ("x.untyped_storage().nbytes(), x + 1", "tensor-method", "builtin-method"),
+    "x.untyped_storage().nbytes(), x + 1",
     "x.__len__(), x.__add__(1)",
     "x.layout, x + 1",
     "torch.strided == x.layout, x + 1",
