@@ -1,8 +1,10 @@
 """Bugs that were found in the capture of Python, each with a test of its own."""
 
+import enum
 import functools
 import gc
 import math
+import sys
 import weakref
 
 import pytest
@@ -209,3 +211,114 @@ def test_lazy_modules_are_initialized_by_the_first_call(inside):
         given = outputs(lambda f: minitorch2.compile(f, backend="eager", fullgraph=True))
     torch.testing.assert_close(given, outputs(lambda f: f))
     assert log.counts["graphs"] == 1
+
+
+# Classes asked about themselves ------------------------------------------------------------------
+
+
+class Word(str, enum.Enum):
+    ONE = "one"
+    TWO = "two"
+
+    @classmethod
+    def named(cls, name):
+        return cls[name]
+
+
+def test_a_member_of_an_enumeration_of_texts_by_its_name():
+    """`str` has a `__getitem__` of its own, which is not the one that subscripts the class."""
+
+    def f(x, name):
+        return x * len(Word[name]), Word.named(name)
+
+    check(f, X, "ONE", graphs=1, breaks=0)
+    check(f, X, "THREE", graphs=0, breaks=1)
+
+
+class Root:
+    weight = 1
+
+
+class Branch(Root):
+    weight = 2
+
+
+class Twig(Branch):
+    weight = 4
+
+
+def weight_of_all(x, cls):
+    waiting, total = [cls], 0
+    while waiting:
+        each = waiting.pop()
+        waiting += each.__subclasses__()
+        total += each.weight
+    return x * total, cls.__subclasses__(), cls.mro()
+
+
+def test_subclasses_are_asked_for_again_in_each_call():
+    with stages.collect() as log:
+        fast = minitorch2.compile(weight_of_all, fullgraph=True, backend="eager")
+        assert fast(X, Root)[1:] == ([Branch], [Root, object])
+        assert torch.equal(fast(X, Root)[0], X * 7)
+        assert log.counts["graphs"] == 1
+
+        class Leaf(Twig):
+            weight = 8
+
+        assert torch.equal(fast(X, Root)[0], X * 15)
+        del Leaf
+        gc.collect()
+        assert torch.equal(fast(X, Root)[0], X * 7)
+    assert log.counts["graph_breaks"] == 0
+
+
+def test_a_metaclass_may_define_subclasses():
+    class Meta(type):
+        def __subclasses__(cls):
+            return [int, cls]
+
+    class Made(metaclass=Meta):
+        pass
+
+    def f(x):
+        return x * len(Made.__subclasses__()), Made.__subclasses__()
+
+    check(f, X, graphs=1, breaks=0)
+
+
+# Imports inside functions ------------------------------------------------------------------------
+
+
+def test_the_first_import_of_a_module_inside_a_package(tmp_path, monkeypatch):
+    """Python imports it: `from package import module` was an ImportError of the captured code."""
+    package = tmp_path / "package_of_this_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("known = 2\n")
+    (package / "part.py").write_text("factor = 3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def f(x):
+        from package_of_this_test import known, part
+
+        return x * known * part.factor
+
+    def g(x):
+        try:
+            from package_of_this_test import absent
+        except ImportError:
+            return x + 1
+        return x * absent
+
+    import package_of_this_test
+
+    try:
+        for breaks in (1, 0):
+            with stages.collect() as log:
+                assert torch.equal(minitorch2.compile(f, backend="eager")(X), X * 6)
+            assert log.counts["graph_breaks"] == breaks
+        check(g, X, graphs=1, breaks=0)
+        assert package_of_this_test.part.factor == 3
+    finally:
+        for name in [name for name in sys.modules if name.startswith("package_of_this_test")]:
+            del sys.modules[name]

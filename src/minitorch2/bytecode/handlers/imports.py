@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from typing import NoReturn
 
 from minitorch2.bytecode.evaluator import Evaluator, handles
 from minitorch2.bytecode.machine.instruction import Instruction
@@ -18,11 +19,10 @@ from minitorch2.bytecode.trackers.base import unsupported
 @handles("IMPORT_NAME")
 def import_name(evaluator: Evaluator, instruction: Instruction) -> None:
     """``level names -> module``"""
-    level, names = evaluator.popn(2)
-    from_names = names.truth(evaluator)
-    depth = level.as_constant()
-    assert isinstance(depth, int), "the compiler writes an integer"
-    module = _imported(evaluator, instruction.argval, depth, from_names)
+    level, names = (each.as_constant() for each in evaluator.popn(2))
+    module = _imported(evaluator, instruction.argval, level, bool(names))
+    for name in names or ():
+        _check_submodule(module, name)
     evaluator.push(evaluator.capture.wrap(module, evaluator.capture.reference(module)))
 
 
@@ -30,8 +30,21 @@ def _imported(evaluator: Evaluator, name: str, level: int, from_names: bool) -> 
     package = str(evaluator.namespace.get("__package__") or "")
     full = importlib.util.resolve_name("." * level + name, package) if level else name
     if full not in sys.modules:
-        unsupported("import", f"the first import of {full!r}", "import it at the top of the file")
+        _refuse(full)
     return sys.modules[full if from_names or level else full.partition(".")[0]]
+
+
+def _check_submodule(module: object, name: str) -> None:
+    """``from package import name`` imports a module of that name, if the package has no other."""
+    if not hasattr(module, "__path__") or hasattr(module, name):
+        return
+    full = f"{getattr(module, '__name__', '')}.{name}"
+    if full not in sys.modules and importlib.util.find_spec(full) is not None:
+        _refuse(full)
+
+
+def _refuse(full: str) -> NoReturn:
+    unsupported("import", f"the first import of {full!r}", "import it at the top of the file")
 
 
 @handles("IMPORT_FROM")

@@ -19,7 +19,7 @@ import torch
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.sources import AppliedSource, AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
@@ -155,7 +155,8 @@ class ClassVariable(KnownObjectVariable):
         found_in, raw = class_lookup(type(self.value), name)
         if raw is MISSING:
             return self._ask_getattr(evaluator, name)
-        if isinstance(raw, types.FunctionType | property) or not hasattr(type(raw), "__get__"):
+        known = types.FunctionType | property | types.MethodDescriptorType
+        if isinstance(raw, known) or not hasattr(type(raw), "__get__"):
             return bind(evaluator, self, type(self.value), found_in, name, raw)
         return unsupported("metaclass", f"attribute {name!r} of the class {self.value.__name__}")
 
@@ -219,6 +220,10 @@ class ClassVariable(KnownObjectVariable):
         if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
             bound = bind(evaluator, self, type(self.value), found_in, name, method)
             return bound.call(evaluator, args, kwargs)
+        if name == "__subclasses__":
+            return self._subclasses(evaluator)
+        if name == "mro":
+            return ListVariable([class_tracker(evaluator, base) for base in self.value.mro()])
         if name == "__class_getitem__":
             return self._subscript(evaluator, args[0])
         if name in ("__eq__", "__ne__"):
@@ -238,9 +243,18 @@ class ClassVariable(KnownObjectVariable):
             return TupleVariable(self.items(evaluator)).py___iter__(evaluator)
         return super().call_method(evaluator, name, args, kwargs)
 
+    def _subclasses(self, evaluator: Evaluator) -> VariableTracker:
+        """The direct subclasses there are now, in a new list; guards ask for them again."""
+        capture, found = evaluator.capture, type.__subclasses__(self.value)
+        if any(capture.references.stands_for(each) is not None for each in found):
+            unsupported("metaclass", f"{self.value.__name__} has subclasses made by the function")
+        asked = capture.reference(type.__subclasses__)
+        place = AppliedSource(self.source or capture.reference(self.value), asked)
+        return ListVariable(capture.wrap(found, place).items(evaluator))
+
     def _subscript(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         if issubclass(self.value, enum.Enum):
-            return fold(self.value.__getitem__, [key])
+            return fold(operator.getitem, [self, key])
         found_in, method = class_lookup(type(self.value), "__getitem__")
         if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
             return self.call_method(evaluator, "__getitem__", [key], {})
