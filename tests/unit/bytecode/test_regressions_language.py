@@ -216,7 +216,7 @@ def test_lazy_modules_are_initialized_by_the_first_call(inside):
 # Classes asked about themselves ------------------------------------------------------------------
 
 
-class Word(str, enum.Enum):
+class Word(str, enum.Enum):  # noqa: UP042 (as libraries write it)
     ONE = "one"
     TWO = "two"
 

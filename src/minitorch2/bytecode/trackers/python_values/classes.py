@@ -245,7 +245,7 @@ class ClassVariable(KnownObjectVariable):
 
     def _subclasses(self, evaluator: Evaluator) -> VariableTracker:
         """The direct subclasses there are now, in a new list; guards ask for them again."""
-        capture, found = evaluator.capture, type.__subclasses__(self.value)
+        capture, found = evaluator.capture, list[type](type.__subclasses__(self.value))
         if any(capture.references.stands_for(each) is not None for each in found):
             unsupported("metaclass", f"{self.value.__name__} has subclasses made by the function")
         asked = capture.reference(type.__subclasses__)
