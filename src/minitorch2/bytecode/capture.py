@@ -41,6 +41,7 @@ from minitorch2.bytecode.guards import (
 from minitorch2.bytecode.names import names_of
 from minitorch2.bytecode.overrides import ActiveOverrides, Overrides, mode_at
 from minitorch2.bytecode.references import References
+from minitorch2.bytecode.settings import Place
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
@@ -59,6 +60,7 @@ from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.torch_values.context import under_default_dtype
 from minitorch2.bytecode.trackers.torch_values.generator import drawn_from_generator
 from minitorch2.bytecode.trackers.torch_values.hooks import STEP
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
@@ -196,6 +198,7 @@ class Capture:
     replaced: dict[tuple[int, str], VariableTracker] = field(default_factory=dict)
     leaves: list[TensorVariable] = field(default_factory=list)
     retaining: list[TensorVariable] = field(default_factory=list)
+    settings: dict[Place, Any] = field(default_factory=dict)
     warned: dict[int, DictVariable] = field(default_factory=dict)
     replaced_data: list[FakeTensor] = field(default_factory=list)
     assigned_leaves: list[FakeTensor] = field(default_factory=list)
@@ -439,14 +442,15 @@ class Capture:
             answer = overridden(evaluator, op, target, args, kwargs)
             if answer is not None:
                 return answer
-        if (drawn := drawn_from_generator(evaluator, op, target, args, kwargs)) is not None:
-            return drawn
+        for rule in (drawn_from_generator, under_default_dtype):
+            if (made := rule(evaluator, op, target, args, kwargs)) is not None:
+                return made
         node_args = tuple(arg.as_argument() for arg in args)
         node_kwargs = {key: value.as_argument() for key, value in kwargs.items()}
         if any(node.meta.get("inside") for node in nodes_in((*node_args, *node_kwargs.values()))):
             cause = "a tensor made inside a checkpoint or a custom function is used outside"
             raise UnsupportedError(cause, code="side-effect-inside")
-        call = FakeCall(op, target, self._values(node_args), self._values(node_kwargs))
+        call = FakeCall(op, target, self.values_of(node_args), self.values_of(node_kwargs))
         try:
             value, symbols = self._run(call)
         except UnsupportedError:
@@ -496,7 +500,8 @@ class Capture:
                 cause = f"a write to a {type(value).__name__} that requires gradients"
                 raise UnsupportedError(cause, code="tensor-subclass")
 
-    def _values(self, argument: Any) -> Any:
+    def values_of(self, argument: Any) -> Any:
+        """The fake values of nodes."""
         values = map_nodes(argument, lambda node: node.meta["val"])
         return numbers_of(values, self.sizes.env) if self.sizes.env.symbols else values
 
@@ -504,11 +509,11 @@ class Capture:
         """Return the call's fake value, and its unbacked symbols (known from data only)."""
         env = self.sizes.env
         if self.graph is not self.root or not config.current().capture_data_dependent:
-            return self._run_with_sizes(call), ()
+            return self.run_with_sizes(call), ()
         target = describe_target(call.op, call.target)
         with making_symbols(env) as made:
             try:
-                value = self._run_with_sizes(call)
+                value = self.run_with_sizes(call)
             except UnsupportedError as error:
                 if error.code == "unbacked-size" and made.used:
                     raise DataDependentError(f"{target} needs data while capturing") from error
@@ -517,7 +522,8 @@ class Capture:
             raise DataDependentError(f"{target} checks data that it reads itself")
         return value, tuple(made.used)
 
-    def _run_with_sizes(self, call: FakeCall) -> Any:
+    def run_with_sizes(self, call: FakeCall) -> Any:
+        """Run a call on fake values, whose sizes may be symbols."""
         if not self.sizes.env.symbols:
             return call.run()
         # Composite operators run in their Python form: their C++ form may ask for plain integers.

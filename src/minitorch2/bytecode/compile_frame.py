@@ -14,7 +14,7 @@ The steps of the paper's section 3.2, in order::
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import CodeType
 from typing import Any, Protocol
@@ -39,9 +39,12 @@ from minitorch2.bytecode.overrides import set_state, without_overrides
 from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.rerun import generators_of, is_written, restoring, undoing, writes_late
 from minitorch2.bytecode.residual import Residual
+from minitorch2.bytecode.settings import OF_OPERATORS, Place
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
 from minitorch2.bytecode.suspensions import suspend, suspended
+from minitorch2.bytecode.trackers.python_values.constant import literal
+from minitorch2.bytecode.trackers.torch_values.context import leave_settings
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     AskedLaterError,
     asked_about,
@@ -300,6 +303,7 @@ class Attempt:
             finally:
                 self.capture.leave_autocasts()
                 self.capture.leave_levels()
+                settings = leave_settings(self.capture)
             grad_enabled = torch.is_grad_enabled()
         if self.capture.levels:
             raise UnsupportedError(
@@ -321,6 +325,7 @@ class Attempt:
             if reason is not None:
                 check_asked(self.residual, self.frame.code, self.evaluator.steps)
             self._leave_grad_mode(grad_enabled)
+            self._leave_settings(settings)
             self._leave_overrides()
 
     def _leave_grad_mode(self, enabled: bool) -> None:
@@ -329,6 +334,15 @@ class Attempt:
             change = torch._C._set_grad_enabled
             self.capture.graph.call_function(change, (self.grad_enabled,)).meta["impure"] = True
             self.residual.emit(f"{self.residual.reference(change)}({enabled})")
+
+    def _leave_settings(self, changed: Sequence[tuple[Place, Any]]) -> None:
+        """Restore, in the graph, the settings of PyTorch; residual code changes them."""
+        for (write, place), value in changed:
+            if write in OF_OPERATORS:
+                before = (*place, self.capture.settings[write, place])
+                self.capture.graph.call_function(write, before).meta["impure"] = True
+            args = ", ".join(self.residual.name_for(literal(each)) for each in (*place, value))
+            self.residual.emit(f"{self.residual.reference(write)}({args})")
 
     def _leave_overrides(self) -> None:
         """Make residual code leave and enter the modes that captured code left and entered."""

@@ -22,10 +22,14 @@ from torch._C import _autograd
 from torch.autograd import forward_ad
 
 from minitorch2.bytecode.overrides import hidden
+from minitorch2.bytecode.settings import READERS, Place, restore
 
 R = TypeVar("R")
 
 _DEVICES = ("cpu", "cuda")
+_WITHOUT_PLACE = {
+    write: read for write, read in READERS.items() if "fp32_precision" not in read.__name__
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class ThreadState:
     function_modes: int
     autocasts: tuple[tuple[bool, torch.dtype], ...]
     forward_level: int
+    settings: tuple[tuple[Place, object], ...]
 
     @staticmethod
     def now() -> ThreadState:
@@ -47,6 +52,7 @@ class ThreadState:
             torch._C._len_torch_function_stack(),
             tuple((torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _DEVICES),
             forward_ad._current_level,
+            tuple(((write, ()), read()) for write, read in _WITHOUT_PLACE.items()),
         )
 
     def restore(self) -> None:
@@ -61,6 +67,7 @@ class ThreadState:
         for device, (enabled, dtype) in zip(_DEVICES, self.autocasts, strict=True):
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
+        restore(self.settings)
 
 
 def isolated(work: Callable[[], R]) -> R:

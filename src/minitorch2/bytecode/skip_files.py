@@ -49,6 +49,7 @@ INLINED_TORCH = (
     "jit/__init__.py",
     "jit/_trace.py",
     "nn/_reduction.py",
+    "nn/attention/__init__.py",
     "nn/functional.py",
     "nn/init.py",
     "nn/modules/",

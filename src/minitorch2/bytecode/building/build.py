@@ -211,7 +211,7 @@ def _by_class(value: object) -> Builder:
         return wrap_triton_kernel
     if type(value).__module__ == "triton.language.core":
         return wrap_triton_object
-    if type(value) in OUTSIDE_CONTEXTS:
+    if type(value) in (*OUTSIDE_CONTEXTS, torch.autograd.profiler.record_function):
         return wrap_outside_context
     return wrap_object
 

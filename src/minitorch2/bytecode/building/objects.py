@@ -51,7 +51,10 @@ from minitorch2.bytecode.trackers.torch_values.generator import GeneratorVariabl
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_random import NumpyGeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_ufuncs import UfuncVariable
-from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
+from minitorch2.bytecode.trackers.torch_values.outside_context import (
+    NoContextVariable,
+    OutsideContextVariable,
+)
 from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
@@ -148,7 +151,9 @@ def wrap_generator(capture: Capture, value: torch.Generator, source: Source) -> 
 def wrap_outside_context(capture: Capture, value: object, source: Source) -> VariableTracker:
     """Return the tracker of a context manager that residual code enters and leaves."""
     guards = guarded(capture, *type_guards(capture, value, source))
-    return OutsideContextVariable(type(value), source=source, guards=guards)
+    is_name = type(value) is torch.autograd.profiler.record_function
+    kind = NoContextVariable if is_name else OutsideContextVariable
+    return kind(type(value), source=source, guards=guards)
 
 
 def wrap_array(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -67,6 +67,7 @@ from minitorch2.bytecode.guards.torch_state import (
     GlobalState,
     GradMode,
     OverridesOfClasses,
+    Setting,
     autocast_dtypes,
     global_state_guards,
 )
@@ -104,6 +105,7 @@ __all__ = [
     "MemoryPattern",
     "NoneMatch",
     "OverridesOfClasses",
+    "Setting",
     "STATE_READERS",
     "SameObject",
     "Remaining",

@@ -148,6 +148,20 @@ class AutocastDtype(Guard):
         yield Check("autocast dtype", condition, actual, str(self.dtype))
 
 
+@dataclass(frozen=True)
+class Setting(Guard):
+    """A setting of the process that the program reads or changes, by the text of its value."""
+
+    KIND = "SETTING"
+    read: Callable[..., object]
+    place: tuple[object, ...]
+    value: str
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(repr)}({name(self.read)}({', '.join(map(name, self.place))}))"
+        yield Check(self.read.__name__, f"{actual} == {self.value!r}", actual, self.value)
+
+
 SETTINGS = (GradMode, GlobalState, DefaultDevice, Autocasts)
 """The guards of `global_state_guards`."""
 

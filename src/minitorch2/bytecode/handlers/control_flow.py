@@ -30,8 +30,7 @@ def pop_jump_if(evaluator: Evaluator, instruction: Instruction) -> None:
     value = evaluator.pop()
     expected = _truth_that_goes_on(evaluator, instruction, wanted)
     if isinstance(value, TensorVariable) and expected is not None:
-        suppose(evaluator, value, expected)
-        truth = expected
+        truth = suppose(evaluator, value, expected)
     else:
         truth = value.truth(evaluator)
     if truth is wanted:

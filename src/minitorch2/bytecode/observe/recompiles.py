@@ -44,6 +44,7 @@ REMEDIES = {
     "DEFAULT_DEVICE": "name the device of new tensors, or call it always with the same default",
     "AUTOCAST": "call it always inside the same torch.autocast, or always outside",
     "AUTOCAST_DTYPE": "set the autocast dtype before the first call",
+    "SETTING": "change settings of backends before the first call",
     "TENSOR_SUBCLASS": "pass tensors that are made alike: of one size, with one context",
     "TORCH_FUNCTION": "call it always, or never, under DisableTorchFunctionSubclass",
 }

@@ -42,6 +42,7 @@ OTHER_CONSTANT_TYPES = (
     torch.memory_format,
     torch.finfo,
     torch.iinfo,
+    torch.nn.attention.SDPBackend,
     numpy.dtype,
 )
 _LITERAL_TYPES = (int, float, bool, str, bytes, type(None), type(...))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from minitorch2.bytecode.sources import AttributeSource, FixedAttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import guard_absent, is_trusted
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
-from minitorch2.bytecode.trackers.python_values.constant import literal
+from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -32,7 +33,16 @@ class PythonModuleVariable(KnownObjectVariable):
         """The name that the module says it has: maybe none, or no text."""
         return self.value.__dict__.get("__name__")
 
+    def _property(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
+        """Return what computes an attribute, of a module of a class of its own; or None."""
+        raw = inspect.getattr_static(type(self.value), name, None)
+        if isinstance(getattr(type(raw), "__set__", None), types.FunctionType):
+            return evaluator.capture.wrap(raw, None)
+        return None
+
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if (computed := self._property(evaluator, name)) is not None:
+            return computed.call_method(evaluator, "__get__", [self, NONE], {})
         effects = evaluator.capture.side_effects
         namespace = self.value.__dict__
         pending = effects.load_global(namespace, name)
@@ -61,4 +71,7 @@ class PythonModuleVariable(KnownObjectVariable):
         return result
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        if (computed := self._property(evaluator, name)) is not None:
+            computed.call_method(evaluator, "__set__", [self, value], {})
+            return
         evaluator.capture.side_effects.store_global(self.value.__dict__, name, value)

@@ -6,20 +6,23 @@ changes while capturing, so that operators on fake tensors see it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minitorch2.bytecode.guards import AutocastDtype
-from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.fake_call import FakeCall
+from minitorch2.bytecode.guards import AutocastDtype, Setting
+from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.settings import OF_OPERATORS, READERS, Place, restore
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
+from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 
 if TYPE_CHECKING:
@@ -269,3 +272,107 @@ class EnteredAutocast(VariableTracker):
 
     def as_argument(self) -> Any:
         return self.node
+
+
+def _rules_of_setting(write: Any, read: Any) -> None:
+    @handles(read)
+    def ask(evaluator: Evaluator, *place: VariableTracker) -> VariableTracker:
+        found = tuple(each.as_constant() for each in place)
+        _note_setting(evaluator, write, found)
+        return literal(read(*found))
+
+    @handles(write)
+    def change(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+        *place, value = (each.as_constant() for each in args)
+        _note_setting(evaluator, write, tuple(place))
+        if read(*place) == value:
+            return NONE
+        if write in OF_OPERATORS:
+            evaluator.capture.call_in_graph(evaluator, "call_function", write, args)
+            return NONE
+        if place:
+            unsupported("torch-context", f"{write.__name__} changes a setting of a backend")
+        try:
+            write(*place, value)
+        except TypeError as error:
+            raise_as_observed(error)
+        return NONE
+
+
+for _write, _read in READERS.items():
+    _rules_of_setting(_write, _read)
+
+
+def _note_setting(evaluator: Evaluator, write: Any, place: tuple[Any, ...]) -> None:
+    """Rely on the value that a setting has when the frame begins."""
+    capture, read = evaluator.capture, READERS[write]
+    if (write, place) not in capture.settings:
+        value = capture.settings[write, place] = read(*place)
+        capture.add_guard(Setting(read, place, repr(value)))
+
+
+def leave_settings(capture: Capture) -> list[tuple[Place, Any]]:
+    """Restore the settings that the captured code has changed; the values that it has left."""
+    now = {(write, place): READERS[write](*place) for write, place in capture.settings}
+    changed = [(place, value) for place, value in now.items() if value != capture.settings[place]]
+    restore(reversed(capture.settings.items()))
+    return changed
+
+
+def under_default_dtype(
+    evaluator: Evaluator,
+    op: str,
+    target: str | Callable[..., Any],
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+) -> VariableTracker | None:
+    """Write out the default dtype that the program has set; None if it is that of the graph.
+
+    Tensors that are made get their dtype as an argument, and integers are cast before an operator
+    makes floating-point numbers of them.
+    """
+    inner, capture = torch.get_default_dtype(), evaluator.capture
+    outer = capture.settings.get((torch.set_default_dtype, ()), inner)
+    if inner is outer:
+        return None
+
+    def record(args: Sequence[VariableTracker], **more: VariableTracker) -> VariableTracker:
+        torch.set_default_dtype(outer)
+        try:
+            return capture.call_in_graph(evaluator, op, target, args, {**kwargs, **more})
+        finally:
+            torch.set_default_dtype(inner)
+
+    made = record(args)
+    if not _may_have_default_dtype(made, args, outer):
+        return made
+    node = made.node  # type: ignore[attr-defined]
+    call = FakeCall(op, target, capture.values_of(node.args), capture.values_of(node.kwargs))
+    dtype = capture.run_with_sizes(call).dtype
+    if dtype is outer:
+        return made
+    capture.graph.erase(node)
+    if not any(isinstance(each, TensorVariable) for each in args):
+        return record(args, dtype=ConstantVariable(dtype))
+    made = record([_cast(evaluator, each, inner) for each in args])
+    if getattr(made, "fake", made).dtype is not dtype:
+        unsupported("torch-context", "an operator relies on the default dtype that was set")
+    return made
+
+
+def _may_have_default_dtype(
+    made: VariableTracker, args: Sequence[VariableTracker], dtype: torch.dtype
+) -> bool:
+    """Tell whether an operator has made floating-point numbers of what had none."""
+    fakes = [each.fake for each in args if isinstance(each, TensorVariable)]
+    if not isinstance(made, TensorVariable) or any(made.fake is each for each in fakes):
+        return False
+    of_this = made.fake.dtype in (dtype, dtype.to_complex())
+    return of_this and not any(f.is_floating_point() or f.is_complex() for f in fakes)
+
+
+def _cast(evaluator: Evaluator, value: VariableTracker, dtype: torch.dtype) -> VariableTracker:
+    """A tensor in another dtype; other values as they are."""
+    if not isinstance(value, TensorVariable):
+        return value
+    return value.call_method(evaluator, "to", [ConstantVariable(dtype)], {})

@@ -54,7 +54,7 @@ class OutsideContextVariable(VariableTracker):
         return True
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if name in ("__enter__", "__exit__", "__call__"):
+        if name in ("__enter__", "__exit__", "__call__", "_recreate_cm"):
             return GetAttrVariable(self, name)
         return super().get_attribute(evaluator, name)
 
@@ -105,10 +105,12 @@ class NoContextVariable(OutsideContextVariable):
         args: Sequence[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        if name == "__enter__":
+        if name in ("__enter__", "_recreate_cm"):
             return self
         if name == "__exit__":
             return NONE
+        if name == "__call__":
+            return args[0]
         return super().call_method(evaluator, name, args, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:

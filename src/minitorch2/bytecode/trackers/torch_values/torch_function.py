@@ -107,7 +107,6 @@ QUERIES: Final = {
     torch.can_cast,
     torch.broadcast_shapes,
     torch.amp.is_autocast_available,
-    torch._C._get_cudnn_enabled,
     torch._C._get_privateuse1_backend_name,
     torch._C._is_multithreading_enabled,
 }
@@ -296,8 +295,7 @@ def _check_rule(function: Any, error: type[Exception]) -> None:
         evaluator: Evaluator, condition: VariableTracker, message: VariableTracker = NONE
     ) -> VariableTracker:
         if isinstance(condition, TensorVariable):
-            suppose(evaluator, condition, True)
-            return NONE
+            condition = ConstantVariable(suppose(evaluator, condition, True))
         return _stated(evaluator, condition, error, message)
 
 
@@ -330,8 +328,10 @@ def _stated(
     return NONE
 
 
-def suppose(evaluator: Evaluator, tensor: TensorVariable, truth: bool) -> None:
-    """Let the graph check the truth of a tensor, and go on as if it were known.
+def suppose(evaluator: Evaluator, tensor: TensorVariable, truth: bool) -> bool:
+    """Let the graph check the truth of a tensor; the truth with which the program goes on.
+
+    A tensor whose number is known while capturing is not checked.
 
     Raises:
         UnsupportedError: the tensor has several elements, or the graph may not read data.
@@ -342,13 +342,15 @@ def suppose(evaluator: Evaluator, tensor: TensorVariable, truth: bool) -> None:
     if tensor.fake.dtype is not torch.bool:
         is_true = tensor.call_method(evaluator, "ne", [ConstantVariable(0)], {})
     number = is_true.call_method(evaluator, "item", [], {})
-    assert isinstance(number, SymbolicNumberVariable)
+    if not isinstance(number, SymbolicNumberVariable):
+        return number.truth(evaluator)
     stated = number.number.node.condition()
     env = evaluator.capture.sizes.env
     line = evaluator.user_stack()[-1].line
     message = f"the program goes on behind line {line}"
     env.expect(stated if truth else opposite(stated), message, SuppositionError.__name__)
     evaluator.capture.add_checks()
+    return truth
 
 
 def _message(evaluator: Evaluator, message: VariableTracker) -> str:
@@ -406,7 +408,7 @@ def _within(
     return NONE
 
 
-@handles(torch.set_default_dtype, torch.set_default_device, torch.use_deterministic_algorithms)
+@handles(torch.set_default_device, torch.use_deterministic_algorithms)
 def global_setting(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
     """Break the graph at settings of the process that operators depend on."""
     return unsupported("torch-context", "a global setting of PyTorch is changed")

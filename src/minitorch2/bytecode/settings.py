@@ -1,0 +1,63 @@
+"""Settings that PyTorch keeps for the whole process: which function changes one, which reads it.
+
+    write(*place, value); read(*place) == value
+
+A graph changes those that operators ask for when they run, and restores them at its end. Residual
+code then gives each the value that the program has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+import torch
+
+Place: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function that writes, and what it is given in front of the value."""
+
+_NAMES: Final = (
+    "flash_sdp_enabled sdp_use_flash",
+    "mem_efficient_sdp_enabled sdp_use_mem_efficient",
+    "math_sdp_enabled sdp_use_math",
+    "cudnn_sdp_enabled sdp_use_cudnn",
+    "overrideable_sdp_enabled sdp_use_overrideable",
+    "sdp_priority_order sdp_priority_order",
+    "mkldnn_enabled mkldnn_enabled",
+    "mkldnn_deterministic mkldnn_deterministic",
+    "onednn_allow_tf32 onednn_allow_tf32",
+    "nnpack_enabled nnpack_enabled",
+    "cudnn_enabled cudnn_enabled",
+    "cudnn_benchmark cudnn_benchmark",
+    "cudnn_deterministic cudnn_deterministic",
+    "cudnn_allow_tf32 cudnn_allow_tf32",
+    "cudnn_depthwise_kernel cudnn_depthwise_kernel",
+)
+
+
+def _in_torch(names: Iterable[str]) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Find the pairs of functions that this version of PyTorch has."""
+    pairs = [pair.split() for pair in names]
+    return {
+        getattr(torch._C, f"_set_{write}"): getattr(torch._C, f"_get_{read}")
+        for read, write in pairs
+        if hasattr(torch._C, f"_set_{write}") and hasattr(torch._C, f"_get_{read}")
+    }
+
+
+OF_OPERATORS: Final = _in_torch(_NAMES)
+"""What operators ask for when they run, by the function that writes."""
+
+READERS: Final = {
+    torch.set_default_dtype: torch.get_default_dtype,
+    **_in_torch(["fp32_precision_getter fp32_precision_setter"]),
+    **OF_OPERATORS,
+}
+"""All settings."""
+
+
+def restore(settings: Iterable[tuple[Place, Any]]) -> None:
+    """Give settings their values, where they have others."""
+    for (write, place), value in settings:
+        if READERS[write](*place) != value:
+            write(*place, value)
