@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
-from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves
 
 from minitorch2 import config
@@ -351,17 +350,6 @@ class Capture:
             self.add_guard(EmptyCell(place))
             return None
         return self.wrap(value, contents)
-
-    def leave_autocasts(self) -> None:
-        """Leave the autocast regions that were entered, on this thread and in the graph."""
-        for node, mode in reversed(self.autocasts):
-            EXIT_AUTOCAST(mode)
-            self.graph.call_function(EXIT_AUTOCAST, (node,)).meta["impure"] = True
-
-    def leave_levels(self) -> None:
-        """Leave, on this thread, the levels of forward mode that the capture has entered."""
-        for _ in self.levels:
-            forward_ad.exit_dual_level()  # type: ignore[no-untyped-call]
 
     # The graph -----------------------------------------------------------------------------------
 

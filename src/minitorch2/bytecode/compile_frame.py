@@ -44,7 +44,7 @@ from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
 from minitorch2.bytecode.suspensions import suspend, suspended
 from minitorch2.bytecode.trackers.python_values.constant import literal
-from minitorch2.bytecode.trackers.torch_values.context import leave_settings
+from minitorch2.bytecode.trackers.torch_values.context import leave_contexts
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     AskedLaterError,
     asked_about,
@@ -301,9 +301,7 @@ class Attempt:
             try:
                 reason = self.evaluator.run_to_break()
             finally:
-                self.capture.leave_autocasts()
-                self.capture.leave_levels()
-                settings = leave_settings(self.capture)
+                settings = leave_contexts(self.capture)
             grad_enabled = torch.is_grad_enabled()
         if self.capture.levels:
             raise UnsupportedError(

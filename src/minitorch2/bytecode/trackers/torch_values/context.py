@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
-from minitorch2.bytecode.fake_call import FakeCall
+from minitorch2.bytecode.fake_call import EXIT_AUTOCAST, FakeCall
 from minitorch2.bytecode.guards import AutocastDtype, Setting
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.settings import OF_OPERATORS, READERS, Place, restore
@@ -311,8 +312,19 @@ def _note_setting(evaluator: Evaluator, write: Any, place: tuple[Any, ...]) -> N
         capture.add_guard(Setting(read, place, repr(value)))
 
 
-def leave_settings(capture: Capture) -> list[tuple[Place, Any]]:
-    """Restore the settings that the captured code has changed; the values that it has left."""
+def leave_contexts(capture: Capture) -> list[tuple[Place, Any]]:
+    """Leave, on this thread, what the capture has entered, and restore what it has set.
+
+    Autocast is left at the end of the graph, too.
+
+    Returns:
+        The settings that the captured code has changed, with the values that it has left.
+    """
+    for node, mode in reversed(capture.autocasts):
+        EXIT_AUTOCAST(mode)
+        capture.graph.call_function(EXIT_AUTOCAST, (node,)).meta["impure"] = True
+    for _ in capture.levels:
+        forward_ad.exit_dual_level()  # type: ignore[no-untyped-call]
     now = {(write, place): READERS[write](*place) for write, place in capture.settings}
     changed = [(place, value) for place, value in now.items() if value != capture.settings[place]]
     restore(reversed(capture.settings.items()))
@@ -347,15 +359,15 @@ def under_default_dtype(
     if not _may_have_default_dtype(made, args, outer):
         return made
     node = made.node  # type: ignore[attr-defined]
-    call = FakeCall(op, target, capture.values_of(node.args), capture.values_of(node.kwargs))
-    dtype = capture.run_with_sizes(call).dtype
+    values = capture.values_of(node.args), capture.values_of(node.kwargs)
+    dtype: torch.dtype = capture.run_with_sizes(FakeCall(op, target, *values)).dtype
     if dtype is outer:
         return made
     capture.graph.erase(node)
     if not any(isinstance(each, TensorVariable) for each in args):
         return record(args, dtype=ConstantVariable(dtype))
     made = record([_cast(evaluator, each, inner) for each in args])
-    if getattr(made, "fake", made).dtype is not dtype:
+    if not isinstance(made, TensorVariable) or made.fake.dtype is not dtype:
         unsupported("torch-context", "an operator relies on the default dtype that was set")
     return made
 
