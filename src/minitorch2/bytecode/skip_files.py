@@ -66,6 +66,7 @@ INLINED_TORCH = (
 INLINED_NUMPY = ("_core/", "fft/", "lib/", "linalg/")
 INLINED_STANDARD = (
     "abc.py",
+    "argparse.py",
     "bisect.py",
     "collections/__init__.py",
     "contextlib.py",

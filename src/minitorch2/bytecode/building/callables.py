@@ -136,7 +136,9 @@ def _runs_at_breaks(module: str) -> bool:
     return module.rpartition(".")[2] not in _OF_PYTHON and module.startswith("minitorch2.")
 
 
-_OF_PYTHON: Final = ("asynchronous", "caches", "classes", "iterators", "locks", "values")
+_OF_PYTHON: Final = frozenset(
+    ["asynchronous", "caches", "classes", "iterators", "locks", "texts", "values", "warning"]
+)
 """Modules of stand-ins for the standard library, which itself runs at a break."""
 
 

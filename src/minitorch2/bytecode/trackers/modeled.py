@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-from minitorch2.bytecode.trackers.python_values.constant import NONE, fold, literal
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    fold,
+    literal,
+    refuse_attribute,
+)
 from minitorch2.bytecode.trackers.rules import apply_rule
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
@@ -44,6 +49,10 @@ class ModeledVariable(VariableTracker):
         if hasattr(self.python_type(), name):
             unsupported("attribute", f"attribute {name!r} of a {self.python_type().__name__}")
         return raise_observed(AttributeError, message)
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        refuse_attribute(self.python_type(), name)
+        super().set_attribute(evaluator, name, value)
 
     def call_method(
         self,

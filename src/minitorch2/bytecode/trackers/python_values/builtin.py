@@ -6,6 +6,7 @@ since C code cannot be inlined.
 
 from __future__ import annotations
 
+import _string  # type: ignore[import-not-found]
 import cmath
 import json
 import math
@@ -68,6 +69,7 @@ _PURE_PYTHON: Final[set[Any]] = {
 PURE: Final = (
     _functions_of(math, cmath, operator)
     | _PURE_PYTHON
+    | _functions_of(_string)
     | {
         abs,
         ascii,

@@ -138,7 +138,7 @@ class ClassVariable(KnownObjectVariable):
         return bind(evaluator, None, self.value, found_in, name, raw)
 
     def _from_metaclass(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if name in ("__name__", "__qualname__", "__bases__", "__mro__"):
+        if name in ("__name__", "__qualname__", "__module__", "__bases__", "__mro__"):
             value = getattr(self.value, name)
             if isinstance(value, str):
                 return literal(value)

@@ -108,6 +108,20 @@ def fold(
     return literal(result)
 
 
+def refuse_attribute(kind: type, name: str) -> None:
+    """Raise what CPython does where an attribute is set on an object that has no dict.
+
+    Raises:
+        ObservedError: the user's AttributeError.
+    """
+    if kind.__dictoffset__ or hasattr(type(getattr(kind, name, None)), "__set__"):
+        return
+    said = f"attribute {name!r} is read-only"
+    if not hasattr(kind, name):
+        said = f"has no attribute {name!r}"
+    raise_observed(AttributeError, f"{kind.__name__!r} object {said}")
+
+
 class ConstantVariable(VariableTracker):
     """A constant (slides: ``ConstantVariable(value=1)``)."""
 
@@ -148,6 +162,10 @@ class ConstantVariable(VariableTracker):
             raise_observed(TypeError, f"'{type(self.value).__name__}' object is not iterable")
         return [ConstantVariable(item) for item in self.value]
 
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        refuse_attribute(type(self.value), name)
+        super().set_attribute(evaluator, name, value)
+
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         try:
             attribute = getattr(self.value, name)
@@ -174,7 +192,7 @@ class ConstantVariable(VariableTracker):
         if name in ("__enter__", "__exit__"):
             return CONSTANT_CONTEXTS[type(self.value)][name](evaluator, self, *args)
         known = all(arg.is_foldable() for arg in (*args, *kwargs.values()))
-        if not known and isinstance(self.value, str) and name in TEXT_METHODS:
+        if not known and isinstance(self.value, str | re.Pattern) and name in TEXT_METHODS:
             return TEXT_METHODS[name](evaluator, self.value, args, kwargs)
         if name in OPERATORS and not known:
             if name == "__mod__" and isinstance(self.value, bytes):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Hashable, Sequence
 from inspect import CO_COROUTINE
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -198,6 +198,18 @@ class NestedFunctionVariable(FunctionVariable):
             self._qualified_name(),
         )
 
+    def described(self) -> FunctionType:
+        """Return a function with the same signature; it is not to be called."""
+        defaults = None if self.defaults is None else self.defaults.as_constant()
+        cells = tuple(CellType() for _ in self.closure)
+        name = self.code.co_name
+        made = FunctionType(self.code, self.namespace, name, defaults, cells)
+        given = self._keyword_defaults().items()
+        made.__kwdefaults__ = {key: value.as_constant() for key, value in given}
+        if self.annotations is not None:
+            made.__annotations__ = _paired(self.annotations.as_constant())
+        return made
+
     def _qualified_name(self) -> str:
         """Return the string that was assigned to ``__qualname__``, for messages; empty if none."""
         known = self.attributes.get("__qualname__")
@@ -356,7 +368,9 @@ class PartialVariable(VariableTracker):
             assert isinstance(found, DictVariable)
             if (value := found.lookup_name(name)) is not None:
                 return value
-        if hasattr(functools.partial, name):
+        if name in ("__module__", "__doc__"):
+            return literal(getattr(functools.partial, name))
+        if name in dir(functools.partial):
             return super().get_attribute(evaluator, name)
         return raise_observed(AttributeError, f"'partial' object has no attribute {name!r}")
 

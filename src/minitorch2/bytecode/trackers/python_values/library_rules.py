@@ -20,7 +20,10 @@ from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import constructs, known_object
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.exceptions import exception_info
-from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
+from minitorch2.bytecode.trackers.python_values.functions import (
+    NestedFunctionVariable,
+    UserFunctionVariable,
+)
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ def signature(evaluator: Evaluator, function: VariableTracker) -> VariableTracke
     """``inspect.signature`` of a function or method whose identity is guarded."""
     bound = isinstance(function, BoundMethodVariable)
     underlying = function.function if isinstance(function, BoundMethodVariable) else function
+    if isinstance(underlying, NestedFunctionVariable):
+        underlying = UserFunctionVariable(underlying.described())
     if not isinstance(underlying, UserFunctionVariable):
         unsupported("signature", f"the signature of {function}")
     found = inspect.signature(underlying.value)

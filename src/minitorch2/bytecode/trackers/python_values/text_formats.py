@@ -9,11 +9,13 @@ import _string  # type: ignore[import-not-found]
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.polyfills import texts
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     TEXT_METHODS,
@@ -38,6 +40,7 @@ class Format:
     kwargs: Mapping[str, VariableTracker]
     unnamed: int = 0
     numbered: bool = False
+    mapping: VariableTracker | None = None
 
     def text(self, template: str) -> str:
         """Return the template with all of its fields filled in."""
@@ -72,6 +75,8 @@ class Format:
             self.numbered = True
         if self.unnamed and self.numbered:
             raise_real(str.format, [ConstantVariable("{}{0}"), NONE])
+        if self.mapping is not None:
+            return operations.get_item(self.evaluator, self.mapping, ConstantVariable(str(name)))
         if isinstance(name, str):
             found = self.kwargs.get(name)
             return found or raise_observed(KeyError, name)
@@ -169,5 +174,42 @@ def percent_operator(
     return fold(lambda: text % tuple(use.given), [])
 
 
+def format_map(
+    evaluator: Evaluator,
+    template: str,
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+) -> VariableTracker:
+    """``template.format_map(mapping)``"""
+    return ConstantVariable(Format(evaluator, (), {}, mapping=args[0]).text(template))
+
+
+def substitute(
+    evaluator: Evaluator,
+    pattern: re.Pattern[Any],
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+) -> VariableTracker:
+    """``pattern.sub(function, text)``: the function is called with each match"""
+    body = evaluator.capture.wrap(texts.substitute, None)
+    return evaluator.call(body, [ConstantVariable(pattern), *args], kwargs)
+
+
+@models(re.sub)
+def substitute_by_text(
+    evaluator: Evaluator,
+    pattern: VariableTracker,
+    repl: VariableTracker,
+    string: VariableTracker,
+    count: VariableTracker = ConstantVariable(0),  # noqa: B008 (a constant)
+    flags: VariableTracker = ConstantVariable(0),  # noqa: B008 (a constant)
+) -> VariableTracker:
+    """``re.sub``"""
+    found = fold(re.compile, [pattern, flags])
+    return found.call_method(evaluator, "sub", [repl, string, count], {})
+
+
+TEXT_METHODS["sub"] = substitute
 TEXT_METHODS["format"] = format_method
+TEXT_METHODS["format_map"] = format_map
 TEXT_METHODS["__mod__"] = percent_operator

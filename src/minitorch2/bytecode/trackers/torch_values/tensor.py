@@ -369,6 +369,8 @@ class TensorVariable(VariableTracker):
     ) -> VariableTracker:
         call = evaluator.capture.call_in_graph
         if args and args[0].is_constant() and isinstance(args[0].as_constant(), str | bytes):
+            if name in COMPARISONS:
+                return NOT_IMPLEMENTED
             unsupported("format", "the text of a tensor is not known while capturing")
         if args and _has_operators_of_its_own(args[0].python_type()):
             return NOT_IMPLEMENTED
