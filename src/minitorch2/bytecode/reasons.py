@@ -107,6 +107,12 @@ _REASONS = (
         "enter it outside the compiled function",
     ),
     Reason(
+        "weak-reference",
+        "a weak reference is asked for an object that the captured code has made and may have"
+        " dropped",
+        "keep the object in a variable as long as it is asked for",
+    ),
+    Reason(
         "warning",
         "a warning of which it is not known whether it is an error: that depends on who calls",
         "warn with `stacklevel=1`, or let filters name no module and no line",

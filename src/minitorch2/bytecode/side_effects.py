@@ -370,6 +370,13 @@ class SideEffects:
             if owner is not None and owner.source is not None:
                 yield owner
 
+    def values_outside(self) -> Iterator[VariableTracker]:
+        """Yield what places outside, and containers from outside, will hold."""
+        for effect in self._effects.values():
+            owner, value = effect.owner(), effect.value()
+            if owner is None or not self.is_new(owner):
+                yield from (part for part in (owner, value) if part is not None)
+
     def changed_names(self) -> frozenset[str]:
         """Return the names of global and closure variables that pending effects change."""
         effects = self._effects.values()

@@ -30,15 +30,15 @@ def warn_above(levels: int, message: Any, category: Any, source: Any) -> None:
     """Issue a warning for the line at which the calling function was called, or one further up.
 
     Args:
-        levels: the number of calls to go up, at least 1; past the outermost the line is `sys`'s.
+        levels: how many calls to go up, at least 1. Past the outermost there is no line.
     """
     frames = list(user_frames(sys._getframe(1)))
-    if levels < len(frames):
-        frame: FrameType = frames[levels]
-        place = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
-    else:
-        place = vars(sys), "sys", 1
-    warn_at(*place, message, category, source)
+    if levels >= len(frames):
+        warnings.warn(message, category, sys.maxsize, source)
+        return
+    frame: FrameType = frames[levels]
+    place = frame.f_code.co_filename, frame.f_lineno
+    warn_at(frame.f_globals, *place, message, category, source)
 
 
 def action_of(

@@ -9,7 +9,7 @@ and never gives a wrong answer. PyTorch 2 paper, sections 3.4 and 3.5.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from minitorch2.errors import UnsupportedError
@@ -31,6 +31,18 @@ def unsupported(code: str, cause: str, fix: str = "") -> NoReturn:
         fix: the change that the user can make, if there is one.
     """
     raise UnsupportedError(code=code, cause=cause, fix=fix)
+
+
+def _trackers_in(value: object) -> Iterator[VariableTracker]:
+    """Yield the trackers in a field of a tracker."""
+    if isinstance(value, VariableTracker):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _trackers_in(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _trackers_in(part)
 
 
 class VariableTracker:
@@ -131,6 +143,10 @@ class VariableTracker:
     def truth(self, evaluator: Evaluator) -> bool:
         """``bool(value)``, when it is known while capturing."""
         return unsupported("unknown-truth", f"the truth value of {self} is not known")
+
+    def held(self) -> list[VariableTracker]:
+        """Return the values that this one refers to, and so keeps alive, besides attributes."""
+        return [part for value in vars(self).values() for part in _trackers_in(value)]
 
     # How it comes back --------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import copy
 import io
 import itertools
 import sys
+import weakref
 
 import numpy
 import torch
@@ -39,6 +40,23 @@ def object_as_a_key(x):
 @whole("hash", X)
 def string_as_a_key(x):
     return {"a": x + 1}
+
+
+@breaks("weak-reference", X)
+def reference_to_what_nothing_holds(x):
+    box = Box()
+    box.x = x
+    reference = weakref.ref(box)
+    del box
+    return x + 1, reference() is None
+
+
+@whole("weak-reference", X)
+def reference_to_a_variable(x):
+    box = Box()
+    box.x = x
+    reference = weakref.ref(box)
+    return reference().x + 1, box
 
 
 @breaks("builtin-method", X, array.array("d", [1.0]))

@@ -15,7 +15,4 @@ BREAKING: dict[str, str] = {
     "library-printed": "builtin",
     "library-redirected": "construction",
     "library-weak_containers": "not-inlined",
-    "text-formatter": "c-function",
-    "text-pattern_with_function": "c-function",
-    "text-templates": "not-a-constant",
 }

@@ -114,11 +114,10 @@ def refuse_attribute(kind: type, name: str) -> None:
     Raises:
         ObservedError: the user's AttributeError.
     """
-    if kind.__dictoffset__ or hasattr(type(getattr(kind, name, None)), "__set__"):
+    found = [vars(cls)[name] for cls in kind.__mro__ if name in vars(cls)]
+    if kind.__dictoffset__ or any(hasattr(type(raw), "__set__") for raw in found):
         return
-    said = f"attribute {name!r} is read-only"
-    if not hasattr(kind, name):
-        said = f"has no attribute {name!r}"
+    said = f"attribute {name!r} is read-only" if found else f"has no attribute {name!r}"
     raise_observed(AttributeError, f"{kind.__name__!r} object {said}")
 
 

@@ -82,7 +82,10 @@ class ExceptionVariable(ObjectVariable):
     def _real(self) -> BaseException:
         if not all(argument.is_constant() for argument in self.arguments):
             unsupported("exception-class", f"a field of a {self.cls.__name__}")
-        made: BaseException = self.cls.__new__(self.cls, *(a.as_constant() for a in self.arguments))
+        values = [argument.as_constant() for argument in self.arguments]
+        if _has_plain_constructor(self.cls):
+            return self.cls(*values)
+        made: BaseException = self.cls.__new__(self.cls, *values)
         return made
 
     def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
@@ -187,6 +190,8 @@ def make_exception(
     """``kind.__new__(kind, *arguments)``"""
     if issubclass(kind, BaseExceptionGroup):
         unsupported("exception-class", "construction of an exception group")
+    if kind is OSError and len(arguments) > 1:
+        kind = type(OSError(*(argument.as_constant() for argument in arguments)))
     made = ExceptionVariable(kind, arguments)
     evaluator.capture.side_effects.new_object(made)
     return made

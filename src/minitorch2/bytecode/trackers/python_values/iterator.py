@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
-from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, register_literal
+from minitorch2.bytecode.trackers.python_values.constant import (
+    ConstantVariable,
+    literal,
+    register_literal,
+)
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
@@ -422,4 +426,4 @@ class SliceIterator(IteratorVariable):
         return f"{residual.reference(islice)}({iterator}, {self.skip}, {stop}, {self.step})"
 
 
-register_literal(type(iter([])), lambda v: FixedIterator([ConstantVariable(x) for x in v]))
+register_literal(type(iter([])), lambda v: FixedIterator([literal(x) for x in v]))

@@ -264,7 +264,7 @@ class ObjectVariable(VariableTracker):
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
             if raw.fset is None:
-                owner = f"of {self.cls.__name__!r} object"
+                owner = f"of {self.cls.__qualname__!r} object"
                 raise_observed(AttributeError, f"property {name!r} {owner} has no setter")
             setter = class_function(evaluator, found_in, name, raw, "fset")
             setter.call(evaluator, [self, value], {})
@@ -337,7 +337,7 @@ class ObjectVariable(VariableTracker):
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
             if raw.fdel is None:
-                owner = f"of {self.cls.__name__!r} object"
+                owner = f"of {self.cls.__qualname__!r} object"
                 raise_observed(AttributeError, f"property {name!r} {owner} has no deleter")
             deleter = class_function(evaluator, found_in, name, raw, "fdel")
             deleter.call(evaluator, [self], {})
