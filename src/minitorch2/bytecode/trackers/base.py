@@ -144,7 +144,7 @@ class VariableTracker:
         """``bool(value)``, when it is known while capturing."""
         return unsupported("unknown-truth", f"the truth value of {self} is not known")
 
-    def held(self) -> list[VariableTracker]:
+    def refers_to(self) -> list[VariableTracker]:
         """Return the values that this one refers to, and so keeps alive, besides attributes."""
         return [part for value in vars(self).values() for part in _trackers_in(value)]
 

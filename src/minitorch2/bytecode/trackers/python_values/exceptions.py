@@ -7,6 +7,7 @@ not exist while capturing: it is only known to be there.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from types import TracebackType
@@ -83,9 +84,10 @@ class ExceptionVariable(ObjectVariable):
         if not all(argument.is_constant() for argument in self.arguments):
             unsupported("exception-class", f"a field of a {self.cls.__name__}")
         values = [argument.as_constant() for argument in self.arguments]
-        if _has_plain_constructor(self.cls):
-            return self.cls(*values)
-        made: BaseException = self.cls.__new__(self.cls, *values)
+        make: Any = self.cls
+        if not _has_plain_constructor(self.cls):
+            make = functools.partial(self.cls.__new__, self.cls)
+        made: BaseException = make(*values)
         return made
 
     def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:

@@ -29,7 +29,7 @@ def is_held(evaluator: Evaluator | None, wanted: VariableTracker) -> bool:
             return True
         if id(tracker) not in seen:
             seen.add(id(tracker))
-            found += tracker.held()
+            found += tracker.refers_to()
             parts = effects.pending_attributes(tracker).values()
             found += [part for part in parts if isinstance(part, VariableTracker)]
     return False

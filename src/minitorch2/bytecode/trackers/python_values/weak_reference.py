@@ -62,7 +62,7 @@ class WeakReferenceVariable(VariableTracker):
         assert self.source is not None
         return evaluator.capture.wrap(self.value(), CallSource(self.source))
 
-    def held(self) -> list[VariableTracker]:
+    def refers_to(self) -> list[VariableTracker]:
         return []
 
     def reconstruct(self, residual: Residual) -> str:
