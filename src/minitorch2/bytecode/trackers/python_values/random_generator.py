@@ -17,23 +17,23 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from torch.utils._pytree import tree_leaves
 
 from minitorch2.bytecode import operations
-from minitorch2.bytecode.drawing import shuffled
+from minitorch2.bytecode.drawing import SelectedSource, shuffled
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.side_effects import Effect
-from minitorch2.bytecode.sources import ItemSource
+from minitorch2.bytecode.sources import ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.range import RangeVariable
-from minitorch2.bytecode.trackers.python_values.selected import selected
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
@@ -213,3 +213,64 @@ def _probed(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[float, 
     if type(example) is float:
         return example, ANY
     return example, Range(low, high)
+
+
+# Choices ------------------------------------------------------------------------------------------
+
+
+def selected(
+    evaluator: Evaluator, elements: Sequence[VariableTracker], index: Source
+) -> VariableTracker:
+    """``elements[index]``, for an index that residual code knows."""
+    if len(elements) == 1:
+        return elements[0]
+    values: list[Any] = [
+        element.as_constant() if element.is_constant() else None for element in elements
+    ]
+    capture = evaluator.capture
+    if all(type(value) is int and abs(value) < _WORD for value in values):
+        known = Range(min(values), max(values))
+        source = index if values == [*range(len(values))] else SelectedSource(index, tuple(values))
+        return from_number(capture.drawn_number(source, values[0], known))
+    if all(type(value) is float for value in values):
+        return from_number(capture.drawn_number(SelectedSource(index, tuple(values)), 0.5, ANY))
+    return SelectedVariable(elements, index)
+
+
+class SelectedVariable(OpaqueVariable):
+    """One of some values, to be passed on.
+
+    Args:
+        elements: the values.
+        index: loads which of them it is.
+    """
+
+    def __init__(self, elements: Sequence[VariableTracker], index: Source) -> None:
+        super().__init__(object)
+        self.elements, self.index = list(elements), index
+
+    def python_type(self) -> type:
+        kinds = {element.python_type() for element in self.elements}
+        return self.refuse() if len(kinds) > 1 else kinds.pop()
+
+    def refuse(self) -> NoReturn:
+        unsupported("random-state", "the program needs to know what was chosen at random")
+
+    def as_constant(self) -> NoReturn:
+        self.refuse()
+
+    def as_argument(self) -> NoReturn:
+        self.refuse()
+
+    def call(self, *_: object) -> NoReturn:
+        self.refuse()
+
+    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
+        return self.refuse()
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return self.refuse()
+
+    def reconstruct(self, residual: Residual) -> str:
+        names = ", ".join(residual.name_for(element) for element in self.elements)
+        return f"({names},)[{residual.load(self.index)}]"

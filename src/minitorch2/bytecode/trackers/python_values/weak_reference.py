@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from minitorch2.bytecode.sources import Naming, StepSource, plainly
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.lifetimes import is_held
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
@@ -83,3 +82,41 @@ def make_weak_reference(
     if callback is not None and not (callback.is_constant() and callback.as_constant() is None):
         unsupported("construction", "a weak reference with a callback")
     return WeakReferenceVariable(target=target, capture=evaluator.capture)
+
+
+# Lifetimes ----------------------------------------------------------------------------------------
+
+# CPython drops an object with the last reference to it, and capture does not count references. An
+# object is known to be alive if it can be reached from the variables of the frames that are
+# evaluated, or from a place outside that the captured code writes to. Any other may be dead or not.
+
+
+def is_held(evaluator: Evaluator | None, wanted: VariableTracker) -> bool:
+    """Return whether a value is known to be alive."""
+    if wanted.source is not None:
+        return True
+    assert evaluator is not None, "references are made by code that is evaluated"
+    effects, seen = evaluator.capture.side_effects, set[int]()
+    found = [*_variables(evaluator), *effects.values_outside()]
+    while found:
+        tracker = found.pop()
+        if tracker is wanted:
+            return True
+        if id(tracker) not in seen:
+            seen.add(id(tracker))
+            found += tracker.refers_to()
+            parts = effects.pending_attributes(tracker).values()
+            found += [part for part in parts if isinstance(part, VariableTracker)]
+    return False
+
+
+def _variables(evaluator: Evaluator | None) -> Iterator[VariableTracker]:
+    """Yield what the frames that are evaluated hold."""
+    while evaluator is not None:
+        yield from evaluator.stack
+        yield from evaluator.locals.values()
+        yield from evaluator.cells.values()
+        yield from evaluator.handled
+        if evaluator.result is not None:
+            yield evaluator.result
+        evaluator = evaluator.parent

@@ -26,8 +26,7 @@ from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
 from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
-from minitorch2.bytecode.trackers.python_values.random_generator import call_text
-from minitorch2.bytecode.trackers.python_values.selected import selected
+from minitorch2.bytecode.trackers.python_values.random_generator import call_text, selected
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_array import ArrayVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
