@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from minitorch2 import config
 from minitorch2.bytecode.building import build, from_graph
 from minitorch2.bytecode.building.tensors import wrap_varying_number
-from minitorch2.bytecode.drawing import Draw
+from minitorch2.bytecode.drawing import Draw, Drawing
 from minitorch2.bytecode.fake_call import (
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,
@@ -83,7 +83,6 @@ from minitorch2.graph.scope import Scope
 from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
-from minitorch2.graph.symbols.ranges import ANY, Range
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
 from minitorch2.graph.wrapper_tensors import is_wrapper
 
@@ -550,27 +549,13 @@ class Capture:
         positions = {node: i for i, node in enumerate(self.root.placeholders)}
         self.inputs.sort(key=lambda entry: positions.get(entry.node, -1))
 
-    def draw(
-        self, generator: Source, call: str, function: Callable[..., object] | None = None
-    ) -> DrawnSource:
+    def draw(self, generator: Source, call: str, function: Drawing | None = None) -> DrawnSource:
         """Let residual code draw in front of the graph; return the source of what it draws."""
         if self.graph is not self.root or not config.current().capture_data_dependent:
             unsupported("random-state", "a random number where it cannot be a symbol")
         name = self.references.scope.fresh(f"__drawn_{len(self.draws)}")
         self.draws.append(Draw(name, generator, call, function))
         return DrawnSource(name)
-
-    def drawn_number(self, source: Source, example: float, limits: Range) -> Any:
-        """Return a symbol without a hint for a number that was drawn and that `source` loads.
-
-        The number lies within `limits`, and is a number like the `example`.
-        """
-        env = self.sizes.env
-        symbol = env.unbacked_symbol(type(example), limits)
-        record = env.symbols[symbol]
-        record.sources.append(source)
-        record.hint, record.limits = example, ANY  # no guard can ask for it
-        return env.number_of(symbol)
 
     def _outcome(
         self, node: Node, value: object, inputs: Iterable[VariableTracker]

@@ -19,6 +19,9 @@ import numpy as np
 
 from minitorch2.bytecode.sources import Naming, Source, StepSource, plainly
 
+Drawing = Callable[..., object]
+"""A function that draws from the generator that is its first argument."""
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -34,7 +37,7 @@ class Draw:
     name: str
     generator: Source
     call: str
-    function: Callable[..., object] | None = None
+    function: Drawing | None = None
 
     def expression(self, named: Naming) -> str:
         """Return the call in residual code."""

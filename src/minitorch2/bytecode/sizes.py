@@ -39,7 +39,7 @@ from minitorch2.graph.symbols import (
     print_expr,
 )
 from minitorch2.graph.symbols.conditions import Comparison, Condition, compare, map_condition
-from minitorch2.graph.symbols.ranges import Range, range_of
+from minitorch2.graph.symbols.ranges import ANY, Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain
 
 SMALLEST_SIZE: Final = 2
@@ -136,6 +136,17 @@ class Sizes:
         marked = varies and isinstance(value, float)
         number: torch.SymInt | torch.SymFloat = self.env.input_number(source, value, marked=marked)
         return number
+
+    def of_drawn(self, source: Source, example: float, limits: Range) -> Any:
+        """Return a symbol without a hint for a number that was drawn and that `source` loads.
+
+        The number lies within `limits`, and is a number like the `example`.
+        """
+        symbol = self.env.unbacked_symbol(type(example), limits)
+        record = self.env.symbols[symbol]
+        record.sources.append(source)
+        record.hint, record.limits = example, ANY  # no guard can ask for it
+        return self.env.number_of(symbol)
 
     def _marks(
         self, tensor: torch.Tensor, source: Source, is_weight: bool

@@ -123,7 +123,7 @@ class RandomVariable(ObjectVariable):
         example, limits = _probed(name, values, named)
         assert self.source is not None
         capture, call = evaluator.capture, call_text(name, values, named)
-        number = capture.drawn_number(capture.draw(self.source, call), example, limits)
+        number = capture.sizes.of_drawn(capture.draw(self.source, call), example, limits)
         return from_number(number)
 
     def _select(
@@ -231,9 +231,9 @@ def selected(
     if all(type(value) is int and abs(value) < _WORD for value in values):
         known = Range(min(values), max(values))
         source = index if values == [*range(len(values))] else SelectedSource(index, tuple(values))
-        return from_number(capture.drawn_number(source, values[0], known))
+        return from_number(capture.sizes.of_drawn(source, values[0], known))
     if all(type(value) is float for value in values):
-        return from_number(capture.drawn_number(SelectedSource(index, tuple(values)), 0.5, ANY))
+        return from_number(capture.sizes.of_drawn(SelectedSource(index, tuple(values)), 0.5, ANY))
     return SelectedVariable(elements, index)
 
 

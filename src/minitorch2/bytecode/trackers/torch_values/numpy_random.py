@@ -97,7 +97,7 @@ class NumpyGeneratorVariable(ObjectVariable):
         source = capture.draw(self.source, call_text(name, args, kwargs))
         if isinstance(example, np.generic | np.ndarray):
             return capture.wrap(copy.deepcopy(example), source)
-        return from_number(capture.drawn_number(source, example, _limits(name, example, args)))
+        return from_number(capture.sizes.of_drawn(source, example, _limits(name, example, args)))
 
     def _shuffle(self, evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
         if isinstance(values, ArrayVariable) and values.ndim:
