@@ -148,7 +148,7 @@ def compiling(identity: str) -> Iterator[None]:
 
 
 class _CompileId(logging.Filter):
-    """Gives each record the text that says which compilation it belongs to."""
+    """The filter that adds to each record the id of the compilation that it belongs to."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         current = compile_id()
@@ -264,7 +264,7 @@ def _show_on(out: str | Path | None) -> None:
 
 
 class _Ours:
-    """Marks the handler that `set_logs` made."""
+    """The mark of the handler that `set_logs` made."""
 
 
 class _ToStandardError(logging.StreamHandler, _Ours):  # type: ignore[type-arg]

@@ -30,7 +30,7 @@ Operator = torch._ops.OpOverload
 
 
 class Emitter(Protocol):
-    """Records one functional operator on nodes."""
+    """The recorder of functional operators on nodes."""
 
     def emit(self, func: Operator, *args: Any, **kwargs: Any) -> Node:
         """Return the node that holds the result."""

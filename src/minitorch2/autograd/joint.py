@@ -519,7 +519,7 @@ _AS_NON_LEAF = "_AsNonLeafBackward"
 
 
 class _SourceInterpreter(Interpreter):
-    """Runs the captured graph and tells the tracer which of the user's lines is running."""
+    """The interpreter of the captured graph, which tells the tracer the user's running line."""
 
     def __init__(
         self,

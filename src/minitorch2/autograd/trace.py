@@ -64,7 +64,7 @@ _SIZED = frozenset({aten.view.default, aten.expand.default})
 
 
 class Tracer(DispatchMode):
-    """Records into ``graph`` every operator run on tensors it knows.
+    """The mode that records into ``graph`` every operator on tensors that it knows.
 
     Args:
         decompositions: operator -> Python function in terms of other operators.

@@ -22,7 +22,7 @@ from minitorch2.graph.node import Node
 
 
 class Recorder(Protocol):
-    """Records calls on the values that tensors have now, and gives written tensors new values."""
+    """The recorder of calls on the present values of tensors; written tensors get new values."""
 
     def read(self, tensor: torch.Tensor) -> Node:
         """Return the node of a tensor's present value."""

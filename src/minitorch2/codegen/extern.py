@@ -84,7 +84,7 @@ def _is_linear(kernel: ExternKernel) -> bool:
 
 
 class ExternPrinter:
-    """Prints calls. Objects without a literal go to `namespace`, under the name that is printed.
+    """The printer of calls. Objects without a literal go to `namespace`, under the printed name.
 
     Args:
         names: those of the wrapper; what a program's author has named gets its name from there.

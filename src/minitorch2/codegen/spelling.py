@@ -54,7 +54,7 @@ def definitions(
 
 
 class _Speller:
-    """Spells values; ``modules`` are those that the expressions need."""
+    """The speller of values; ``modules`` are the modules that the expressions need."""
 
     def __init__(self, graphs: Mapping[GraphModule, str] | None, in_block: bool) -> None:
         self.graphs = graphs

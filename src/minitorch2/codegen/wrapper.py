@@ -112,7 +112,7 @@ class _Lines:
 
 
 class WrapperPrinter:
-    """Prints the wrapper of a schedule whose kernels are printed already."""
+    """The printer of the wrapper of a schedule whose kernels are printed already."""
 
     def __init__(
         self,

@@ -146,7 +146,9 @@ def storage_key(tensor: torch.Tensor) -> int:
 
 
 class FakeConverter:
-    """Turns real tensors into fakes: the same object gives the same fake, views stay views."""
+    """The converter of real tensors into fakes: the same object gives the same fake, views stay
+    views.
+    """
 
     def __init__(self) -> None:
         self._fakes: dict[int, FakeTensor] = {}

@@ -19,8 +19,8 @@ _FILE_NUMBERS = count()
 
 
 class GraphModule:
-    """Runs the printed code of ``graph``; ``attributes`` holds the values that get_attr and
-    call_module name.
+    """The printed code of ``graph`` as a callable; ``attributes`` holds the values that get_attr
+    and call_module name.
 
     The code is compiled on the first call. After editing the graph call :meth:`recompile`.
     Picklable where its attributes are.

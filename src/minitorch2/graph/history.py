@@ -20,7 +20,7 @@ def as_leaf(data: torch.Tensor) -> torch.Tensor:
 
 
 class _WithData(torch.autograd.Function):
-    """Gives data; its gradient is that of the tensor whose data it becomes."""
+    """A function that returns data; the gradient goes to the tensor whose data it becomes."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from minitorch2.graph.node import Argument, Node, Target, map_nodes
 
 
 class Interpreter:
-    """Interprets a GraphModule.
+    """The interpreter of a GraphModule.
 
     Args:
         module: what to run.

@@ -118,7 +118,7 @@ def _converted(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class _GraphMaker:
-    """Grows a graph: each new body reads the buffers so far."""
+    """The maker of a graph: each new body reads the buffers so far."""
 
     def __init__(self, draw: st.DrawFn, exact: bool, max_extent: int, max_depth: int) -> None:
         self.draw, self.exact = draw, exact

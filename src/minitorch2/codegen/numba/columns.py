@@ -30,7 +30,9 @@ def _better(kind: str, candidate: TextValue, position: TextValue, best: str, pla
 
 
 class ColumnPrinter(ReductionPrinter):
-    """Reductions across rows: a block of neighbouring outputs has an array of accumulators."""
+    """The printer of reductions across rows: a block of neighbouring outputs has an array of
+    accumulators.
+    """
 
     longest_sum = LONG_COLUMN_SUM
 

@@ -86,7 +86,7 @@ _CONTEXT = _Context()
 
 
 class _Writer:
-    """Writes one function. A name is a value, or a stack slot if loops change it."""
+    """The writer of one function. A name is a value, or a stack slot if loops change it."""
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class Arguments:
 
 
 class NumbaHandler(OpsHandler[TextValue]):
-    """Writes into `block`, the innermost loop at the moment.
+    """The handler that writes into `block`, the innermost loop at the moment.
 
     The kernel printer sets `block`, the depth of each loop variable (`depths`), and tells where the
     values of the kernel's own buffers are (`at_hand`). `bfloats` are the values that are numbers of

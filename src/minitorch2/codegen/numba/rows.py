@@ -19,7 +19,7 @@ LONG_ROW_SUM = 16384
 
 
 class RowPrinter(ReductionPrinter):
-    """Reductions along contiguous memory: accumulators are variables."""
+    """The printer of reductions along contiguous memory: accumulators are variables."""
 
     longest_sum = LONG_ROW_SUM
     searches: list[tuple[SchedulerNode, str, str]]

@@ -53,7 +53,7 @@ def copy_transposed(
 
 
 class _Copy:
-    """Writes the instructions of a copy between two places."""
+    """The writer of the instructions of a copy between two places."""
 
     def __init__(self, builder: Any, to: Place, source: Place) -> None:
         self.builder, self.to, self.source = builder, to, source

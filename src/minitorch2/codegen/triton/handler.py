@@ -45,10 +45,10 @@ from minitorch2.loopir.schedule import SchedulerNode
 
 
 class TritonHandler(OpsHandler[Value]):
-    """Prints loop nests into one kernel body.
+    """The handler that prints loop nests into one kernel body.
 
-    Values that one nest stores and another loads stay in registers, rounded as memory would
-    round them, so fusion never changes a number.
+    Values that one nest stores and another loads stay in registers, rounded as memory would round
+    them, so fusion never changes a number.
     """
 
     def __init__(
@@ -517,7 +517,7 @@ def _as_element(value: Value, dtype: torch.dtype) -> Value | None:
 
 
 class _Reduced(EffectHandler):
-    """Stores a reduction that is complete already, without the values that its body computes."""
+    """The handler that stores a complete reduction, without the values that its body computes."""
 
     def __init__(self, printer: TritonHandler, value: Value) -> None:
         super().__init__()

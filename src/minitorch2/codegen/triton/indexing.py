@@ -66,7 +66,7 @@ def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, 
 
 
 class IndexPrinter:
-    """Prints addresses into a kernel's body; `indirect` holds the symbols bound to values.
+    """The printer of addresses in a kernel's body; `indirect` holds the symbols bound to values.
 
     With `widen`, every variable is converted to 64 bits before any arithmetic. `steps` are the
     numbers of neighbours in a block along a dimension. A quotient that all neighbours share is one

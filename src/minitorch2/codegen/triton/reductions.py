@@ -15,7 +15,9 @@ POSITIONED = ("argmax", "argmin")
 
 @dataclass(frozen=True)
 class ReductionPrinter:
-    """Prints one kind for elements of one dtype. Bools are reduced as int32, which `tl.max` has."""
+    """The printer of one kind of reduction for elements of one dtype. Bools are reduced as int32,
+    which `tl.max` has.
+    """
 
     kind: ReductionKind
     dtype: torch.dtype

@@ -191,7 +191,7 @@ ELEMENTWISE_RULES: dict[str, Callable[..., Any]] = {
 
 
 class InterpretingHandler(OpsHandler[Array]):
-    """Computes one loop nest over all its indices at once.
+    """The handler that computes one loop nest over all its indices at once.
 
     `shape` is that of all ranges, reduction ranges last, of which there are `reduction_ndim`.
 

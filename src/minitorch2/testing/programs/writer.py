@@ -20,7 +20,7 @@ LONGEST = 24
 
 
 class Writer:
-    """Writes the body of a function.
+    """The writer of a function's body.
 
     Args:
         deepest: how many blocks a statement may be nested in.
