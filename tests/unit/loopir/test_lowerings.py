@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
+import minitorch2
 from minitorch2.loopir.buffers import ExternKernel
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import lower_graph
@@ -441,6 +442,25 @@ def test_emulate_eager_keeps_its_rounding_points():
     x, y = numbers(64, dtype=torch.bfloat16), numbers(64, seed=1, dtype=torch.bfloat16)
     with config.patch(emulate_eager=True):
         check(lambda x, y: (x * 1.1 + y) * x - y, x, y, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("eps", [None, 0.0123])
+def test_emulate_eager_rounds_each_step_of_logit(eps, dtype):
+    """Eager's, on the CPU, computes `log(x / (1 - x))` in 16 bits; so does its gradient."""
+
+    def gradient(function):
+        x = torch.rand(2000, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+        result = function(x)
+        result.sum().backward()
+        return result.detach(), x.grad
+
+    def program(x):
+        return torch.logit(x, eps)
+
+    fast = minitorch2.compile(program, fullgraph=True, options={"emulate_eager": True})
+    for result, expected in zip(gradient(fast), gradient(program), strict=True):
+        assert torch.equal(result, expected)
 
 
 def test_random_numbers_are_eagers_in_order():

@@ -180,3 +180,21 @@ def test_a_reader_of_one_part_may_share_its_loop():
         return whole, whole[:, 40:].exp(), whole[:, :8].exp()
 
     torch.testing.assert_close(minitorch2.compile(function)(X), function(X))
+
+
+@pytest.mark.parametrize("backend", ["numba", "triton"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_narrow_integers_are_added_with_their_overflow(dtype, backend):
+    """A GPU has atomic additions for int32: the kernel adds these, and keeps the low bits."""
+
+    def program(x, i, v):
+        return x.scatter_add(0, i, v), x.index_add(0, i, v + v)
+
+    x, v = (torch.randint(0, 120, (n,)).to(dtype) for n in (7, 300))
+    i = torch.randint(0, 7, (300,))
+    fast = minitorch2.compile(program, backend=backend, fullgraph=True)
+    with stages.collect() as log:
+        results = fast(x, i, v)
+    for result, expected in zip(results, program(x, i, v), strict=True):
+        assert torch.equal(result, expected)
+    assert not log.counts["fallbacks"] and log.counts["kernels"]

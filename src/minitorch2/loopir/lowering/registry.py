@@ -143,6 +143,17 @@ def _rounds_to(dtype: torch.dtype) -> bool:
     return config.current().emulate_eager and dtype != compute_dtype(dtype)
 
 
+def rounding_of_steps(x: TensorBox) -> Callable[[Value], Value]:
+    """Return what rounds a step inside of a function as eager does.
+
+    On the CPU eager has some functions of 16-bit floats whose every step is of 16 bits; on a GPU
+    these are computed in float32.
+    """
+    if x.device.type != "cpu" or not _rounds_to(x.dtype):
+        return lambda value: value
+    return lambda value: ops.to_dtype(value, x.dtype)
+
+
 def device_of(tensors: Sequence[TensorBox]) -> torch.device:
     """Return the device of a result: 0-dim CPU tensors and numbers follow the other operands."""
     ordered = sorted(tensors, key=lambda t: (t.device.type == "cpu", t.ndim == 0))

@@ -26,6 +26,7 @@ from minitorch2.loopir.ops import Number, StoreMode, Value, compute_dtype, ops
 from minitorch2.loopir.views import expand, normalize_dim, reshape, unsqueeze
 
 aten = torch.ops.aten
+_NARROW = (torch.int8, torch.uint8, torch.int16)
 _ATOMIC_ON_GPU = (torch.int32, torch.int64, torch.float32, torch.float64)
 
 
@@ -38,15 +39,22 @@ def scatter_into(
 ) -> TensorBox:
     """Copy `x`, and store (or add) `inner_fn(index)` at `output_index(index)` in the copy.
 
-    Sums of 16-bit floats are kept in float32 and rounded once.
+    Sums of 16-bit floats are kept in float32 and rounded once. Integers of 8 or 16 bits are added
+    as int32, for which a GPU has atomic additions; the low bits are the same.
 
     Raises:
         NoLoopForm: there is no such addition.
     """
-    wide = compute_dtype(x.dtype)
+    wide = torch.int32 if x.dtype in _NARROW else compute_dtype(x.dtype)
     if mode == "add" and x.dtype != wide:
-        total = scatter_into(cast(x, wide), ranges, output_index, inner_fn, mode)
-        return cast(total, x.dtype)
+        narrow = x.dtype
+
+        def widened(index: Index) -> Value:
+            value = inner_fn(index)
+            return ops.to_dtype(value, wide) if narrow in _NARROW else value
+
+        total = scatter_into(cast(x, wide), ranges, output_index, widened, mode)
+        return cast(total, narrow)
     if mode == "add" and not _can_add(x):
         raise NoLoopForm(f"no parallel additions of {x.dtype} on {x.device.type}")
     copy = x.copy()

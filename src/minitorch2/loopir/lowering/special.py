@@ -13,6 +13,7 @@ from minitorch2.loopir.lowering.registry import (
     lowering,
     map_elements,
     number_value,
+    rounding_of_steps,
     pointwise,
 )
 from minitorch2.loopir.ops import Number, Value, ops
@@ -208,12 +209,13 @@ def logit_backward(grad: TensorBox, x: TensorBox, eps: Number | None = None) -> 
     """`grad / (x * (1 - x))` inside of [eps, 1 - eps]; outside 0, or NaN without eps."""
     low = 0.0 if eps is None else float(eps)
     outer = math.nan if eps is None else 0.0
+    step = rounding_of_steps(x)
 
     def body(dtype: torch.dtype, g: Value, v: Value) -> Value:
         one = number_value(1, dtype)
-        slope = ops.truediv(g, ops.mul(v, ops.sub(one, v)))
+        slope = ops.truediv(g, step(ops.mul(v, step(ops.sub(one, v)))))
         inside = ops.logical_and(
-            ops.ge(v, number_value(low, dtype)), ops.le(v, number_value(1 - low, dtype))
+            ops.ge(v, step(number_value(low, dtype))), ops.le(v, step(number_value(1 - low, dtype)))
         )
         return ops.where(inside, slope, number_value(outer, dtype))
 
