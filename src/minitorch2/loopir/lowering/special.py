@@ -13,8 +13,8 @@ from minitorch2.loopir.lowering.registry import (
     lowering,
     map_elements,
     number_value,
-    rounding_of_steps,
     pointwise,
+    rounding_of_steps,
 )
 from minitorch2.loopir.ops import Number, Value, ops
 from minitorch2.loopir.promotion import Promotion
