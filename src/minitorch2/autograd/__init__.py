@@ -1,7 +1,7 @@
 """Autograd: a graph -> functional aten graphs for forward and backward.
 
-The package turns a captured ``GraphModule`` into a function of the same inputs whose forward and
-backward are compiled graphs. PyTorch calls this AOTAutograd (PyTorch 2 paper, section 3.9). First
+The package takes a captured ``GraphModule``. It gives a function of the same inputs whose forward
+and backward are compiled graphs. PyTorch calls this AOTAutograd (PyTorch 2 paper, section 3.9). First
 read ``schemas`` (aliasing as operators declare it), ``functionalize`` (writes become new values),
 ``windows`` and ``layouts`` (memory as eager's). Then comes the joint graph: ``trace`` (recording),
 ``decompositions/``, ``epilogue``, ``joint`` and ``masks``. The modules ``partition``, ``min_cut``,

@@ -1,5 +1,8 @@
 """Code generation: from a functional aten graph to a function that runs it.
 
+The package takes a graph whose nodes have `meta["val"]`. It gives a Python module with the graph's
+kernels and the function that runs them.
+
 Read first `compile_graph` (the whole way), `channels_last` (convolutions of images), `common`
 (scopes, shared subexpressions, printed indices). Then read `numba/` (kernels for the CPU),
 `triton/` (kernels for the GPU), `extern` (library calls), `arena` (places of intermediates),

@@ -1,7 +1,7 @@
 """The demo: a real pretrained encoder and a small GPT, eagerly and compiled, side by side.
 
-It needs only this package and the packages of the `demo` extra. It prints a report on the terminal,
-plots two loss curves and, on request, writes the text of every compilation stage.
+It takes only this package and the packages of the `demo` extra. It gives a report on the terminal,
+a plot of two loss curves and, on request, the text of every compilation stage.
 
 Read in this order: `workloads` (the programs), `encoder` and `training` (the comparison of eager
 and compiled), `timing` and `first_result` (the seconds), `report` (tables), `command`. The module

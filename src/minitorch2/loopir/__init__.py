@@ -1,5 +1,7 @@
 """The loop IR: from a functional aten graph to loop bodies, which are scheduled into kernels.
 
+The package takes a functional aten graph. It gives a schedule of loop bodies.
+
 A loop body is a Python function of SymPy indices that calls `ops.*`; handlers interpret it. Read
 `expressions` (index arithmetic), `ops` (the primitives), `layout`, `loops`, `buffers`, `boxes` (the
 IR; `ir` has its grammar in one place) first. Then read `views`, `promotion`, `lowering/` (one
