@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from minitorch2 import config
 from minitorch2.bytecode.building import build, from_graph
 from minitorch2.bytecode.building.tensors import wrap_varying_number
+from minitorch2.bytecode.captured_overrides import Overrides
 from minitorch2.bytecode.drawing import Draw, Drawing
 from minitorch2.bytecode.fake_call import (
     ENTER_AUTOCAST,
@@ -38,7 +39,7 @@ from minitorch2.bytecode.guards import (
     memory_pattern,
 )
 from minitorch2.bytecode.names import names_of
-from minitorch2.bytecode.overrides import ActiveOverrides, Overrides, mode_at
+from minitorch2.bytecode.overrides import ActiveOverrides, mode_at
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.settings import Place
 from minitorch2.bytecode.side_effects import SideEffects

@@ -11,18 +11,14 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch.overrides import _enable_torch_function
-from torch.utils._device import DeviceContext, _device_constructors
+from torch.utils._device import DeviceContext
 
 from minitorch2.module_names import is_in_package
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.trackers.base import VariableTracker
-
 
 R = TypeVar("R")
 
@@ -148,75 +144,6 @@ def without_overrides(call: Callable[..., R]) -> Callable[..., R]:
             return call(*args)
 
     return run
-
-
-@dataclass
-class Overrides:
-    """The state of a captured frame.
-
-    Attributes:
-        of_classes: whether overrides of classes act.
-        of_modes: whether modes act.
-        modes: the trackers of the modes, innermost last.
-        before: the modes that were active when the frame began.
-    """
-
-    of_classes: bool
-    of_modes: bool
-    modes: list[VariableTracker] = field(default_factory=list)
-    before: tuple[VariableTracker, ...] = ()
-
-    def innermost(self) -> VariableTracker | None:
-        """Return the mode that sees the next call; None if there is none."""
-        return self.modes[-1] if self.of_modes and self.modes else None
-
-    def sees(self, target: object) -> bool:
-        """Return whether a mode may override a call of a function, or of the method of a name."""
-        if not self.of_modes or not self.modes:
-            return False
-        only_devices = all(mode.python_type() is DeviceContext for mode in self.modes)
-        return not only_devices or (callable(target) and target in _device_constructors())
-
-    def default_device(self) -> torch.device | None:
-        """Return the innermost default device; None if there is none."""
-        modes = reversed(self.modes) if self.of_modes else ()
-        return next((m.device for m in modes if m.python_type() is DeviceContext), None)  # type: ignore[attr-defined]
-
-    @contextmanager
-    def without_innermost(self) -> Iterator[None]:
-        """Take the innermost mode off in the block: it does not see its own calls."""
-        mode = self.modes.pop()
-        try:
-            yield
-        finally:
-            self.modes.append(mode)
-
-    def disable(self, *, modes_too: bool) -> tuple[bool, bool]:
-        """Switch overrides of classes off from here on; return the state to `restore`."""
-        before = self.of_classes, self.of_modes
-        self.of_classes, self.of_modes = False, self.of_modes and not modes_too
-        return before
-
-    def restore(self, before: tuple[bool, bool]) -> None:
-        """Go back to a state that `disable` has returned."""
-        self.of_classes, self.of_modes = before
-
-    @contextmanager
-    def disabled(self, *, modes_too: bool) -> Iterator[None]:
-        """Switch overrides of classes off inside of the block."""
-        before = self.disable(modes_too=modes_too)
-        try:
-            yield
-        finally:
-            self.restore(before)
-
-    def changes(self) -> tuple[int, list[VariableTracker]]:
-        """Return the number of modes that were left, and the modes that were entered instead."""
-        pairs = zip(self.before, self.modes, strict=False)
-        kept = next((i for i, (old, new) in enumerate(pairs) if old is not new), None)
-        if kept is None:
-            kept = min(len(self.before), len(self.modes))
-        return len(self.before) - kept, self.modes[kept:]
 
 
 def overrides_functions(cls: Any) -> bool:
