@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
+from minitorch2.backends.graph_cache.key import key_of_graph
 from minitorch2.bytecode import signature
 from minitorch2.bytecode.dispatch import dispatcher, suspended
 from minitorch2.bytecode.machine.liveness import READS_FRAME
@@ -40,6 +41,7 @@ PATIENT = settings(  # an example compiles whole programs: to make it smaller wo
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+BACKENDS = st.sampled_from(("numba", "numba", "aot_eager", "eager", "aot_numpy", "triton"))
 STAGES = (
     "captured_graph.py", "joint graph.py", "forward graph.py", "backward graph.py", "loopir.py",
     "kernel.py", "wrapper.py", "guards.py", "residual.py",
@@ -201,6 +203,36 @@ def $main($x, $y):
         $last = $last * len($error.args)
     return $several, $last.max(-1), $pair.$member_one, getattr($pair, "not a name") * 2
 """)
+SUSPENSIONS = Named("""\
+import torch as $torch
+from minitorch2 import graph_break as $stop
+def $stepper($first, *$rest, $scale=2.0):
+    $total = $first * $scale
+    for $index, $part in enumerate($rest):
+        $stop()
+        $total = $total + $part * $index
+    return $total
+def $numbers($start, $count):
+    for $place in range($count):
+        $received = yield $start + $place
+        if $received is not None:
+            $stop()
+            $start = $start * $received
+def $main($x, $other):
+    $source = $numbers($x, 3)
+    $one = next($source)
+    $two = $source.send($other.sum(0))
+    with $torch.no_grad():
+        $stop()
+        $kept = $other.sin()
+    def $inner($y):
+        nonlocal $one
+        $stop()
+        $one = $one + $y
+        return $stepper($y, $one, $two, $scale=3.0)
+    $values = [$inner($item) for $item in ($one, $two)]
+    return $values, $one, $kept
+""")
 CACHED = Named("""\
 def $main($x, $other):
     return ($x @ $other).tanh() + $x
@@ -218,10 +250,12 @@ def results(function: Callable[..., Any], rows: int) -> list[Any]:
     return [value.detach() for value in found] + [x.grad]
 
 
-def compiled(function: Callable[..., Any], dynamic: bool) -> tuple[list[Any], stages.StageLog]:
+def compiled(
+    function: Callable[..., Any], dynamic: bool, backend: str
+) -> tuple[list[Any], stages.StageLog]:
     """The results for two sizes, and what was compiled."""
     with stages.collect() as log, config.patch(suppress_errors=False):
-        fast = minitorch2.compile(function, dynamic=dynamic, backend="numba")
+        fast = minitorch2.compile(function, dynamic=dynamic, backend=backend)
         found = [each for rows in (3, 4) for each in results(fast, rows)]
     return found, log
 
@@ -233,40 +267,46 @@ def programs_in(log: stages.StageLog) -> list[str]:
 
 
 @functools.cache
-def plain_log(program: Named, dynamic: bool) -> stages.StageLog:
+def plain_log(program: Named, dynamic: bool, backend: str) -> stages.StageLog:
     """What the program with innocent names gives."""
-    return compiled(program.plain, dynamic)[1]
+    return compiled(program.plain, dynamic, backend)[1]
 
 
-def check(program: Named, chosen: dict[str, str], dynamic: bool) -> None:
+def check(program: Named, chosen: dict[str, str], dynamic: bool, backend: str) -> None:
     function = program.written(chosen)
     wanted = [each for rows in (3, 4) for each in results(function, rows)]
     minitorch2.reset()
-    found, log = compiled(function, dynamic)
+    found, log = compiled(function, dynamic, backend)
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b)
-    plain = plain_log(program, dynamic)
+    plain = plain_log(program, dynamic, backend)
     for count in ("graphs", "graph_breaks", "frames_as_is", "kernels"):
         assert log.counts[count] == plain.counts[count], count
     assert programs_in(log) == programs_in(plain)
 
 
 @PATIENT
-@given(names(FUNCTIONS), st.booleans())
-def test_functions(chosen: dict[str, str], dynamic: bool) -> None:
-    check(FUNCTIONS, chosen, dynamic)
+@given(names(FUNCTIONS), st.booleans(), BACKENDS)
+def test_functions(chosen: dict[str, str], dynamic: bool, backend: str) -> None:
+    check(FUNCTIONS, chosen, dynamic, backend)
 
 
 @PATIENT
-@given(names(MODULES), st.booleans())
-def test_modules(chosen: dict[str, str], dynamic: bool) -> None:
-    check(MODULES, chosen, dynamic)
+@given(names(MODULES), st.booleans(), BACKENDS)
+def test_modules(chosen: dict[str, str], dynamic: bool, backend: str) -> None:
+    check(MODULES, chosen, dynamic, backend)
 
 
 @PATIENT
-@given(names(OBJECTS), st.booleans())
-def test_objects(chosen: dict[str, str], dynamic: bool) -> None:
-    check(OBJECTS, chosen, dynamic)
+@given(names(OBJECTS), st.booleans(), BACKENDS)
+def test_objects(chosen: dict[str, str], dynamic: bool, backend: str) -> None:
+    check(OBJECTS, chosen, dynamic, backend)
+
+
+@PATIENT
+@given(names(SUSPENSIONS), st.booleans(), BACKENDS)
+def test_suspensions(chosen: dict[str, str], dynamic: bool, backend: str) -> None:
+    check(SUSPENSIONS, chosen, dynamic, backend)
 
 
 def renamed(graph: Graph, chosen: list[str]) -> Graph:
@@ -286,7 +326,7 @@ def renamed(graph: Graph, chosen: list[str]) -> Graph:
 @PATIENT
 @given(programs({name: step for name, step in VALUES.items() if name != "dropout"}), st.data())
 def test_graphs(program: RandomProgram, data: st.DataObject) -> None:
-    """A graph under other names has the same hash, wrapper and results."""
+    """A graph under other names has the same hash, place in the cache, wrapper and results."""
     inputs = [x.detach().clone() for x in leaves()]
     valid = differentiable(program)
     module = record(lambda *xs: (*valid(*xs), torch.sin(xs[0])), *inputs)
@@ -294,6 +334,8 @@ def test_graphs(program: RandomProgram, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(vocabulary()), min_size=count, max_size=count))
     other = GraphModule(renamed(module.graph, chosen), module.attributes)
     assert graph_hash(module) == graph_hash(other)
+    keys = [key_of_graph(each, call_inputs(each, *inputs), "numba") for each in (module, other)]
+    assert keys[0].digest == keys[1].digest
     wanted, texts = [], []
     for each in (module, other):
         with stages.collect() as log:

@@ -130,14 +130,15 @@ class FrameEnd:
             return
         kept = self.evaluator.stack[: handler.depth]
         error = residual.new_name("error")
+        caught = residual.new_name(f"caught_{error}")
         with self._handling():
             residual.emit("try:")
             residual.indent()
             yield
             residual.emit(f"{error} = None")
             residual.indent(-1)
-            residual.emit(f"except BaseException as caught_{error}:")
-            residual.emit_in_block(f"{error} = caught_{error}")
+            residual.emit(f"except BaseException as {caught}:")
+            residual.emit_in_block(f"{error} = {caught}")
         residual.emit(f"if {error} is not None:")
         residual.indent()
         self._resume_handler(handler, kept, error)

@@ -92,9 +92,10 @@ class Continuations:
             ContinuationError: a frame cannot go on there.
         """
         place = self._origin(evaluator.code, position)
-        live: Sequence[str] = sorted(_live_sets(place.code)[place.index])
-        if as_is and READS_FRAME.intersection(place.code.co_names):
-            live = list(dict.fromkeys((*place.code.co_varnames, *place.code.co_cellvars)))
+        live = dict.fromkeys((*place.code.co_varnames, *place.code.co_cellvars))
+        if not as_is or READS_FRAME.isdisjoint(place.code.co_names):
+            needed = _live_sets(place.code)[place.index]
+            live = dict.fromkeys(name for name in live if name in needed)
         bound = tuple(n for n in live if n in evaluator.locals or n in evaluator.cells)
         nulls = tuple(i for i, value in enumerate(evaluator.stack) if value is NULL)
         state = StackState(len(evaluator.stack), nulls, *_handled_slots(evaluator))

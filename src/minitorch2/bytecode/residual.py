@@ -277,12 +277,13 @@ class Residual:
         """Let Python run the frame if the call of the graph raises: nothing was done yet."""
         call = self.loads[self._graph_call]
         error, rerun = self.new_name("error"), self.reference(RERUN, "rerun_in_python")
+        caught = self.new_name(f"caught_{error}")
         text = [
             f"{error} = None",
             "try:",
             INDENT + call.text.strip(),
-            f"except Exception as caught_{error}:",
-            f"{INDENT}{error} = caught_{error}",
+            f"except Exception as {caught}:",
+            f"{INDENT}{error} = {caught}",
             f"if {error} is not None:",
             *(f"{INDENT}{statement}" for statement in self._undo_draws()),
             f"{INDENT}return {rerun}({', '.join([error, *self.parameters])})",

@@ -8,6 +8,7 @@ import types
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import config, stages
 from tests.unit.bytecode.capturing import capture
 
@@ -488,3 +489,42 @@ def test_asynchronous_for_and_with_wait():
             assert same(asyncio.run(compiled(X)), asyncio.run(main(X)))
     assert log.counts["frames_as_is"] == 0
     assert log.counts["graphs"] >= 1
+
+
+def caught_error(x):
+    """A function of the program that has a name which residual code likes, too."""
+    minitorch2.graph_break()
+    return x * 3
+
+
+def test_the_name_of_a_caught_error_is_the_programs() -> None:
+    def program(x):
+        y = x + 1
+        minitorch2.graph_break()
+        try:
+            return caught_error(y.sin()) + caught_error(y)
+        except ValueError:
+            return y
+
+    x = torch.ones(3)
+    assert torch.equal(minitorch2.compile(program, backend="eager")(x), program(x))
+
+
+def test_continuations_take_variables_in_the_order_of_the_program() -> None:
+    def one(a, b):
+        c = a.sin()
+        minitorch2.graph_break()
+        return a - b * c
+
+    def other(z, y):
+        x = z.sin()
+        minitorch2.graph_break()
+        return z - y * x
+
+    texts = []
+    for function in (one, other):
+        with stages.collect() as log:
+            minitorch2.compile(function, backend="numba")(torch.ones(2, 3), torch.ones(3))
+        lines = (text.splitlines() for text in log.texts("wrapper.py"))
+        texts.append([line for each in lines for line in each if "#" not in line])
+    assert texts[0] == texts[1]
