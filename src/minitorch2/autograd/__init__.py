@@ -1,8 +1,9 @@
 """Autograd: a graph -> functional aten graphs for forward and backward.
 
 The package takes a captured ``GraphModule``. It gives a function of the same inputs whose forward
-and backward are compiled graphs. PyTorch calls this AOTAutograd (PyTorch 2 paper, section 3.9). First
-read ``schemas`` (aliasing as operators declare it), ``functionalize`` (writes become new values),
+and backward are compiled graphs. PyTorch calls this AOTAutograd (PyTorch 2 paper, section 3.9).
+
+Read ``schemas`` (aliasing as operators declare it), ``functionalize`` (writes become new values),
 ``windows`` and ``layouts`` (memory as eager's). Then comes the joint graph: ``trace`` (recording),
 ``decompositions/``, ``epilogue``, ``joint`` and ``masks``. The modules ``partition``, ``min_cut``,
 ``max_flow``, ``recompute`` and ``drawing`` choose the values saved for backward. The last ones run
