@@ -55,3 +55,17 @@ def test_a_byte_is_saved_for_a_window(monkeypatch):
     assert "i8[2, 4, 6, 6]" in backward
     assert "aten.gt" not in backward, "maxima are not found again"
     assert log.counts["fallbacks"] == 0
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+def test_unpooling_takes_the_last_of_several_elements_of_one_place(backend):
+    """Each of them gets the gradient of the place, as in eager."""
+    places = torch.tensor([[[[0, 0], [3, 3]]]])
+    x = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+    unpool = lambda x: nn.functional.max_unpool2d(x, places, 2)  # noqa: E731
+    for function in (unpool, minitorch2.compile(unpool, backend=backend, fullgraph=True)):
+        leaf = x.clone().requires_grad_()
+        result = function(leaf)
+        result.backward(torch.arange(16.0).reshape(1, 1, 4, 4))
+        assert result.flatten().tolist() == [2.0, 0.0, 0.0, 4.0, *[0.0] * 12]
+        assert leaf.grad.flatten().tolist() == [0.0, 0.0, 3.0, 3.0]

@@ -97,3 +97,53 @@ def test_the_interpreter_converts_without_loss(dtype):
     assert wide.dtype == np.float32
     assert torch.equal(narrowed(wide, dtype).view(torch.int16), short.view(torch.int16))
     assert np.array_equal(wide, short.float().numpy(), equal_nan=True)
+
+
+WIDTHS = [
+    (torch.float32, torch.float64), (torch.float64, torch.float32), (torch.uint8, torch.int32),
+    (torch.int64, torch.int16), (torch.complex64, torch.float32), (torch.float32, torch.complex64),
+    (torch.float16, torch.uint8), (torch.bool, torch.uint8), (torch.bfloat16, torch.int64),
+]  # fmt: skip
+
+
+def eight_a_row(dtype: torch.dtype) -> torch.Tensor:
+    torch.manual_seed(0)
+    return torch.rand(3, 8) > 0.5 if dtype is torch.bool else (torch.randn(3, 8) * 9).to(dtype)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtypes", WIDTHS, ids=lambda pair: "-".join(str(d)[6:] for d in pair))
+def test_the_last_dimension_changes_with_the_width(dtypes, backend):
+    dtype, other = dtypes
+
+    def program(x):
+        return x.flip(0).contiguous().view(other), x[1:].view(other)[..., :1]
+
+    x = eight_a_row(dtype)
+    with stages.collect() as log:
+        compiled = minitorch2.compile(program, backend=BACKENDS[backend], fullgraph=True)
+        for result, wanted in zip(compiled(x), program(x), strict=True):
+            assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+            assert bytes_of(result) == bytes_of(wanted)
+    assert log.counts["graphs"] == 1  # the views themselves are the library's: they compute nothing
+
+
+def bytes_of(x: torch.Tensor) -> list[int]:
+    return x.contiguous().view(torch.uint8).flatten().tolist()
+
+
+@pytest.mark.parametrize("dtypes", WIDTHS, ids=lambda pair: "-".join(str(d)[6:] for d in pair))
+def test_what_cannot_be_viewed_raises_as_in_eager(dtypes):
+    dtype, other = dtypes
+    program = lambda x: x.view(other)  # noqa: E731
+    compiled = minitorch2.compile(program, backend="eager")
+    x = eight_a_row(dtype)
+    for tensor in (x[0, 0].clone(), x[:, :5].contiguous(), x[:, ::2], x.t()):
+        try:
+            wanted = program(tensor)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError) as raised:
+                compiled(tensor)
+            assert str(raised.value) == str(error)
+        else:
+            assert bytes_of(compiled(tensor)) == bytes_of(wanted)
