@@ -19,13 +19,16 @@ from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, 
 from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
-from minitorch2.bytecode.side_effects import SideEffects
+from minitorch2.bytecode.side_effects import CallEffect, SideEffects
 from minitorch2.bytecode.trackers.descriptors import class_attribute
 from minitorch2.bytecode.trackers.python_values import identity, records
 from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarEffect
 from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
 from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
-from minitorch2.bytecode.trackers.python_values.random_generator import RandomStateEffect
+from minitorch2.bytecode.trackers.python_values.random_generator import (
+    RandomStateEffect,
+    SelectedVariable,
+)
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.torch_values import (
     checkpoint_rules,
@@ -175,6 +178,18 @@ MUTANTS = (
         "bytecode capture",
         "a generator that was seeded is left as it was",
         Edit(RandomStateEffect.emit, "residual.emit(", "str("),
+        test_capture_values.test_programs_of_python_values_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "what is chosen at random is always the first",
+        Edit(SelectedVariable.reconstruct, "{residual.load(self.index)}", "0"),
+        test_capture_values.test_programs_of_python_values_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "warnings are not issued",
+        Edit(CallEffect.emit, "residual.emit(", "str("),
         test_capture_values.test_programs_of_python_values_match_cpython,
     ),
     Mutant(

@@ -12,7 +12,9 @@ import dataclasses
 import functools
 import random
 import typing
+import warnings
 
+import numpy
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +121,12 @@ STATEMENTS = [
     "v.append(v[{i}] + random.random())",
     "random.shuffle(v)",
     "texts.append(random.Random({j}).choice('abc'))",
+    "texts.append(random.choice(['a', None, 'c']))",
+    "v.append(v[{i}] * random.sample(range(9), 2)[{i}])",
+    "v.append(v[{i}] + numpy.random.rand())",
+    "texts.append(numpy.random.randint(0, 5, size={j}).tolist())",
+    "warnings.warn('number {j}')",
+    "with warnings.catch_warnings(): warnings.simplefilter('ignore'); warnings.warn('hidden')",
     "v.append(v[{i}] + cached({j})[0])",
     "texts.append(cached({j}, names=('a', 'b')))",
     "type(made).k = {j}",
@@ -155,6 +163,7 @@ def observed(function, x):
     if "n" in Derived.__dict__:
         del Derived.n
     random.seed(0)
+    numpy.random.seed(0)
 
     def call():
         try:
@@ -162,8 +171,12 @@ def observed(function, x):
         except (AttributeError, TypeError) as error:
             return None, VARIABLE.get(), (type(error), str(error))
 
-    found = contextvars.copy_context().run(call)
-    return [*found, Counted.n, Derived.__dict__.get("n"), random.getstate()]
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        found = contextvars.copy_context().run(call)
+    texts = [(str(each.message), each.lineno) for each in shown]
+    states = random.getstate(), numpy.random.get_state()[2]
+    return [*found, Counted.n, Derived.__dict__.get("n"), texts, *states]
 
 
 @patient(40)
