@@ -5,7 +5,8 @@
 Read the packages in this order, each with its own docstring. First come `graph` (the language all
 layers share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward).
 Then read `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`,
-which chains them. `errors`, `cautions`, `config`, `controls`, `dimensions`, `logs`, `stages`,
+which chains them. `lazy` captures in another way: it defers operators. `errors`, `cautions`,
+`config`, `controls`, `dimensions`, `logs`, `stages`,
 `progress`, `profiling`, `compile_lock` (threads), `syntax_tree` (text to code) and `source_lines`
 (its text for debuggers) are used by all of these packages.
 
@@ -17,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
-    from minitorch2 import config, errors, guard_filters, logs, stages
+    from minitorch2 import config, errors, guard_filters, lazy, logs, stages
     from minitorch2.api import (
         CacheInfo,
         Explanation,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         mark_unbacked,
         maybe_mark_dynamic,
     )
+    from minitorch2.lazy import lazily
     from minitorch2.wrappers import nonstrict_trace, wrap_numpy
 
 __version__ = "0.1.0"
@@ -78,11 +80,12 @@ _NAMES = {
         "forbid_in_graph", "graph_break", "is_compiling", "nested_compile_region", "skip_frame",
         "substitute_in_graph",
     ),
+    "lazy": ("lazily",),
     "dimensions": ("Dim", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic"),
     "wrappers": ("nonstrict_trace", "wrap_numpy"),
 }  # fmt: skip
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
-_MODULES = ("config", "errors", "guard_filters", "logs", "stages", "testing")
+_MODULES = ("config", "errors", "guard_filters", "lazy", "logs", "stages", "testing")
 
 __all__ = [
     "CacheInfo",
@@ -105,6 +108,8 @@ __all__ = [
     "graph_break",
     "guard_filters",
     "is_compiling",
+    "lazily",
+    "lazy",
     "list_backends",
     "list_mode_options",
     "list_options",

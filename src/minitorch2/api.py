@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from minitorch2 import config, stages
-from minitorch2.backends import default_backend, list_backends, lookup_backend, register_backend
+from minitorch2.backends import fitting_backend, list_backends, lookup_backend, register_backend
 from minitorch2.bytecode.compile_frame import Backend
 from minitorch2.bytecode.dispatch import (
     Dispatcher,
@@ -44,7 +44,6 @@ from minitorch2.config import list_options
 from minitorch2.dimensions import ShapesSpec
 from minitorch2.disabled import disable
 from minitorch2.errors import ConfigError, GraphBreakError
-from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
 from minitorch2.stances import set_stance
 
@@ -234,11 +233,7 @@ def get_default_backend() -> BackendChoice:
 def _backend(chosen: BackendChoice) -> Backend:
     """Return the backend to use; without a choice, the one that fits the inputs of each graph."""
     chosen = chosen or get_default_backend()
-    return _fitting_backend if chosen is None else lookup_backend(chosen)
-
-
-def _fitting_backend(module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    return lookup_backend(default_backend(module, inputs))(module, inputs)
+    return fitting_backend if chosen is None else lookup_backend(chosen)
 
 
 def list_mode_options(mode: str | None = None) -> dict[str, Any]:

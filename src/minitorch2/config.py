@@ -104,6 +104,16 @@ class Config:
     verbose_tracebacks: Annotated[
         bool, "tracebacks of the user's exceptions keep this package's own frames"
     ] = False
+    # Deferred execution
+    lazy_compile_after: Annotated[
+        int, "so many equal steps of a lazy program run operator by operator", Range(0)
+    ] = 1
+    lazy_most_operators: Annotated[
+        int, "a step of a lazy program ends after so many operators", Range(1)
+    ] = 50_000
+    lazy_most_places: Annotated[
+        int, "operators of different lazy steps that are remembered", Range(1)
+    ] = 200_000
     # Rewriting
     freezing: Annotated[
         bool, "without gradients, parameters are constants: later changes of them have no effect"

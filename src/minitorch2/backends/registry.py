@@ -146,6 +146,11 @@ def default_backend(gm: GraphModule, example_inputs: Sequence[Any]) -> str:
     return "triton" if on_gpu else "numba"
 
 
+def fitting_backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Compile a graph by the backend that fits the devices of its tensors."""
+    return lookup_backend(default_backend(gm, example_inputs))(gm, example_inputs)
+
+
 def _load(name: str, load: Callable[[], Any]) -> Callable[..., Any]:
     try:
         loaded: Callable[..., Any] = load()

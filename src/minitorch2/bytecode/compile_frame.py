@@ -73,7 +73,7 @@ assert handlers  # importing them fills the table of instructions
 Backend = Callable[[GraphModule, list[torch.Tensor]], Callable[..., Any]]
 
 EARLIER_TRIES = 8
-"""How many instructions before the unsupported one are tried as break points."""
+"""The number of instructions before the unsupported one that are tried as break points."""
 
 
 USER_ERRORS = frozenset({"exception", "operator-error"})

@@ -50,10 +50,10 @@ SUSPENDED: Final[dict[int, Callable[[Evaluator], VariableTracker]]] = {
     CO_COROUTINE: CoroutineVariable,
     CO_ASYNC_GENERATOR: AsyncGeneratorVariable,
 }
-"""What a call makes that does not run the function yet, by the flag of its code."""
+"""The result of a call that does not run the function yet, by the flag of its code."""
 
 HANDLERS: dict[str, Handler] = {}
-"""What each canonical instruction does, by its name."""
+"""The handler of each canonical instruction, by its name."""
 
 
 def handles(*opnames: str) -> Callable[[Handler], Handler]:

@@ -14,7 +14,7 @@ LEFT_TO_PYTHON: Final[dict[str, str]] = {
     "PRINT_EXPR": "a line of an interactive session",
     **dict.fromkeys(("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"), "type parameters"),
 }
-"""What a program contains that has such an instruction, by the instruction's canonical name."""
+"""The construct of a program that has such an instruction, by the instruction's canonical name."""
 
 
 def cause_of(opname: str) -> str:

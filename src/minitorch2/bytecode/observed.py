@@ -36,7 +36,7 @@ class ObservedError(Exception):
         self.exception = exception
         self.values = values
         self.is_noted = False
-        """Whether the exception knows already in which context it was raised."""
+        """True if the exception has noted already the context in which it was raised."""
 
 
 class UninitializedError(Exception):

@@ -24,7 +24,7 @@ from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 Performer = Callable[[Evaluator, Residual, Instruction], None]
 
 PERFORMERS: dict[str, Performer] = {}
-"""How residual code performs an instruction, by the instruction's name."""
+"""The function by which residual code performs an instruction, by the instruction's name."""
 
 
 def performs(*opnames: str) -> Callable[[Performer], Performer]:

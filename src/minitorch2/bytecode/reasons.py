@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from minitorch2.errors import UnsupportedError
 
 COMMAND = "python -m minitorch2 why"
-"""What explains each reason."""
+"""The command that explains each reason."""
 
 _OUTSIDE = "call it outside the compiled function, or leave the break"
 _TENSOR = "compute it with tensor operators"

@@ -49,7 +49,7 @@ def writes_late(compiled: Callable[..., Any], writes_tensors: bool) -> bool:
 
 
 KEEPING: Final = "minitorch2: keep what the graph will write to"
-"""How a profile calls the copies."""
+"""The name of the copies in a profile."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ these two words in their names, and a compiled function's caller is its dispatch
 
 
 PRIVATE: Final = "_minitorch2_"
-"""How the names in generated functions begin, unless a parameter's begins so."""
+"""The prefix of names in generated functions, unless the name of a parameter begins so."""
 _BUILTINS: Final = {
     error.__name__: error for error in (BaseException, GeneratorExit, StopAsyncIteration)
 } | {"globals": globals}
-"""What generated functions ask of Python."""
+"""The builtins that generated functions read."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from minitorch2.graph.symbols.ranges import ANY, Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain
 
 SMALLEST_SIZE: Final = 2
-"""Names of symbols that are no names of a `Dim`."""
+"""The smallest size that may be a symbol: 0 and 1 are always numbers."""
 _STATIC: Final = DimensionMark("static")
 _DYNAMIC: Final = DimensionMark("maybe")
 

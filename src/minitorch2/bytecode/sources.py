@@ -34,7 +34,7 @@ from minitorch2.graph.scope import is_name
 _KINDS: Final[dict[str, type]] = {c.__name__: c for c in (list, tuple, dict, OrderedDict)}
 """The classes of `ContentsSource`."""
 Naming: TypeAlias = Callable[[type | Callable[..., object]], str]
-"""How a text names a function of Python's, whose own name the user may have given to another."""
+"""Names a function of Python's in a text: the user may have given its own name to another."""
 
 
 def plainly(function: type | Callable[..., object]) -> str:

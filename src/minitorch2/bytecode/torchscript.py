@@ -17,4 +17,4 @@ def is_scripted_module(module: torch.nn.Module) -> bool:
 
 _SCRIPTED: Final = (torch._C.ScriptModule, torch.nn.Module)
 _PLACES: Final = ("_c", "_actual_script_module")
-"""Where such a module keeps its program."""
+"""The attributes in which such a module keeps its program."""

@@ -14,7 +14,7 @@ from minitorch2.module_names import is_in_package
 _HOLDERS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, numpy.ndarray)
 DEPTH = 2
 WIDTH = 32
-"""How deep, and how many elements of each container, arguments are searched for tensors."""
+"""The depth, and the number of elements of each container, to which arguments are searched."""
 
 
 def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool:

@@ -414,7 +414,7 @@ class Dispatcher:
 
 
 _CHANGING = (LocalSource, PeekSource)
-"""Where numbers and strings come from that are another in each call: arguments, iterators."""
+"""The sources of numbers and strings that differ in each call: arguments, iterators."""
 
 
 def original_of(function: FunctionType) -> FunctionType:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from minitorch2.graph.node import SourceLine
 
 Name = Callable[[object], str]
-"""Gives an object that a check needs a name that only the guard function reads: what it compares
-with, and the builtins it calls, which the user's module may have redefined."""
+"""Gives an object a name that only the guard function reads. A check names so the object that it
+compares with, and the builtins it calls, which the user's module may have redefined."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class GuardFailure:
 
 
 TIMINGS = 20
-"""How often a new guard is run to see what it costs; the fastest run counts."""
+"""The number of runs of a new guard that measure its cost; the fastest run counts."""
 
 
 @dataclass(eq=False)

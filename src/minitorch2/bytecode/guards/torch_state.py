@@ -45,8 +45,8 @@ STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("tracing by torch.jit", torch._C._is_tracing),
     ("level of forward mode", forward_level),
 )
-"""What PyTorch keeps per thread or per process and operators depend on. A default device is a
-function mode, so it shows as their number."""
+"""The settings that PyTorch keeps per thread or per process and operators depend on. A default
+device is a function mode, so it shows as their number."""
 
 
 @dataclass(frozen=True)

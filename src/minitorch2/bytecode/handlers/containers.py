@@ -91,7 +91,7 @@ _UNPACKED = {
     "LIST_EXTEND": (("__iter__", "__getitem__"), "Value after * must be an iterable, not {}"),
     "DICT_UPDATE": (("keys",), "{!r} object is not a mapping"),
 }
-"""What ``[*x]`` and ``{**x}`` ask of a value, and how they refuse it."""
+"""The methods that ``[*x]`` and ``{**x}`` need of a value, and the error if they are missing."""
 
 
 def _check_unpacked(opname: str, item: VariableTracker) -> None:

@@ -12,7 +12,7 @@ from itertools import chain, takewhile
 from minitorch2.bytecode.machine.instruction import Instruction
 
 PUTS_ASIDE = frozenset({"LOAD_FAST_AND_CLEAR", "MAKE_CELL", "SWAP", "STORE_FAST"})
-"""What an inlined comprehension does to save and restore variables."""
+"""The instructions by which an inlined comprehension saves and restores variables."""
 
 
 def shadowed_cells(

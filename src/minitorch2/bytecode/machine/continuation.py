@@ -39,7 +39,7 @@ def variable_names(code: CodeType) -> tuple[str, ...]:
 
 
 CELL = ".cell_"
-"""What the parameter that brings a cell begins with; like CPython's `.0`, no name of a program."""
+"""The prefix of a parameter that brings a cell; like CPython's `.0`, no program can use it."""
 
 
 def make_continuation(

@@ -58,11 +58,11 @@ Callback = Callable[[FunctionType, tuple[object, ...]], Answer | None]
 Entry = Callable[[FunctionType, CodeType, int], tuple[CodeType, object, int] | None]
 
 MOST_THREADS = 256
-"""How many threads can have a hook enabled at the same time."""
+"""The number of threads that can have a hook enabled at the same time."""
 SKIP = 1
-"""What the extra slot of a skipped code object holds."""
+"""The content of the extra slot of a skipped code object."""
 APART = 2
-"""What the extra slot holds of code during which the hook is off."""
+"""The content of the extra slot of code during which the hook is off."""
 
 HOOK_IR = """
 define ptr @hook(ptr %thread, ptr %frame, i32 %throw) {{

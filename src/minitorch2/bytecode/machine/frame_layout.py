@@ -19,7 +19,7 @@ from minitorch2.bytecode.machine.interpreter_api import address, compile_ir
 WORDS = 24
 """Words of a frame that are looked at; the probed functions' frames are longer than that."""
 ATTEMPTS = 10
-"""How often a frame is looked at before giving up, if other threads' frames get in the way."""
+"""The number of looks at a frame before giving up, if other threads' frames get in the way."""
 LONGEST_HEADER = 1024
 """An upper bound for the size of a code object up to its first instruction, in bytes."""
 THREAD_STATE_BYTES = 128

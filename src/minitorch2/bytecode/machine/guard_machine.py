@@ -52,7 +52,7 @@ from minitorch2.bytecode.machine.interpreter_api import (
 PATH_ERRORS = (
     AttributeError, LookupError, NameError, TypeError, ValueError, ZeroDivisionError,
 )  # fmt: skip
-"""What following a path may raise when the world has changed: a failed guard, not an error."""
+"""The errors of following a path when the world has changed: a failed guard, not an error."""
 
 HEADER = 4
 """Words before the first instruction: most values, parameters, most operands, numbers."""
@@ -104,7 +104,7 @@ class Op(IntEnum):
 _OPERATIONS = (
     Op.ADD, Op.MUL, Op.DIV, Op.MOD, Op.MAX, Op.LESS, Op.ALIKE, Op.FLOAT_LESS, Op.FLOAT_ALIKE,
 )  # fmt: skip
-"""What computes a number of two others."""
+"""The instructions that compute a number of two others."""
 
 _CASES = "\n".join(f"    i64 {op.value}, label %op_{op.name.lower()}" for op in Op)
 

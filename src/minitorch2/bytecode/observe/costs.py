@@ -34,7 +34,7 @@ QUESTIONS = frozenset(
         *("is_floating_point", "is_complex", "is_tensor", "has_names"),
     }
 )
-"""What a tensor answers without an operator."""
+"""The methods that a tensor answers without an operator."""
 
 
 class ExplainedRegion(Region):

@@ -48,7 +48,7 @@ REMEDIES = {
     "TENSOR_SUBCLASS": "pass tensors that are made alike: of one size, with one context",
     "TORCH_FUNCTION": "call it always, or never, under DisableTorchFunctionSubclass",
 }
-"""What helps against failures of each kind of guard."""
+"""The change that helps against failures of each kind of guard."""
 
 REMEDIES_OF_TENSORS = {
     "sizes": "pass few sizes: pad, or bucket them",
@@ -58,7 +58,7 @@ REMEDIES_OF_TENSORS = {
     "strides": "call .contiguous() before",
     "class": "pass a plain tensor or a parameter, always the same",
 }
-"""What helps when this property of a tensor differs."""
+"""The change that helps when this property of a tensor differs."""
 
 
 @dataclass(frozen=True)

@@ -103,4 +103,4 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     torch._fused_adagrad_: optimizers.fused_adagrad_,
     **twins(),
 }
-"""What is inlined in place of each function, class or method."""
+"""The Python function that is inlined in place of each function, class or method."""

@@ -56,7 +56,7 @@ class VariableTracker:
     """
 
     in_graph: ClassVar[bool] = False
-    """Whether operators on the value become nodes of the graph (tensors, symbolic numbers)."""
+    """True if operators on the value become nodes of the graph (tensors, symbolic numbers)."""
 
     def __init__(
         self, *, source: Source | None = None, guards: frozenset[Guard] = frozenset()

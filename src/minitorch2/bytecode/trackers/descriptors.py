@@ -40,7 +40,7 @@ BUILTIN_METHODS = (
     types.ClassMethodDescriptorType,
 )
 FREE_FUNCTIONS = (torch._C._disabled_torch_function_impl,)
-"""Functions written in C that classes hold, but that are no methods of them."""
+"""Functions written in C that classes hold, but that are not methods of them."""
 DATA_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 OWN_FOR_CLASS: Final[Any] = (types.MemberDescriptorType, _COLLECTIONS._tuplegetter)
 """Descriptors written in C that a class gives as they are."""

@@ -19,7 +19,7 @@ from minitorch2.errors import MinitorchError
 from minitorch2.graph.names import resolve
 
 Plain: TypeAlias = Any
-"""What JSON can hold."""
+"""A value that JSON can hold."""
 FORMAT: Final = 2
 CONSTANTS: Final = (bool, int, float, str, type(None))
 
@@ -62,7 +62,7 @@ SIMPLE: Final[Mapping[type, tuple[Write, Callable[..., Any]]]] = {
         lambda function, args, keywords: partial(function, *args, **keywords),
     ),
 }
-"""Of each type whose values can be made of their parts: how to take apart, how to put together."""
+"""The functions that take values of a type apart, and put them together again, by type."""
 SIMPLE_NAMES: Final = {kind.__name__: make for kind, (_, make) in SIMPLE.items()}
 FILLED: Final[tuple[type, ...]] = (list, OrderedDict, dict)
 """Types whose values may hold themselves, and are made before what they hold."""

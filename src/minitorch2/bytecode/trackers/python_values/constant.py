@@ -56,7 +56,7 @@ OPERATORS = words(
 """Special methods that answer NotImplemented to operands that they do not know."""
 
 CONSTANT_CONTEXTS: dict[type, dict[str, Callable[..., VariableTracker]]] = {}
-"""What entering and leaving a constant does: ``with torch.device(...)``."""
+"""The rules for entering and leaving a constant: ``with torch.device(...)``."""
 
 TEXT_METHODS: dict[str, Callable[..., VariableTracker]] = {}
 """Methods of strings that show other values: (evaluator, text, args, kwargs) -> outcome."""
@@ -233,4 +233,4 @@ NONE = ConstantVariable(None)
 """Python's None."""
 
 NOT_IMPLEMENTED = ConstantVariable(NotImplemented)
-"""What a binary special method answers to let the other operand try."""
+"""The answer of a binary special method that lets the other operand try."""

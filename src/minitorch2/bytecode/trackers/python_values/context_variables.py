@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.residual import Residual
 
 UNSET: Final = object()
-"""What a variable without a value is read as."""
+"""The value that stands for a variable without one."""
 
 
 def present_value(variable: contextvars.ContextVar[Any]) -> Any:

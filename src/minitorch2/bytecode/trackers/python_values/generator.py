@@ -35,7 +35,7 @@ MADE_BY: Final[dict[int, Any]] = {
     for real, body in [*POLYFILLS.items(), (iter, call_until)]
     if isinstance(body, FunctionType) and body.__code__.co_flags & CO_GENERATOR
 }
-"""What really makes the iterators that some generators stand for, by the identity of their code:
+"""The real maker of the iterators that some generators stand for, by the identity of their code:
 hashing a code object hashes all of its constants."""
 
 

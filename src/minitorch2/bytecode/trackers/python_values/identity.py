@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ID: Final = "id"
 _LEAST_ADDRESS: Final = 1 << 16
-"""No object lies below: smaller numbers are no ids."""
+"""No object lies below: smaller numbers are not ids."""
 
 
 class IdentityVariable(VariableTracker):

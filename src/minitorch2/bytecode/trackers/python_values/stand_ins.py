@@ -79,4 +79,4 @@ _MAKERS: Final[dict[type[VariableTracker], Callable[[References, Any], object]]]
     SequenceVariable: _sequence,
     DictVariable: _dict,
 }
-"""How the stand-in of each kind of value is made."""
+"""The functions that make the stand-in of each kind of value."""

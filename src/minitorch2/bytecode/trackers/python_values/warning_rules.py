@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _WARNINGS: Final[Any] = warnings
 _REPLACED: Final = ("filters", "showwarning", "_showwarnmsg_impl", "defaultaction")
-"""What captured code may put something else in the place of, be it through `catch_warnings`."""
+"""The names that captured code may replace, be it through `catch_warnings`."""
 
 
 @dataclass(frozen=True)

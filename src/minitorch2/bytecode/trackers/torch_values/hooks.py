@@ -32,7 +32,7 @@ Place: TypeAlias = tuple[int, bool]
 """The step in front of which a graph ends, and whether the next graph begins with that step."""
 
 ASKING: Final = words("register_hook retain_grad grad")
-"""Names by which a program asks about gradients of tensors that are no leaves."""
+"""Names by which a program asks about gradients of tensors that are not leaves."""
 
 
 class AskedLaterError(Exception):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _CODE: Final = "random-state"
 _OTHER: Final = frozenset({"bit_generator", "bytes", "spawn", "permuted", "get_state", "set_state"})
-"""What is no draw of numbers."""
+"""The methods that draw no numbers."""
 
 
 class NumpyGeneratorVariable(ObjectVariable):

@@ -53,7 +53,7 @@ _SYMBOLS: Final[dict[Any, Callable[..., Any]]] = {
     np.equal: operator.eq,
     np.not_equal: operator.ne,
 }
-"""Those that PyTorch writes as operators, which take numbers as they are."""
+"""The functions that PyTorch writes as operators, which take numbers as they are."""
 
 UFUNCS: Final[dict[Any, Callable[..., Any]]] = {
     **{
@@ -283,7 +283,7 @@ _COMPLEX: Final = frozenset(
         " square exp sin cos isnan isfinite isinf"
     )
 )
-"""What has one meaning for complex numbers, whichever branch is taken."""
+"""The functions that have one meaning for complex numbers, whichever branch is taken."""
 
 
 def operand(evaluator: Evaluator, value: VariableTracker) -> Operand:

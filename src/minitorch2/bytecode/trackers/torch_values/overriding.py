@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.evaluator import Evaluator
 
 DEPTH: Final = 2
-"""How deep PyTorch's functions look for tensors in lists."""
+"""The depth to which PyTorch's functions look for tensors in lists."""
 
 _OPERATORS: Final = frozenset(
     value for value in vars(operator).values() if isinstance(value, types.BuiltinFunctionType)

@@ -39,12 +39,12 @@ NUMBER_READS: Final[dict[str, Any]] = {
     "__int__": torch.sym_int,
     "__float__": torch.sym_float,
 }
-"""Those of them that give a number, which may stay in the graph, and what converts it."""
+"""The methods of these that give a number, which may stay in the graph, and its conversion."""
 
 KNOWN_READS: Final = words(
     "item tolist is_nonzero __int__ __float__ __bool__ __complex__ __index__"
 )
-"""Those that are answered for a scalar whose value is known."""
+"""The methods that are answered for a scalar whose value is known."""
 
 IMPURE_METHODS: Final = words(
     "backward register_post_accumulate_grad_hook retain_grad requires_grad_ set_"
@@ -82,4 +82,4 @@ LEGACY_TYPES: Final[dict[Any, torch.dtype]] = {
 """Dtypes of the classes of CPU tensors of old, such as `torch.FloatTensor`."""
 
 LEGACY_NAMES: Final = {dtype: f"torch.{cls.__name__}" for cls, dtype in LEGACY_TYPES.items()}
-"""What ``x.type()`` answers for CPU tensors."""
+"""The answers of ``x.type()`` for CPU tensors."""

@@ -368,7 +368,7 @@ CHECK_FAILED: Final = (
     "Expected cond to be True, but got False. (Could this error message be improved? If so, "
     "please report an enhancement request to PyTorch.)"
 )
-"""What ``torch._check`` says without a message."""
+"""The message of ``torch._check`` without a message of the user's."""
 
 
 @handles(torch._check_is_size)

@@ -1,0 +1,167 @@
+"""The barrier: a step ends, runs, and its promises become data (LazyTensor paper, section 4).
+
+    barrier ::= mark_step() | an observation | leaving a region | so many operators
+
+The values that somebody still holds are computed; Python's own references say which those are. A
+step that was seen before runs as a program, which is compiled when a step repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import torch
+
+from minitorch2 import config, stages
+from minitorch2.backends.registry import fitting_backend, lookup_backend
+from minitorch2.compile_lock import COMPILING
+from minitorch2.lazy import trie
+from minitorch2.lazy.explain import forget, note_compilation
+from minitorch2.lazy.interpret import interpret
+from minitorch2.lazy.lines import user_line
+from minitorch2.lazy.path_graph import CannotCompileError
+from minitorch2.lazy.program import Program, choose
+from minitorch2.lazy.step import COUNTS, LOCK, TRIE, Step, begin, current, is_pending
+from minitorch2.lazy.value import LazyTensor, Value, undeferred
+
+
+def mark_step(wait: bool = False, *, cause: str = "mark_step") -> None:
+    """End the step: compute all values that are held, as one program.
+
+    Args:
+        wait: whether to wait until they are there; kernels of a GPU run beside the program.
+        cause: what `metrics` says about this barrier.
+
+    Raises:
+        Exception: what an operator of the step raises for its data, such as an index out of range.
+    """
+    with LOCK:
+        if current().numbers:
+            COUNTS.barriers[cause, str(user_line() or "")] += 1
+            _run(begin())
+    if wait and torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def sync() -> None:
+    """End the step and wait until all its values are there."""
+    mark_step(wait=True)
+
+
+def observe(tensor: torch.Tensor, cause: str) -> torch.Tensor:
+    """Return the real tensor that a tensor stands for; a step that promises it ends.
+
+    Args:
+        tensor: a lazy tensor, or an ordinary one that the step may write.
+        cause: the operator or method that looks at it.
+    """
+    value = tensor.value if type(tensor) is LazyTensor else current().plain.get(id(tensor))
+    if value is None:
+        return tensor
+    with LOCK:
+        if is_pending(value.root) or is_pending(value):
+            mark_step(cause=cause)
+        if value.data is tensor:
+            return tensor
+        with undeferred():
+            return _data_of(value)
+
+
+LazyTensor.observe = staticmethod(observe)
+
+
+def _data_of(value: Value) -> torch.Tensor:
+    """Return the data of a value that is not pending; a view is made of its base's."""
+    if value.error is not None:
+        raise value.error
+    if value.data is None:
+        assert value.view is not None
+        with torch.no_grad():
+            value.data = value.view.of(_data_of(value.view.base))
+    return value.data
+
+
+def _run(step: Step) -> None:
+    """Run a step that has ended."""
+    COUNTS.recorded += len(step.numbers)
+    live = dict(_live_values(step))
+    try:
+        if live or step.writes:
+            results = _results(step, live)
+            for number, value in live.items():
+                value.data = results[number]
+    except BaseException as error:
+        for value in live.values():
+            value.error = error
+        raise
+    finally:
+        for reference in step.values:
+            ended = None if reference is None else reference()
+            if ended is not None:
+                ended.step = ended.ref = ended.fake = None
+        TRIE.limit(config.current().lazy_most_places)
+
+
+def _live_values(step: Step) -> Sequence[tuple[int, Value]]:
+    """Return the promises that are held, with their numbers; of views, their bases are."""
+    values = ((n, None if r is None else r()) for n, r in enumerate(step.values))
+    return [
+        (n, value)
+        for n, value in values
+        if value is not None and value.view is None and value.data is None
+    ]
+
+
+def _results(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
+    """Run a step, as a program where that is known or worth to be made."""
+    data = [value.data for value in step.inputs if value.data is not None]
+    with ExitStack() as stack:
+        stack.enter_context(undeferred())
+        if any(tensor.is_inference() for tensor in data):
+            stack.enter_context(torch.inference_mode())
+        else:
+            stack.enter_context(torch.no_grad())
+            # Autograd counted these writes when they were recorded.
+            preserve = torch.autograd.grad_mode._unsafe_preserve_version_counter
+            stack.enter_context(preserve(tuple(data)))
+        program = _program(step, frozenset(live), data)
+        if program is None:
+            COUNTS.interpreted += 1
+            return interpret(step, live)
+        COUNTS.ran += 1
+        return dict(zip(program.outputs, program.run(step.numbers, data), strict=True))
+
+
+def _program(step: Step, live: frozenset[int], data: Sequence[torch.Tensor]) -> trie.Program | None:
+    """Return the program for a step; None where it is to run operator by operator."""
+    place = step.place
+    program = choose(place.programs, live, step.numbers)
+    place.note_sample(tuple(step.numbers))
+    if program is not None or place.obstacle:
+        return program
+    if place.seen <= config.current().lazy_compile_after:
+        return None
+    note_compilation(step, live)
+    try:
+        program = _compile(step, live, data)
+    except CannotCompileError as error:
+        place.obstacle = str(error)
+        return None
+    place.programs.setdefault(live, []).insert(0, program)
+    return program
+
+
+def _compile(step: Step, live: frozenset[int], data: Sequence[torch.Tensor]) -> Program:
+    name = config.current().backend
+    backend = lookup_backend(name) if name else fitting_backend
+    with COMPILING, stages.phase("lazy"):
+        return Program(step.place.path, step.numbers, data, sorted(live), backend)
+
+
+def reset() -> None:
+    """Forget all steps, programs and counts; the pending step runs first."""
+    mark_step()
+    forget()
+    TRIE.limit(-1)
+    begin()

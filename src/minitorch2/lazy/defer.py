@@ -1,0 +1,180 @@
+"""An operator, from its call to its lazy results (LazyTensor paper, section 3).
+
+call ::= record it                        the results are promises
+      |  run it at once                   random draws, and numbers of the host
+      |  run it in eager mode             what no step can hold; see `fallback.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from minitorch2.autograd.schemas import functional_form
+from minitorch2.errors import UnsupportedError
+from minitorch2.lazy.barrier import mark_step
+from minitorch2.lazy.draw import draw
+from minitorch2.lazy.fallback import as_lazy, run_fallback
+from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.plan import Plan, Way, plan_of
+from minitorch2.lazy.record import NotPlainError, record, value_of_plain
+from minitorch2.lazy.step import COUNTS, LOCK, Step, current
+from minitorch2.lazy.value import LazyTensor, Meta, Operator, Value, View
+
+
+def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Record a call of an operator; return its results as lazy tensors.
+
+    Raises what eager mode raises for these arguments, at this line.
+    """
+    plan = plan_of(func)
+    with LOCK:
+        if plan.way is Way.RECORD:
+            if _are_numbers_of_the_host(args):
+                return _run_now(func, plan, args, kwargs)
+            return _record(func, plan, args, kwargs)
+        if plan.way is Way.RESHAPE:
+            return _reshape(func, args, kwargs)
+        if plan.way is Way.DRAW:
+            return draw(func, plan, args, kwargs, _record)
+        if plan.way is Way.PASS:
+            return func(*args, **kwargs)
+        if func is _ITEM and _is_number(args[0]):
+            COUNTS.now += 1
+            return func(LazyTensor.observe(args[0], "item"))
+        return run_fallback(func, plan, args, kwargs)
+
+
+LazyTensor.defer = staticmethod(defer)
+_ITEM = torch.ops.aten._local_scalar_dense.default
+
+
+def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    step = current()
+    try:
+        results = record(step, func, plan, args, kwargs)
+    except (NotPlainError, UnsupportedError, NotImplementedError):
+        return run_fallback(func, plan, args, kwargs)
+    if plan.written and not step.writes:
+        written = (_at(p, args, kwargs) for p in plan.written)
+        step.writes = any(_was_there(step, t) for t in _flat(written))
+    made = _results(step, func, plan, args, kwargs, results)
+    if len(step.numbers) >= step.most_operators:
+        mark_step(cause="lazy_most_operators")
+    return made
+
+
+def _results(
+    step: Step,
+    func: Operator,
+    plan: Plan,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    metas: tuple[Meta, ...],
+) -> Any:
+    """Return what the operator gives: written arguments as they are, and new lazy tensors."""
+    if plan.gives_one:
+        return _promise(step, metas[0], 0, None)
+    if plan.returned == (0,):
+        return args[0]
+    if plan.is_view:
+        base, offset = _value_of(step, args[0]), args[0].storage_offset()
+        several = plan.is_list or len(metas) > 1
+        views = (
+            View(base, func, args[1:], kwargs, index if several else None)
+            for index in range(len(metas))
+        )
+        made = [_promise(step, meta, offset, view) for meta, view in zip(metas, views)]
+    else:
+        made = [_promise(step, meta, 0, None) for meta in metas]
+    if plan.is_list:
+        return made
+    new = iter(made)
+    results = [next(new, None) if p is None else _at(p, args, kwargs) for p in plan.returned]
+    return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+
+def _promise(step: Step, meta: Meta, offset: int, view: View | None) -> LazyTensor:
+    value = Value(None, view, meta.fake)
+    step.promise(value)
+    return LazyTensor(value, meta, offset + meta.offset)
+
+
+def _at(place: int | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return args[place] if isinstance(place, int) else kwargs[place]
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from value if isinstance(value, list | tuple) else (value,)
+
+
+def _was_there(step: Step, tensor: Any) -> bool:
+    """Return whether a tensor's memory is older than the step."""
+    if type(tensor) is not LazyTensor:
+        return isinstance(tensor, torch.Tensor)
+    return tensor.value.root.data is not None
+
+
+def _value_of(step: Step, tensor: torch.Tensor) -> Value:
+    if type(tensor) is LazyTensor:
+        return tensor.value
+    return value_of_plain(step, tensor, is_write=False)
+
+
+# Numbers of the host ------------------------------------------------------------------------------
+
+
+def _are_numbers_of_the_host(args: tuple[Any, ...]) -> bool:
+    """Return whether all tensors are single elements on the CPU whose values are there.
+
+    To compute such a number is cheaper than to record it, and an optimizer may ask for its count of
+    steps without a barrier.
+    """
+    first = args[0] if args else None
+    if not isinstance(first, torch.Tensor) or first.dim() or first.device.type != "cpu":
+        return False
+    return all(_is_number(a) for a in args if isinstance(a, torch.Tensor | list | tuple))
+
+
+def _is_number(argument: Any) -> bool:
+    if not isinstance(argument, torch.Tensor) or argument.dim():
+        return False
+    step = current()
+    if type(argument) is LazyTensor:
+        value = argument.value
+        is_there = value.data is not None and value.step is not step
+        return is_there and value.error is None and value.view is None
+    return type(argument) is torch.Tensor and id(argument) not in step.plain
+
+
+def _run_now(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    COUNTS.now += 1
+    is_lazy = any(type(a) is LazyTensor for a in args)
+    real = map_tensors(args, lambda t: t.value.data if type(t) is LazyTensor else t)
+    result = func(*real, **kwargs)
+    if plan.returned == (0,):
+        return args[0]
+    return map_tensors(result, as_lazy) if is_lazy else result
+
+
+# Changes of metadata ------------------------------------------------------------------------------
+
+
+def _reshape(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Let a tensor show its memory as the operator says: ``x.t_()`` is ``x = x.t()``."""
+    tensor = args[0]
+    try:
+        form = functional_form(func)
+    except UnsupportedError:
+        return run_fallback(func, plan_of(func), args, kwargs)
+    if type(tensor) is not LazyTensor or not plan_of(form).is_view:
+        return run_fallback(func, plan_of(func), args, kwargs)
+    view = _record(form, plan_of(form), args, dict(kwargs))
+    tensor.value = view.value
+    with torch._C._DisableTorchDispatch():
+        size, stride = view.size(), view.stride()
+        torch.ops.aten.as_strided_.default(tensor, size, stride, view.storage_offset())
+    return tensor

@@ -1,0 +1,68 @@
+"""The one function that every operator without a deferred form goes through.
+
+A breakpoint in `run_fallback` shows each of them (LazyTensor paper, section 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.lines import user_line
+from minitorch2.lazy.plan import Plan
+from minitorch2.lazy.step import COUNTS, current
+from minitorch2.lazy.value import LazyTensor, Operator
+
+
+def run_fallback(
+    func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """Run an operator in eager mode, on data: what it reads is computed first.
+
+    Its results are lazy tensors that have data, if an argument was lazy, and else ordinary ones.
+    """
+    COUNTS.fallbacks[str(func), str(user_line() or "")] += 1
+    tensors: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def observed(tensor: torch.Tensor) -> torch.Tensor:
+        data = LazyTensor.observe(tensor, str(func))
+        tensors.append((tensor, data))
+        return data
+
+    real = map_tensors(args, observed)
+    named = {name: map_tensors(argument, observed) for name, argument in kwargs.items()}
+    result = func(*real, **named)
+    for tensor, data in tensors:
+        if plan.written and type(tensor) is LazyTensor:
+            _follow(tensor, data)
+    originals = {id(data): tensor for tensor, data in tensors}
+    is_lazy = any(type(tensor) is LazyTensor for tensor, _ in tensors)
+
+    def wrapped(tensor: torch.Tensor) -> torch.Tensor:
+        known = originals.get(id(tensor))
+        if known is not None:
+            return known
+        return as_lazy(tensor) if is_lazy else tensor
+
+    return map_tensors(result, wrapped)
+
+
+def as_lazy(data: torch.Tensor) -> torch.Tensor:
+    """Return a lazy tensor that has this data; sparse ones and the like stay as they are."""
+    if type(data) is not torch.Tensor or data.layout is not torch.strided or data.is_quantized:
+        return data
+    return LazyTensor.of(data.resolve_conj().resolve_neg())
+
+
+def _follow(tensor: LazyTensor, data: torch.Tensor) -> None:
+    """Give a lazy tensor the form of its data, which an operator may have changed."""
+    current().plain.pop(id(data), None)
+    if tensor.size() == data.size() and tensor.stride() == data.stride():
+        return
+    tensor.value.data, tensor.value.view, tensor.value.fake = data, None, None
+    with torch._C._DisableTorchDispatch():
+        size, stride = data.size(), data.stride()
+        torch.ops.aten.as_strided_.default(tensor, size, stride, data.storage_offset())

@@ -1,0 +1,146 @@
+"""Plans say how operators are recorded; each is made once, from the operator's schema and tags.
+
+    plan ::= record | now (it draws random numbers) | in Python (`fallback.py`)
+
+Recorded are operators that take and give plain tensors (the LazyTensor paper, section 3, calls them
+compatible with the IR). Only the text of a schema tells a size (``SymInt``) from other integers:
+sizes and scalars may vary from step to step, other integers are part of the event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Final
+
+import torch
+
+from minitorch2.autograd.schemas import alias_facts
+from minitorch2.lazy.value import Operator
+
+aten = torch.ops.aten
+
+
+class Way(Enum):
+    """The ways to treat a call of an operator."""
+
+    RECORD = "recorded"
+    DRAW = "run at once, for it draws random numbers"
+    RESHAPE = "recorded as a view, for it changes only the metadata of its argument"
+    FALL_BACK = "run in eager mode"
+    PASS = "run at once, for it computes nothing: it marks a new tensor, or a range of a profile"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The facts about an operator that recording needs.
+
+    Attributes:
+        way: what is done with a call.
+        varies: for each argument, whether its numbers may vary from step to step.
+        varies_by_name: the same by the arguments' names.
+        written: the position of each argument that is written; the name if it must be named.
+        returned: for each result, the written argument that it is; None for a new tensor.
+        gives_one: whether the result is one new tensor.
+        is_view: whether the result shows the memory of the first argument.
+        is_list: whether the operator returns a list.
+        reads_offset: whether the result depends on where a tensor begins in its memory.
+    """
+
+    way: Way
+    varies: tuple[bool, ...]
+    varies_by_name: dict[str, bool]
+    written: tuple[int | str, ...]
+    returned: tuple[int | str | None, ...]
+    gives_one: bool
+    is_view: bool
+    is_list: bool
+    reads_offset: bool
+
+
+@cache
+def plan_of(func: Operator) -> Plan:
+    """Return the plan of an operator."""
+    arguments = func._schema.arguments
+    kinds = [kind.startswith(_VARYING) for kind in _types(func)]
+    varies = {argument.name: kind for argument, kind in zip(arguments, kinds, strict=True)}
+    places: dict[str, int | str] = {
+        a.name: a.name if a.kwarg_only else position for position, a in enumerate(arguments)
+    }
+    facts = alias_facts(func)
+    returned = tuple(_returned(func, places))
+    is_list = len(returned) == 1 and str(func._schema.returns[0].type).startswith("List")
+    return Plan(
+        _way(func),
+        tuple(kinds),
+        varies,
+        tuple(places[name] for name in facts.written),
+        returned,
+        returned == (None,) and not is_list and not facts.is_view,
+        facts.is_view,
+        is_list,
+        func in _READ_OFFSETS,
+    )
+
+
+_VARYING: Final = ("SymInt", "Scalar", "float", "Tensor")
+"""Numbers arrive also where the schema says Tensor: ``x.mul_(0.9)``."""
+_READ_OFFSETS: Final = {
+    aten.as_strided.default,
+    aten.as_strided_.default,
+    aten.as_strided_copy.default,
+}
+_BITS: Final = {aten._conj.default, aten._neg_view.default}
+"""Views that leave work for later readers, by a mark that wrappers do not carry."""
+
+
+def _types(func: Operator) -> list[str]:
+    """Return the type of each argument, as the schema's text has it."""
+    text = str(func._schema)
+    inside = text[text.index("(") + 1 : text.rindex(" ->")].rsplit(")", 1)[0]
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(inside + ","):
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            parts.append(inside[start:position].strip())
+            start = position + 1
+    return [part for part in parts if part not in ("*", "")]
+
+
+def _returned(func: Operator, places: dict[str, int | str]) -> list[int | str | None]:
+    """Return, for each result, the place of the written argument that it is."""
+    written = {
+        frozenset(a.alias_info.before_set): places[a.name]
+        for a in func._schema.arguments
+        if a.alias_info is not None and a.alias_info.is_write
+    }
+    returned: list[int | str | None] = []
+    for result in func._schema.returns:
+        info = result.alias_info
+        names = frozenset(info.before_set) if info is not None and info.is_write else None
+        returned.append(None if names is None else written.get(names))
+    return returned
+
+
+def _way(func: Operator) -> Way:
+    schema, facts = func._schema, alias_facts(func)
+    if func.namespace == "profiler" or func is aten.lift_fresh.default:
+        return Way.PASS
+    if func.namespace not in _NAMESPACES or func in _BITS:
+        return Way.FALL_BACK
+    if facts.changes_metadata:
+        return Way.RESHAPE
+    types = [str(result.type) for result in schema.returns]
+    if not all(kind == "Tensor" for kind in types) and types != ["List[Tensor]"]:
+        return Way.FALL_BACK
+    if not types and not facts.written:
+        return Way.FALL_BACK
+    if facts.is_view and schema.arguments[0].alias_info is None:
+        return Way.FALL_BACK
+    is_random = torch.Tag.nondeterministic_seeded in func.tags
+    return Way.DRAW if is_random else Way.RECORD
+
+
+_NAMESPACES: Final = ("aten", "prims")
+"""An operator that a user defines runs in eager mode: its effects are unknown."""

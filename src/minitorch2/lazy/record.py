@@ -1,0 +1,231 @@
+"""Record a call: its event goes to the trie, which knows the form of the results or infers it.
+
+Data among the arguments enters the step first:
+
+    enter ::= None, dtype, rank, device, layout, memory           and the sizes, which may vary
+    layout ::= True (contiguous) | -1 and the order of dimensions in dense memory | the strides
+    memory ::= None | the input in whose memory the data lie, and how many bytes behind its start
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+
+from minitorch2.lazy.event import END, FLOAT, INT, LIST
+from minitorch2.lazy.infer import infer
+from minitorch2.lazy.lines import user_line
+from minitorch2.lazy.plan import Plan, plan_of
+from minitorch2.lazy.step import COUNTS, Step
+from minitorch2.lazy.trie import Event, Numbers
+from minitorch2.lazy.value import LazyTensor, Meta, Operator, Ref, Value
+
+
+class NotPlainError(Exception):
+    """An argument that no step can hold: a sparse tensor, a generator of random numbers."""
+
+
+def record(
+    step: Step, func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Meta, ...]:
+    """Add a call to the step; return the form of each new result.
+
+    Raises:
+        NotPlainError: an argument that no step can hold.
+        UnsupportedError: the form of the results depends on data, or cannot be known.
+        Exception: eager mode would raise it, too; the step is as before.
+    """
+    event, numbers = encode(step, func, plan, args, kwargs)
+    known = step.known_place(event, numbers)
+    if known is not None:
+        return known
+    place = step.go_on(event, numbers, is_size=False)
+    if place.results is not None and not step.moved:
+        return place.results
+    COUNTS.inferred += 1
+    try:
+        results = infer(func, plan, args, kwargs, lambda t: value_of(step, t), step.fake_of_data)
+    except BaseException:
+        step.go_back()
+        raise
+    if place.results is None:
+        place.results, place.line = results, user_line()
+    elif _structure(results) != _structure(place.results):
+        _split(step, event, numbers, results)
+    return results
+
+
+def _split(step: Step, event: Event, numbers: Numbers, results: tuple[Meta, ...]) -> None:
+    """Take another place: these numbers give another number of results, or another rank."""
+    step.go_back()
+    place = step.go_on((*event, ("results", _structure(results))), numbers, is_size=False)
+    if place.results is None:
+        place.results, place.line = results, user_line()
+
+
+def _structure(results: tuple[Meta, ...]) -> tuple[Any, ...]:
+    return tuple((len(meta.size), meta.dtype) for meta in results)
+
+
+def value_of(step: Step, tensor: Any) -> Value:
+    """Return the value of a tensor that is an argument of the step's last event."""
+    if isinstance(tensor, Value):
+        return tensor
+    if type(tensor) is LazyTensor:
+        return tensor.value
+    assert isinstance(tensor, torch.Tensor)
+    value = step.plain.get(id(tensor))
+    return Value(tensor) if value is None else value
+
+
+# Arguments ---------------------------------------------------------------------------------------
+
+
+def encode(
+    step: Step, func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Event, Numbers]:
+    """Return the event and the numbers of a call; data among its arguments enters the step.
+
+    Raises:
+        NotPlainError: an argument that no step can hold.
+    """
+    event: list[Any] = [func]
+    numbers: list[int | float] = []
+    is_write = bool(plan.written)
+    for argument, varies in zip(args, plan.varies, strict=False):
+        _add(step, argument, varies, is_write, event, numbers)
+    for name, argument in kwargs.items():
+        event.append(name)
+        _add(step, argument, plan.varies_by_name[name], is_write, event, numbers)
+    if plan.reads_offset:
+        event.append(("offset", args[0].storage_offset()))
+    return tuple(event), tuple(numbers)
+
+
+def _add(
+    step: Step,
+    argument: Any,
+    varies: bool,
+    is_write: bool,
+    event: list[Any],
+    numbers: list[int | float],
+) -> None:
+    kind = type(argument)
+    if kind is LazyTensor:
+        value = argument.value
+        event.append(value.ref if value.step is step else _enter(step, value))
+    elif kind is Value:
+        value = argument
+        event.append(value.ref if value.step is step else _enter(step, value))
+    elif kind is int and varies:
+        event.append(INT)
+        numbers.append(argument)
+    elif kind is float and varies:
+        event.append(FLOAT)
+        numbers.append(argument)
+    elif kind is list or kind is tuple:
+        event.append(LIST)
+        for item in argument:
+            _add(step, item, varies, is_write, event, numbers)
+        event.append(END)
+    elif isinstance(argument, torch.Tensor):
+        value = value_of_plain(step, argument, is_write=is_write)
+        event.append(value.ref if value.step is step else _enter(step, value))
+    elif isinstance(argument, torch.Generator):
+        raise NotPlainError
+    else:
+        event.append((kind, argument))
+
+
+def value_of_plain(step: Step, tensor: torch.Tensor, *, is_write: bool) -> Value:
+    """Return the value of an ordinary tensor: one for the tensor, while the step lasts.
+
+    Raises:
+        NotPlainError: it is a subclass, or has no ordinary memory.
+    """
+    value = step.plain.get(id(tensor))
+    if value is not None:
+        return value
+    if not is_plain(tensor):
+        raise NotPlainError
+    if tensor.untyped_storage().resizable():
+        value = step.plain[id(tensor)] = Value(tensor)
+        return value
+    if is_write:
+        raise NotPlainError
+    # The memory belongs to another library, which may write to it: this is what it holds now.
+    return Value(tensor.detach().clone(memory_format=torch.preserve_format))
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is an ordinary one, with memory on a CPU or GPU."""
+    return (
+        type(tensor) in _PLAIN
+        and tensor.layout is torch.strided
+        and tensor.device.type in ("cpu", "cuda")
+        and not tensor.is_quantized
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not (tensor.is_conj() or tensor.is_neg())
+    )
+
+
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+
+
+# Data that enters --------------------------------------------------------------------------------
+
+
+def _enter(step: Step, value: Value) -> Ref:
+    """Add a value of an earlier step to this one; return its number."""
+    if value.error is not None:
+        raise value.error
+    if value.view is not None:
+        return _enter_view(step, value)
+    data = value.data
+    assert data is not None
+    first = step.memories.setdefault(data.untyped_storage()._cdata, len(step.inputs))
+    memory = None if first == len(step.inputs) else (first, _distance(step, first, data))
+    event = (None, data.dtype, data.dim(), data.device, _layout_of(data), memory)
+    place = step.go_on(event, tuple(data.size()), is_size=True)
+    if place.results is None:
+        fake = step.fake_of_data(data)
+        size, stride = data.size(), data.stride()
+        place.results = (Meta(size, stride, 0, data.dtype, data.device, fake),)
+    if not step.moved:
+        value.fake = place.results[0].fake
+    step.inputs.append(value)
+    return step.promise(value)
+
+
+def _distance(step: Step, first: int, data: torch.Tensor) -> int:
+    """Return how many bytes data begin behind another input in the same memory."""
+    other = step.inputs[first].data
+    assert other is not None
+    return int(data.storage_offset() * data.itemsize - other.storage_offset() * other.itemsize)
+
+
+def _layout_of(data: torch.Tensor) -> tuple[int, ...] | bool:
+    """Return how data lie in memory: True if contiguous, an order if dense, else the strides."""
+    if data.is_contiguous():
+        return True
+    strides = data.stride()
+    order = sorted(range(data.dim()), key=lambda d: (-strides[d], d))
+    if data.permute(order).is_contiguous():
+        return (-1, *order)
+    return strides
+
+
+def _enter_view(step: Step, value: Value) -> Ref:
+    """Record the view's operator again, on its base."""
+    assert value.view is not None
+    base, func, args, kwargs, index = value.view
+    results = record(step, func, plan_of(func), (base, *args), kwargs)
+    for position in range(len(results)):
+        if position == (index or 0):
+            step.promise(value)
+        else:
+            step.skip()
+    assert value.ref is not None
+    return value.ref

@@ -1,0 +1,88 @@
+"""`lazily()`: inside, operators on ordinary tensors are deferred, too; the program stays the same.
+
+A dispatch mode sees each operator. An ordinary tensor that a pending operator writes must not be
+read behind the dispatcher's back: a function mode ends the step before such a method runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from minitorch2.graph.dispatch_mode import DispatchMode
+from minitorch2.lazy.barrier import mark_step, observe
+from minitorch2.lazy.defer import defer
+from minitorch2.lazy.value import LazyTensor, Operator, undeferred
+
+
+@contextmanager
+def lazily(*, guarded: bool = True) -> Iterator[None]:
+    """Defer all operators of the block; leaving it computes what is still pending.
+
+    Nothing in the program changes: values, printed text, exceptions, views and gradients are those
+    of eager mode, and sizes are plain integers. Steps end at `mark_step`, and where the program
+    looks at data.
+
+    Args:
+        guarded: whether methods that read memory directly (``numpy``, ``data_ptr``) see pending
+            writes of ordinary tensors. It costs about a microsecond a call.
+
+    Raises:
+        Exception: what a pending operator raises for its data.
+    """
+    try:
+        with _Guard() if guarded else nullcontext(), _Deferring():  # type: ignore[no-untyped-call]
+            yield
+    finally:
+        mark_step(wait=True, cause="end of the region")
+
+
+class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
+    """Hands every operator to `defer`."""
+
+    def __torch_dispatch__(
+        self,
+        func: Operator,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            return defer(func, args, kwargs or {})
+
+
+_READERS: Final = {
+    torch.Tensor.numpy,
+    torch.Tensor.tolist,
+    torch.Tensor.data_ptr,
+    torch.Tensor.untyped_storage,
+    torch.Tensor.storage,
+    torch.Tensor.__array__,
+    torch.Tensor.__deepcopy__,
+    torch.Tensor.__reduce_ex__,
+    torch.Tensor.__dlpack__,
+    torch.Tensor.__repr__,
+    torch.Tensor.data.__set__,  # type: ignore[attr-defined]
+}
+"""Functions that read a tensor's memory without an operator."""
+
+
+class _Guard(TorchFunctionMode):
+    """Ends the step before an ordinary tensor's memory is read directly."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func in _READERS and args and type(args[0]) is not LazyTensor:
+            observe(args[0], getattr(func, "__name__", str(func)))
+            with undeferred():
+                return func(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,149 @@
+"""The step that is being recorded: where it is in the trie, its inputs, numbers and values.
+
+There is one step in the process. All threads add to it: autograd runs gradients of tensors on a GPU
+in threads of its own, and they belong to the step. The LazyTensor paper (section 4) has one such
+record for each device. A step here may hold operators of several devices, so a copy from one to
+another does not end it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from minitorch2 import config
+from minitorch2.compile_lock import new_lock
+from minitorch2.graph.fake_tensor import FakeConverter
+from minitorch2.lazy.trie import Event, Numbers, Place, Trie
+from minitorch2.lazy.value import Meta, Ref, Value, ref_of
+
+LOCK = new_lock()
+"""Held while an operator is recorded and while a step runs."""
+TRIE = Trie()
+
+
+class Step:
+    """The operators that were recorded since the last barrier.
+
+    Attributes:
+        place: where the step is in the trie.
+        inputs: the values that have entered, in order.
+        numbers: the numbers of each event.
+        values: the values by their numbers; those that nobody holds are dead.
+        plain: the ordinary tensors that have entered, by identity; they are held by their values.
+        memories: the first input in each memory, by the identity of the storage.
+        moved: whether a size differs from what the trie has seen, so forms must be inferred.
+        writes: whether an operator wrote to memory that was there before the step.
+        most_operators: after so many, the step ends.
+        left: the place at which the step left the known path, and the event it took.
+    """
+
+    def __init__(self) -> None:
+        self.place = TRIE.root
+        self.inputs: list[Value] = []
+        self.numbers: list[Numbers] = []
+        self.values: list[weakref.ref[Value] | None] = []
+        self.plain: dict[int, Value] = {}
+        self.memories: dict[int, int] = {}
+        self.moved = False
+        self.writes = False
+        self.left: Place | None = None
+        self.most_operators = config.current().lazy_most_operators
+        self._converter: FakeConverter | None = None
+
+    def known_place(self, event: Event, numbers: Numbers) -> tuple[Meta, ...] | None:
+        """Add an event if the trie knows all about it; return the form of its results.
+
+        This is the way of nearly all operators, so it is short.
+        """
+        place = self.place.next.get(event)
+        if place is None or self.moved or place.results is None or place.numbers != numbers:
+            return None
+        self.place = place
+        self.numbers.append(numbers)
+        return place.results
+
+    def go_on(self, event: Event, numbers: Numbers, *, is_size: bool) -> Place:
+        """Add an event; return its place in the trie."""
+        before = self.place
+        place = TRIE.follow(before, event, numbers)
+        if place.numbers != numbers:
+            self.moved = self.moved or is_size or any(type(n) is int for n in numbers)
+        if self.left is None and not place.seen and place.results is None and len(before.next) > 1:
+            self.left = place
+        self.numbers.append(numbers)
+        self.place = place
+        return place
+
+    def go_back(self) -> None:
+        """Remove the last event, which has failed."""
+        failed, self.place = self.place, self.place.parent or TRIE.root
+        self.numbers.pop()
+        if failed.results is None:
+            TRIE.forget(failed)
+            if self.left is failed:
+                self.left = None
+
+    def promise(self, value: Value) -> Ref:
+        """Give a value the next number of the step."""
+        values = self.values
+        value.step, value.ref = self, ref_of(len(values))
+        values.append(weakref.ref(value))
+        return value.ref
+
+    def skip(self) -> None:
+        """Count a result that no value stands for."""
+        self.values.append(None)
+
+    def fake_of_data(self, data: torch.Tensor) -> Any:
+        """Return the fake of a real tensor; tensors that share memory have fakes that do."""
+        self._converter = self._converter or FakeConverter()
+        return self._converter.convert(data.detach())
+
+
+@dataclass
+class Counters:
+    """Counts of events since the process began, or since `reset`.
+
+    Attributes:
+        recorded: events that were recorded: operators, and data that entered.
+        inferred: operators the form of whose results the trie did not know.
+        now: operators on numbers of the host, and random draws, that ran at once.
+        fallbacks: operators that ran in eager mode, by operator and line.
+        barriers: steps that ended, by cause and line.
+        interpreted: steps that ran operator by operator.
+        ran: steps that ran as compiled programs.
+    """
+
+    recorded: int = 0
+    inferred: int = 0
+    now: int = 0
+    fallbacks: Counter[tuple[str, str]] = field(default_factory=Counter)
+    barriers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    interpreted: int = 0
+    ran: int = 0
+
+
+COUNTS = Counters()
+_current = Step()
+
+
+def current() -> Step:
+    """Return the step that is being recorded."""
+    return _current
+
+
+def begin() -> Step:
+    """Begin a new step; return the one that ends."""
+    global _current
+    ended, _current = _current, Step()
+    return ended
+
+
+def is_pending(value: Value) -> bool:
+    """Return whether a value is part of the step that is being recorded."""
+    return value.step is _current

@@ -1,0 +1,128 @@
+"""The trie of steps: one place for each sequence of operators that a step has begun with.
+
+    place ::= parent, event; the form of the event's results; the places that have followed it
+
+A step walks down from the root. If an operator was seen before at a place, the form of its
+results is known: no shape is propagated, no graph is built, nothing is hashed but one event. The
+place where a step ends identifies the step, so programs are kept there. The LazyTensor paper
+(section 4) keeps them by a hash of the whole graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import torch
+
+from minitorch2.graph.node import SourceLine
+from minitorch2.lazy.value import Meta, Operator
+
+Number: TypeAlias = "int | float"
+Numbers: TypeAlias = tuple[Number, ...]
+Event: TypeAlias = tuple[Any, ...]
+"""An operator, or None for data that enters, and its arguments but for numbers that may vary."""
+
+MOST_SAMPLES = 4
+"""So many different steps that ended at one place are remembered, to see which numbers vary."""
+
+
+class Program(Protocol):
+    """A compiled path; `program.py` has the class."""
+
+    outputs: tuple[int, ...]
+
+    def admits(self, numbers: Sequence[Numbers]) -> bool:
+        """Return whether a step with these numbers may run as this program."""
+        ...
+
+    def run(self, numbers: Sequence[Numbers], data: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Run a step that is admitted; return the values of `outputs`."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """The position of a step in the trie: the events so far.
+
+    Attributes:
+        parent: the place before; None for the root.
+        event: what happened here.
+        numbers: its numbers when it first happened.
+        results: the form of each result that is new; None until they have been inferred.
+        line: the user's line at which it first happened.
+        next: the places that have followed.
+        seen: how many steps have ended here.
+        samples: the numbers of different steps that have ended here.
+        programs: what such steps were compiled to, by the values that were alive.
+        obstacle: why such steps cannot be compiled; empty if they can.
+    """
+
+    parent: Place | None = None
+    event: Event = (None,)
+    numbers: Numbers = ()
+    results: tuple[Meta, ...] | None = None
+    line: SourceLine | None = None
+    next: dict[Event, Place] = field(default_factory=dict)
+    seen: int = 0
+    samples: list[tuple[Numbers, ...]] = field(default_factory=list)
+    programs: dict[frozenset[int], list[Program]] = field(default_factory=dict)
+    obstacle: str = ""
+
+    @property
+    def func(self) -> Operator | None:
+        """The operator; None for data that enters."""
+        func: Operator | None = self.event[0]
+        return func
+
+    @property
+    def path(self) -> list[Place]:
+        """The places from the first event to this one."""
+        places: list[Place] = []
+        place = self
+        while place.parent is not None:
+            places.append(place)
+            place = place.parent
+        return places[::-1]
+
+    def note_sample(self, numbers: tuple[Numbers, ...]) -> None:
+        """Remember the numbers of a step that ended here, if they are new."""
+        self.seen += 1
+        if numbers not in self.samples:
+            self.samples = [*self.samples[1 - MOST_SAMPLES :], numbers]
+
+
+class Trie:
+    """All places. If there are too many, those of programs that never repeat, it begins anew."""
+
+    def __init__(self) -> None:
+        self.root = Place()
+        self.count = 0
+
+    def follow(self, place: Place, event: Event, numbers: Numbers) -> Place:
+        """Return the place behind another one, a new one if the event is new there."""
+        after = place.next.get(event)
+        if after is None:
+            after = place.next[event] = Place(place, event, numbers)
+            self.count += 1
+        return after
+
+    def forget(self, place: Place) -> None:
+        """Remove a place whose event has failed."""
+        assert place.parent is not None
+        del place.parent.next[place.event]
+        self.count -= 1
+
+    def limit(self, most: int) -> None:
+        """Begin anew if there are more places than ``most``."""
+        if self.count > most:
+            self.__init__()  # type: ignore[misc]
+
+    def places(self) -> Iterator[Place]:
+        """All places below the root."""
+        waiting = [self.root]
+        while waiting:
+            place = waiting.pop()
+            yield from place.next.values()
+            waiting += place.next.values()

@@ -1,0 +1,229 @@
+"""The values of a lazy program: data that is there, promises of a step, and views of either.
+
+    value ::= data (a real tensor)
+           |  promise (step, %i)              the i-th value of a step that has not run yet
+           |  view (value, operator, ...)     memory of another value, seen otherwise
+
+A write changes no value: the promise of the memory is kept by the step, which runs in the order of
+the program. A view holds its base, so memory lives as long as in eager mode.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from minitorch2.graph.fake_tensor import FakeTensor
+
+Operator = torch._ops.OpOverload
+
+
+class Ref:
+    """The value of a number in a step; one object a number, so that comparison is by identity."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"%{self.index}"
+
+
+_REFS: list[Ref] = []
+
+
+def ref_of(index: int) -> Ref:
+    """Return the reference to the value of this number."""
+    try:
+        return _REFS[index]
+    except IndexError:
+        _REFS.append(Ref(index))  # numbers are given out one after another
+        return _REFS[index]
+
+
+class View(NamedTuple):
+    """The operator that makes a value from its base, and the position among several results."""
+
+    base: Value
+    func: Operator
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    position: int | None
+
+    def of(self, base: Any) -> Any:
+        """Return the view of a real or fake tensor."""
+        result = self.func(base, *self.args, **self.kwargs)
+        return result if self.position is None else result[self.position]
+
+
+class Value:
+    """The data, or the promise of data, that a lazy tensor stands for.
+
+    Attributes:
+        data: the real tensor; None while it is only promised.
+        view: how it is made, if it is a view.
+        step: the step that promises it, or that it is an input of.
+        ref: its number in that step.
+        fake: its metadata for operators that are not known yet; made when it is needed.
+        error: the error of the step that should have computed it.
+    """
+
+    __slots__ = ("__weakref__", "data", "error", "fake", "ref", "step", "view")
+
+    def __init__(
+        self,
+        data: torch.Tensor | None = None,
+        view: View | None = None,
+        fake: FakeTensor | None = None,
+    ) -> None:
+        self.data = data
+        self.view = view
+        self.fake = fake
+        self.step: object = None
+        self.ref: Ref | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def root(self) -> Value:
+        """The value whose memory this one shows."""
+        value = self
+        while value.view is not None:
+            value = value.view.base
+        return value
+
+
+class Meta(NamedTuple):
+    """The form of an operator's result. ``offset`` counts from the start of a view's base."""
+
+    size: Sequence[int]
+    stride: Sequence[int]
+    offset: int
+    dtype: torch.dtype
+    device: torch.device
+    fake: FakeTensor
+
+
+class LazyTensor(torch.Tensor):
+    """A tensor whose operators are recorded. It has the real device, sizes and strides.
+
+    Attributes:
+        value: what it stands for.
+        defer: records an operator (set by `defer.py`).
+        observe: gives the real tensor (set by `barrier.py`).
+    """
+
+    value: Value
+    defer: ClassVar[Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any]]
+    observe: ClassVar[Callable[[torch.Tensor, str], torch.Tensor]]
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @staticmethod
+    def __new__(cls, value: Value, meta: Meta, offset: int) -> LazyTensor:
+        tensor: LazyTensor = torch.Tensor._make_wrapper_subclass(
+            cls,
+            meta.size,
+            meta.stride,
+            offset,
+            None,  # memory format
+            meta.dtype,
+            torch.strided,
+            meta.device,
+        )
+        tensor.value = value
+        return tensor
+
+    @classmethod
+    def of(cls, data: torch.Tensor) -> LazyTensor:
+        """Return a lazy tensor that has this data."""
+        size, stride, offset = data.size(), data.stride(), data.storage_offset()
+        meta = Meta(size, stride, 0, data.dtype, data.device, None)  # type: ignore[arg-type]
+        return cls(Value(data), meta, int(offset))
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls,
+        func: Operator,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return cls.defer(func, args, kwargs or {})
+
+    # Answers that PyTorch reads from memory, without an operator --------------------------------
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        with _data_of(self, "repr") as data:
+            if self.grad_fn is None:
+                return repr(data.requires_grad_(self.requires_grad))
+            node = self.grad_fn.name().rpartition("::")[2]
+            return _with_suffix(repr(data), f"grad_fn=<{node}>")
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of numbers."""
+        with _data_of(self, "tolist") as data:
+            return data.tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Return the data as an array that shares its memory, as `torch.Tensor.numpy` does."""
+        with _data_of(self, "numpy") as data:
+            return data.requires_grad_(self.requires_grad).numpy(force=force)
+
+    def __array__(self, dtype: Any = None) -> Any:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        with _data_of(self, "data_ptr") as data:
+            return data.data_ptr()
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        """Return the memory of the data."""
+        with _data_of(self, "untyped_storage") as data:
+            return data.untyped_storage()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LazyTensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment."
+            )
+        with _data_of(self, "deepcopy") as data:
+            copied = LazyTensor.of(copy.deepcopy(data, memo))
+        memo[id(self)] = copied.requires_grad_(self.requires_grad)
+        copied._is_param = getattr(self, "_is_param", False)
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        with _data_of(self, "pickle") as data:
+            return data.requires_grad_(self.requires_grad).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _data_of(tensor: LazyTensor, cause: str) -> Iterator[torch.Tensor]:
+    """Give the real tensor, apart from autograd; inside the block nothing is deferred."""
+    with undeferred():
+        yield LazyTensor.observe(tensor, cause).detach()
+
+
+@contextmanager
+def undeferred() -> Iterator[None]:
+    """Let operators run, inside regions as well."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        yield
+
+
+def _with_suffix(text: str, suffix: str) -> str:
+    """Return a tensor's text with one more part, on a new line where PyTorch would begin one."""
+    body = text.removesuffix(")")
+    last = len(body) - body.rfind("\n") + 1
+    width = torch._tensor_str.PRINT_OPTS.linewidth
+    between = ",\n" + " " * len("tensor(") if last + len(suffix) + 2 > width else ", "
+    return f"{body}{between}{suffix})"
