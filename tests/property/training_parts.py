@@ -297,7 +297,7 @@ def _variants(cls: type[torch.optim.Optimizer]) -> Iterator[tuple[str, Factory]]
 
 OPTIMIZERS.update(named for cls in RATES for named in _variants(cls))
 
-BREAKING = ("radam", "asgd", "adafactor", "lbfgs", "wolfe", "sparseadam")
+BREAKING = ("adafactor", "lbfgs", "wolfe", "sparseadam")
 """Optimizers whose steps branch on their counts, or read them out."""
 BY_SIGN = ("rprop", "adafactor", "muon")
 """Optimizers that see no more of a gradient than its sign or its direction."""

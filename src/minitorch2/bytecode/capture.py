@@ -27,6 +27,7 @@ from minitorch2.bytecode.fake_call import (
     EXIT_AUTOCAST,
     FakeCall,
     describe_target,
+    refuse_write_to_inference,
 )
 from minitorch2.bytecode.guards import (
     DistinctObjects,
@@ -448,6 +449,8 @@ class Capture:
             raise UnsupportedError(cause, code="operator-error") from error
         if call.writes_tensors:
             self._refuse_write_with_history(call)
+            inputs = ((entry.value, entry.node.meta["val"]) for entry in self.inputs)
+            refuse_write_to_inference(call.written, inputs)
             self._note_write(call)
         self.add_checks()
         node = self.graph.create_node(op, target, node_args, node_kwargs)

@@ -7,7 +7,7 @@ operators that really run tell which operators do so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,6 +184,26 @@ class FakeCall:
         state = self.target in STATE_CHANGES
         self.is_impure = watch.is_random or watch.writes_tensors or state
         return value
+
+
+def refuse_write_to_inference(
+    written: Iterable[torch.Tensor], inputs: Iterable[tuple[Any, Any]]
+) -> None:
+    """Leave it to Python to raise where a tensor of inference mode is written to outside of it.
+
+    Args:
+        written: the fakes that an operation writes to.
+        inputs: the inputs of the graph, and their fakes.
+    """
+    if torch.is_inference_mode_enabled():
+        return
+    refused = [
+        fake for real, fake in inputs if isinstance(real, torch.Tensor) and real.is_inference()
+    ]
+    for value in written if refused else ():
+        if any(same_storage(value, fake) for fake in refused):
+            cause = "a write to a tensor that was made in inference mode"
+            raise UnsupportedError(cause, code="operator-error", fix="write to a clone of it")
 
 
 def _is_real_parameter(value: object) -> bool:

@@ -15,6 +15,10 @@ OPTIMIZERS = [
     (torch.optim.AdamW, {"lr": 0.01}),
     (torch.optim.RMSprop, {"lr": 0.01}),
     (torch.optim.Adagrad, {"lr": 0.01}),
+    (torch.optim.RAdam, {"lr": 0.01, "weight_decay": 0.1}),
+    (torch.optim.RAdam, {"lr": 0.01, "foreach": True, "decoupled_weight_decay": True}),
+    (torch.optim.ASGD, {"lr": 0.01, "t0": 2}),
+    (torch.optim.ASGD, {"lr": 0.01, "t0": 2, "foreach": True}),
 ]
 NAMES = [f"{cls.__name__}{list(options)[1:]}" for cls, options in OPTIMIZERS]
 
@@ -33,7 +37,7 @@ def trained(cls, options, compile_step, compile_train):
         return loss
 
     train = compile_train(train)
-    losses = [train(torch.linspace(-1, 1, 20).reshape(5, 4)) for _ in range(4)]
+    losses = [train(torch.linspace(-1, 1, 20).reshape(5, 4)) for _ in range(8)]
     return [*losses, *model.parameters()]
 
 

@@ -218,3 +218,17 @@ def test_a_known_truth_of_a_tensor_is_not_supposed():
 
     compiled = minitorch2.compile(function, fullgraph=True, backend="eager")
     assert_close(compiled(torch.ones(2)), function(torch.ones(2)))
+
+
+def test_a_tensor_of_inference_mode_is_not_written_to_outside():
+    """A graph behind the block once wrote to the tensor, where eager raises."""
+
+    def function(x):
+        with torch.inference_mode():
+            y = x * 2
+            y.add_(1)
+        return y[0].add_(1)
+
+    for each in (function, minitorch2.compile(function, backend="eager")):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            each(torch.ones(2))

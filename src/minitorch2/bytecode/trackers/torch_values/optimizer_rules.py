@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.optim import asgd, radam
 
 from minitorch2.bytecode.polyfills import optimizers
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
@@ -59,3 +62,27 @@ def _has_tensors(evaluator: Evaluator, factors: VariableTracker) -> bool:
     if isinstance(factors, SequenceVariable):
         return any(isinstance(each, TensorVariable) for each in factors.items(evaluator))
     return isinstance(factors, TensorVariable)
+
+
+def _decides_on_tensors(function: Any) -> None:
+    """Let an optimizer decide as it does for CUDA graphs: on tensors, not on the number of steps.
+
+    ``if rho_t > 5: ...`` branches on data where the step count is a tensor; with `capturable`,
+    the same is a ``torch.where``.
+    """
+
+    @handles(function)
+    def call(
+        evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
+        body = UserFunctionVariable(function, source=evaluator.capture.reference(function))
+        return body.call(evaluator, args, {**kwargs, "capturable": ConstantVariable(True)})
+
+
+for _function in (
+    radam._single_tensor_radam,
+    radam._multi_tensor_radam,
+    asgd._single_tensor_asgd,
+    asgd._multi_tensor_asgd,
+):
+    _decides_on_tensors(_function)
