@@ -39,11 +39,13 @@ quick: $(READY)  ## the first case of each test that is not slow, in some minute
 nets: $(READY)  ## random programs against eager, on two cores (ARGS="--minutes 5 --only caches")
 	$(RUN) tests.nets $(ARGS)
 
-lint: $(READY)  ## ruff, mypy, import-linter
+lint: $(READY)  ## ruff, mypy, import-linter, plain language, lines by floor
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
+	$(RUN) lint.language
+	$(RUN) lint.budget
 
 docs: $(READY)  ## the site, in docs/_build/html; warnings are errors
 	$(RUN) sphinx -q -W --keep-going docs docs/_build/html

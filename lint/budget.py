@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
-BUDGET = 84_500  # lines of Python in all of src/
+BUDGET = 90_000  # lines of Python in all of src/
 
 
 def lines_by_floor() -> Counter[str]:

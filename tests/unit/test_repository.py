@@ -69,3 +69,5 @@ def test_commits_are_checked_as_make_lint_checks():
     hooks = (ROOT / ".pre-commit-config.yaml").read_text()
     for tool in ("ruff check", "ruff format --check", "mypy", "lint-imports"):
         assert tool in recipe and f"bin/{tool}" in hooks
+    for program in (ROOT / "lint").glob("[a-z]*.py"):
+        assert f"lint.{program.stem}" in recipe and f"-m lint.{program.stem}" in hooks
