@@ -1,7 +1,7 @@
 """`torch.Generator`: its state is a tensor of the graph.
 
-A draw from a generator is one from the default generator, which has its state for that time; what
-is left of the state after the graph is given to the generator, as a side effect::
+A draw from a generator is a draw from the default generator, which has the generator's state for
+that time. After the graph, a side effect gives the new state to the generator::
 
     y = torch.rand(4, generator=g)    -->    outer = swap_random_state(g_state)
                                              y = torch.rand(4)
@@ -58,7 +58,7 @@ class GeneratorVariable(ModeledVariable):
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the generator that operators draw from which are given none."""
+        """Return whether operators without a generator argument draw from this one."""
         return self.value is torch.default_generator
 
     def python_type(self) -> type:
