@@ -43,6 +43,7 @@ decomposition-twice | an operator is given two decompositions | leave out one of
 double-backward | a second derivative needs inputs that are gone, or were written to | keep the inputs as they are until it is computed
 eager-numpy | a function under `wrap_numpy` runs in eager code, on tensors that NumPy cannot have | compile it, or move the tensors to the CPU and detach them
 error | an error without a code of its own | see its message
+failed-check | a check that an option asks for (`assert_no_nan`, `assert_layouts`) has failed | the message names the kernel and the buffer; `MINITORCH2_LOGS=kernel` shows the kernel's lines of the program
 forbidden | captured code calls a function that `forbid_in_graph` forbids there | call it outside the compiled function
 graph-failed | the backend `eager_noexcept` runs a graph that raises an exception | the message has the exception; the backend `eager` lets the program handle it
 guard-filter | a filter of guards gives something else than a bool for each guard | return one bool for each record

@@ -119,6 +119,12 @@ class VerificationError(MinitorchError):
     default_code = "verification"
 
 
+class CheckError(MinitorchError, AssertionError):
+    """A check that an option asks for has failed: a result is NaN, or an input is laid out anew."""
+
+    default_code = "failed-check"
+
+
 class ConfigError(MinitorchError):
     """An option is unknown, or has no such value."""
 

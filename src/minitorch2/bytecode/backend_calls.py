@@ -13,7 +13,13 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Final
 
-from minitorch2.errors import BackendError, ConfigError, MinitorchError, UnsupportedError
+from minitorch2.errors import (
+    BackendError,
+    CheckError,
+    ConfigError,
+    MinitorchError,
+    UnsupportedError,
+)
 from minitorch2.graph.graph_module import GraphModule
 
 Backend = Callable[[GraphModule, list[Any]], Callable[..., Any]]
@@ -25,9 +31,10 @@ NOT_SUPPRESSED: Final = frozenset({"backend-result", "graph-failed"})
 def is_suppressible(error: Exception) -> bool:
     """Return whether the program may go on in Python after the error.
 
-    It may not if the user asked for something impossible, or if capture can do better itself.
+    It may not if the user asked for something impossible or for the check that has failed, or if
+    capture can do better itself.
     """
-    if isinstance(error, (ConfigError, UnsupportedError)):
+    if isinstance(error, (CheckError, ConfigError, UnsupportedError)):
         return False
     return not isinstance(error, MinitorchError) or error.code not in NOT_SUPPRESSED
 

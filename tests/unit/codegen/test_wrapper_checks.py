@@ -12,6 +12,7 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.standalone import main_text
+from minitorch2.errors import CheckError
 from tests.unit.codegen.aten_graph import call_inputs, record
 
 X = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
@@ -60,6 +61,15 @@ def test_nan_is_found_in_what_the_library_gives(program, call):
     x[0, 0] = torch.nan
     with pytest.raises(AssertionError, match=rf"{call} has stored NaN in buf\d"):
         compiled_call(call_inputs(gm, x))
+
+
+@pytest.mark.parametrize("program", [lambda x: x @ x, lambda x: x.log() * 2])
+def test_a_check_that_fails_is_raised_to_the_caller(program):
+    """The user has asked for it: the graph does not run in Python instead."""
+    fast = minitorch2.compile(program, options={"assert_no_nan": True})
+    fast(torch.ones(3, 3))
+    with pytest.raises(CheckError, match="has stored NaN"):
+        fast(torch.full((3, 3), torch.nan))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
