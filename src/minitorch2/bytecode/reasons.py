@@ -114,7 +114,7 @@ _REASONS = (
     ),
     Reason(
         "warning",
-        "a warning of which it is not known whether it is an error: that depends on who calls",
+        "a warning whose line, outcome or listing depends on code outside of the captured function",
         "warn with `stacklevel=1`, or let filters name no module and no line",
     ),
     # Tensors

@@ -178,6 +178,38 @@ def test_behind_a_break_the_caller_is_the_first_parts():
     assert str(given) == str(wanted)
 
 
+def recorded_around_a_break(x):
+    with warnings.catch_warnings(record=True) as log:
+        warnings.simplefilter("always")
+        warnings.warn("one")
+        y = x + untraced()
+        warnings.warn("two")
+    return y, [str(w.message) for w in log]
+
+
+class Warner(torch.nn.Module):
+    """Warns for its caller, which is PyTorch."""
+
+    def forward(self, x):
+        warnings.warn("forward", stacklevel=2)
+        return x * 2
+
+
+MODULE = Warner()
+
+
+def around_a_module(x):
+    return MODULE(x) + 1
+
+
+@pytest.mark.parametrize("function", [recorded_around_a_break, around_a_module])
+def test_what_a_break_does_is_right(function):
+    fast = minitorch2.compile(function, backend="eager")
+    for _ in range(2):
+        wanted, given = seen(function, X), seen(fast, X)
+        assert str(given) == str(wanted)
+
+
 def test_a_warning_that_is_an_error_for_some_callers_is_a_break():
     def function(x):
         warnings.warn("elsewhere", stacklevel=2)

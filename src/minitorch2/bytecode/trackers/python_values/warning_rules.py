@@ -12,7 +12,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import CellType
 from typing import TYPE_CHECKING, Any, Final
+
+import torch
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import Guard
@@ -72,11 +75,15 @@ def warn(
     cls = evaluator.capture.wrap(kind, None)
     frames = list(_frames(evaluator))
     level = max(stacklevel.as_constant(), 1)
+    if any(map(_is_called_by_torch, frames[: min(level, len(frames)) - 1])):
+        unsupported("warning", "a warning for the line of PyTorch's that calls a forward method")
     place = frames[level - 1] if level <= len(frames) else None
     if _has_other_filters(evaluator):
         if place is None:
             unsupported("warning", "a warning for a caller of the captured function")
         return _decide(evaluator, place, message, cls, source)
+    if _is_recorded_within_reach(evaluator):
+        unsupported("warning", "a warning that goes to a list which the captured code can read")
     text = _text(evaluator, message)
     module = None if place is None else _module(place)
     number = None if place is None else place.line
@@ -98,6 +105,34 @@ def warn(
         where.append(ConstantVariable(place.line))
         effects.call(warn_at, [*where, message, cls, source], line)
     return NONE
+
+
+def _is_called_by_torch(frame: Evaluator) -> bool:
+    """Return whether a frame is that of a module's forward method, which PyTorch's code calls."""
+    first = frame.code.co_varnames[:1]
+    owner = frame.locals.get(first[0]) if first else None
+    if frame.parent is None or owner is None or frame.code.co_name != "forward":
+        return False
+    return issubclass(owner.python_type(), torch.nn.Module)
+
+
+def _is_recorded_within_reach(evaluator: Evaluator) -> bool:
+    """Return whether warnings go to a list that the captured frame was given or can name."""
+    log = getattr(_WARNINGS._showwarnmsg_impl, "__self__", None)
+    if not isinstance(log, list):
+        return False
+    frame = evaluator.capture.frame
+    cells = [cell.cell_contents for cell in frame.function.__closure__ or () if _is_full(cell)]
+    places = (frame.values.values(), frame.globals.values(), cells)
+    return any(value is log for values in places for value in values)
+
+
+def _is_full(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 (reading it raises)
+    except ValueError:
+        return False
+    return True
 
 
 def _category(
