@@ -29,7 +29,7 @@ def test_a_metric_keeps_its_state(name, call):
     wanted, metric = make(), make()
     with stages.collect() as log:
         fast = minitorch2.compile(lambda *batch: getattr(metric, call)(*batch))
-        for batch in BATCHES:
+        for batch in BATCHES * 3:
             torch.testing.assert_close(fast(*batch), getattr(wanted, call)(*batch))
         torch.testing.assert_close(metric.compute(), wanted.compute())
-    assert log.counts["graphs"] > 0
+    assert log.counts["recompiles"] <= 3, "the metric counts its calls"

@@ -50,11 +50,16 @@ _DYNAMIC: Final = DimensionMark("maybe")
 
 @dataclass
 class SizeHistory:
-    """The sizes and numbers with which a code object was compiled; None where they changed."""
+    """The sizes and numbers with which a code object was compiled; None where they changed.
+
+    Attributes:
+        counted: the numbers of modules that the code writes itself.
+    """
 
     shapes: dict[Source, tuple[int | None, ...]] = field(default_factory=dict)
     numbers: dict[Source, float | None] = field(default_factory=dict)
     fixed: set[Source] = field(default_factory=set)
+    counted: set[Source] = field(default_factory=set)
 
     def note_shape(self, source: Source, shape: Sequence[int]) -> tuple[int | None, ...]:
         """Compare with earlier shapes; dimensions that changed are None. A new rank starts anew."""
@@ -77,6 +82,7 @@ class SizeHistory:
         self.shapes.clear()
         self.numbers.clear()
         self.fixed.clear()
+        self.counted.clear()
 
 
 @dataclass(frozen=True)
@@ -125,13 +131,16 @@ class Sizes:
         return SymbolicLayout(sizes, self._strides(tensor, source, sizes), dynamic)
 
     def of_number(
-        self, value: float, source: Source, *, varies: bool
+        self, value: float, source: Source, *, varies: bool, in_module: bool
     ) -> torch.SymInt | torch.SymFloat | None:
-        """Return an int or float argument as a symbol if it changes from call to call; else None.
+        """Return an int or float as a symbol if it changes from call to call; else None.
 
-        With `varies`, a float is not to be specialised again.
+        With `varies`, a float is not to be specialised again. A number of a module belongs to the
+        model: it is a constant, unless the code itself counts with it.
         """
         if self.mode is False or not self.history.note_number(source, value):
+            return None
+        if in_module and source not in self.history.counted:
             return None
         marked = varies and isinstance(value, float)
         number: torch.SymInt | torch.SymFloat = self.env.input_number(source, value, marked=marked)

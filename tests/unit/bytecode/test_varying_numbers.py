@@ -177,3 +177,44 @@ def test_integers_that_need_more_than_64_bits_are_computed_by_python(name: str) 
     compiled, x = minitorch2.compile(function, backend="numba"), torch.ones(2, dtype=torch.float64)
     for n in (3, 4, 5, 2**40, -(2**21), *([] if name == "itself" else [2**80, -(2**70)]), 7):
         assert torch.equal(compiled(x, n), function(x, n)), n
+
+
+class Counting(torch.nn.Module):
+    """A module that counts its calls, and one inside of it that does, too."""
+
+    def __init__(self, inside=None):
+        super().__init__()
+        self.calls, self.average, self.inside, self.scale = 0, 1.0, inside, 3
+
+    def forward(self, x):
+        self.calls += 1
+        self.average = self.average * 0.5 + 0.25
+        if self.inside is not None:
+            x = self.inside(x)
+        return x * self.calls * self.scale + self.average
+
+
+def test_a_module_that_counts_its_calls_compiles_once_more():
+    """Each call had a graph of its own until the recompile limit."""
+    module, same = Counting(Counting()), Counting(Counting())
+    with stages.collect() as log:
+        fast = minitorch2.compile(module, backend="eager")
+        for _ in range(10):
+            x = torch.randn(3, requires_grad=True)
+            given, wanted = fast(x), same(x)
+            torch.testing.assert_close(given, wanted)
+            grads = [torch.autograd.grad(value.sum(), x)[0] for value in (given, wanted)]
+            torch.testing.assert_close(*grads)
+    assert (log.counts["graphs"], log.counts["graph_breaks"]) == (2, 0)
+    assert (module.calls, module.inside.calls, module.average) == (10, 10, same.average)
+    assert type(module.calls) is int and type(module.average) is float
+
+
+def test_a_number_of_a_module_that_nothing_writes_stays_a_constant():
+    """It belongs to the model; blocks of one class differ in it, and each has its own graph."""
+    module = Counting()
+    with stages.collect() as log:
+        fast = minitorch2.compile(lambda x: x * module.scale, backend="eager")
+        for module.scale in (3, 4, 5):
+            torch.testing.assert_close(fast(torch.ones(2)), torch.full((2,), float(module.scale)))
+    assert log.counts["graphs"] == 3

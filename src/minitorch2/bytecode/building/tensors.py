@@ -135,10 +135,10 @@ def fake_wrapper(
 
 def wrap_varying_number(capture: Capture, value: object, source: Source) -> VariableTracker | None:
     """Return an int or float that changes from call to call as a symbol; None for a constant."""
-    if type(value) not in (int, float) or source.is_fixed or capture.is_in_module(source):
+    if type(value) not in (int, float) or source.is_fixed:
         return None
-    varies = source in capture.frame.varying
-    number = capture.sizes.of_number(value, source, varies=varies)  # type: ignore[arg-type]
+    where = {"varies": source in capture.frame.varying, "in_module": capture.is_in_module(source)}
+    number = capture.sizes.of_number(value, source, **where)  # type: ignore[arg-type]
     if number is None:
         return None
     guards = guarded(capture, TypeMatch(source, type(value), user_line=capture.line))

@@ -222,6 +222,9 @@ class ModuleVariable(ObjectVariable):
 
         For a module made here that method has been inlined, so its writes are complete.
         """
+        if self.source is not None and value.python_type() in (int, float):
+            counted = AttributeSource(self.source, name)
+            evaluator.capture.sizes.history.counted.add(counted)
         if self.value is MISSING and class_lookup(self.cls, name)[1] is MISSING:
             evaluator.capture.side_effects.store_attribute(self, name, value, raw=True)
             return
