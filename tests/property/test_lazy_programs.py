@@ -17,13 +17,13 @@ def lazily(function):
     return deferred
 
 
-@patient(300)
+@patient(150)
 @given(programs())
 def test_lazy_programs_match_cpython(program):
     program.check(lazily, tolerance=1e-5)
 
 
-@patient(150)
+@patient(60)
 @given(programs())
 def test_gradients_of_lazy_programs_match_eager(program):
     program.check(lazily, gradients=True, tolerance=1e-5)
