@@ -91,6 +91,7 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     higher_order_operators.map: higher_order.map_slices,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
+    torch.nn.functional.one_hot: torch_functions.one_hot,
     torch._C._infer_size: torch_functions.infer_size,
     type(constraints.symmetric).check: torch_functions.is_symmetric,
     type(constraints.positive_definite).check: torch_functions.is_positive_definite,

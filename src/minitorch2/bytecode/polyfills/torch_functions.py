@@ -20,6 +20,17 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return torch.true_divide(products, max(count - correction, 0)).squeeze()
 
 
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Compute `torch.nn.functional.one_hot`; PyTorch's looks at the data inside a transform."""
+    if tensor.dtype != torch.int64 or num_classes <= 0:
+        return torch.ops.aten.one_hot(tensor, num_classes)
+    check = torch.ops.aten._assert_async.msg
+    check((tensor >= 0).all(), "Class values must be non-negative.")
+    check((tensor < num_classes).all(), "Class values must be smaller than num_classes.")
+    classes = torch.arange(num_classes, device=tensor.device)
+    return (tensor.unsqueeze(-1) == classes).to(torch.int64)
+
+
 def corrcoef(input: Any) -> Any:
     """``torch.corrcoef`` of real numbers"""
     covariance = torch.cov(input)

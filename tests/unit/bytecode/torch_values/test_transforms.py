@@ -110,6 +110,8 @@ DERIVATIVES: list[Row] = [
     "func.grad(lambda a, c: (a['p'] * c).sin().sum(), argnums=-1)({'p': w}, x)",
     "func.grad(lambda a, scale: (a * scale).sin().sum())(w, scale=v)",
     "func.grad(lambda a, n: (a ** n).sum())(w, 3)",
+    "func.grad(lambda a: ((a - F.one_hot(j, 4)) ** 2).mean())(w)",
+    "func.jvp(lambda a: (a * F.one_hot(j, num_classes=4)).sin(), (w,), (x,))",
     "func.grad_and_value(energy)(w)",
     "func.grad_and_value(lambda a: (energy(a), a * 2), has_aux=True)(w)",
     "func.grad(lambda a: func.grad(energy)(a).pow(2).sum())(w)",
