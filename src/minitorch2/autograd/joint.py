@@ -150,6 +150,7 @@ class _ProgramTracer:
         self.module = module
         self.examples = list(example_inputs)
         self.makes_history = makes_history(module.graph)
+        self.records = False
         self.tracer = Tracer(decompositions)
         self.leaves: list[Any] = []
         self.values: list[Any] = []
@@ -162,8 +163,8 @@ class _ProgramTracer:
         with torch.enable_grad():
             self._make_inputs(differentiate)
         self._follow_sizes()
-        records = torch.is_grad_enabled() and (differentiate or self.makes_history)
-        with self._state(), torch.set_grad_enabled(records), self.tracer:
+        self.records = torch.is_grad_enabled() and (differentiate or self.makes_history)
+        with self._state(), torch.set_grad_enabled(self.records), self.tracer:
             run = _SourceInterpreter(self.module, self.tracer, self.env, self.blocks).run
             output = run(*self.values)
         results, output_spec = tree_flatten(output)
@@ -357,7 +358,7 @@ class _ProgramTracer:
             is_input = result is self.values[origin]
             views = () if is_input else self._with_numbers(state.views)
             cut = not is_input and result.requires_grad and result.grad_fn is None
-            return InputView(origin, views, detached, cut)
+            return InputView(origin, views, detached and self.records, cut)
         base = bases[state.storage]
         head = result if base is None or _has_own_gradient(result, base) else base
         if id(head) not in indices:

@@ -106,3 +106,21 @@ def test_a_write_to_what_a_gradient_needs_is_an_error_of_backward(program, backe
         if call is program:
             expected = found
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_views_that_a_call_without_gradients_gives_are_eagers(mode):
+    """A view of a leaf requires grad without a gradient function, whatever the mode."""
+
+    def views(w):
+        return w.view(2, 2), w[0], w.detach(), w * 2, w.t()
+
+    def seen(function, w):
+        with mode():
+            results = function(w)
+        return [(t.requires_grad, t.is_inference(), t._is_view()) for t in results]
+
+    w = torch.ones(4, requires_grad=True)
+    compiled = minitorch2.compile(views, fullgraph=True)
+    for given in (w, w * 1, w.detach()):
+        assert seen(compiled, given) == seen(views, given)
