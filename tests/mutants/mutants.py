@@ -50,6 +50,7 @@ from minitorch2.graph import raising
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
 from minitorch2.graph.patterns import apply
 from minitorch2.graph.scope import Scope
+from minitorch2.lazy import barrier, program
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
@@ -64,6 +65,7 @@ from tests.property import (
     test_guards,
     test_joint_graphs,
     test_loop_bodies,
+    test_lazy_programs,
     test_lowering_families,
     test_numba_kernels,
     test_rewriting,
@@ -463,6 +465,18 @@ MUTANTS = (
         "a cached graph is served to another graph with inputs of the same kind",
         Edit(graph_key.key_of_graph, "graph=digest,", 'graph="",'),
         test_graph_cache.test_no_program_gets_the_graph_of_another,
+    ),
+    Mutant(
+        "lazy",
+        "a program runs steps of any numbers",
+        Edit(program.Program.admits, "return False", "return True"),
+        test_lazy_programs.test_lazy_programs_match_cpython,
+    ),
+    Mutant(
+        "lazy",
+        "a step that only writes does not run",
+        Edit(barrier._run, "if live or step.writes:", "if live:"),
+        test_lazy_programs.test_lazy_programs_match_cpython,
     ),
     Mutant(
         "codegen triton",
