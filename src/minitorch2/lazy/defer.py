@@ -21,7 +21,7 @@ from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.plan import Plan, Way, plan_of
 from minitorch2.lazy.record import NotPlainError, record, value_of_plain
 from minitorch2.lazy.step import COUNTS, LOCK, Step, current
-from minitorch2.lazy.value import LazyTensor, Meta, Operator, Value, View
+from minitorch2.lazy.value import LazyTensor, Meta, Operator, Value, View, follow
 
 
 def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -174,7 +174,5 @@ def _reshape(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         return run_fallback(func, plan_of(func), args, kwargs)
     view = _record(form, plan_of(form), args, dict(kwargs))
     tensor.value = view.value
-    with torch._C._DisableTorchDispatch():
-        size, stride = view.size(), view.stride()
-        torch.ops.aten.as_strided_.default(tensor, size, stride, view.storage_offset())
+    follow(tensor, view)
     return tensor

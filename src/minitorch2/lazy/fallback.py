@@ -14,7 +14,7 @@ from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.lines import user_line
 from minitorch2.lazy.plan import Plan
 from minitorch2.lazy.step import COUNTS, current
-from minitorch2.lazy.value import LazyTensor, Operator
+from minitorch2.lazy.value import LazyTensor, Operator, follow
 
 
 def run_fallback(
@@ -52,7 +52,8 @@ def run_fallback(
 
 def as_lazy(data: torch.Tensor) -> torch.Tensor:
     """Return a lazy tensor that has this data; sparse ones and the like stay as they are."""
-    if type(data) is not torch.Tensor or data.layout is not torch.strided or data.is_quantized:
+    is_dense = data.layout is torch.strided and not (data.is_quantized or data.is_nested)
+    if type(data) is not torch.Tensor or not is_dense:
         return data
     return LazyTensor.of(data.resolve_conj().resolve_neg())
 
@@ -63,6 +64,4 @@ def _follow(tensor: LazyTensor, data: torch.Tensor) -> None:
     if tensor.size() == data.size() and tensor.stride() == data.stride():
         return
     tensor.value.data, tensor.value.view, tensor.value.fake = data, None, None
-    with torch._C._DisableTorchDispatch():
-        size, stride = data.size(), data.stride()
-        torch.ops.aten.as_strided_.default(tensor, size, stride, data.storage_offset())
+    follow(tensor, data)

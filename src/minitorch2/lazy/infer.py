@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake
 from minitorch2.lazy.plan import Plan
 from minitorch2.lazy.value import Meta, Operator, Value
@@ -48,9 +49,10 @@ def infer(
         result = run_fake(func, fakes, named)
     except NotImplementedError:
         raise
-    except (RuntimeError, IndexError, ValueError, TypeError):
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
         say_as_eager(func, plan, args, kwargs)
-        raise
+        # The real kernel takes these arguments, so only the meta kernel refuses them.
+        raise UnsupportedError(f"the meta kernel of {func} fails: {error}") from error
     results = result if isinstance(result, tuple | list) else (result,)
     base = fakes[0].storage_offset() if plan.is_view else 0
     new = (r for r, known in _with_known(results, plan) if known is None)

@@ -84,5 +84,6 @@ class _Guard(TorchFunctionMode):
         if func in _READERS and args and type(args[0]) is not LazyTensor:
             observe(args[0], getattr(func, "__name__", str(func)))
             with undeferred():
-                return func(*args, **(kwargs or {}))
+                real = [observe(a, "data") if type(a) is LazyTensor else a for a in args]
+                return func(*real, **(kwargs or {}))
         return func(*args, **(kwargs or {}))

@@ -165,6 +165,17 @@ class LazyTensor(torch.Tensor):
             node = self.grad_fn.name().rpartition("::")[2]
             return _with_suffix(repr(data), f"grad_fn=<{node}>")
 
+    @property
+    def data(self) -> torch.Tensor:  # type: ignore[override]
+        """The same values without history; an assignment gives the tensor other memory."""
+        return self.detach()
+
+    @data.setter
+    def data(self, new: torch.Tensor) -> None:
+        given = new if type(new) is LazyTensor else LazyTensor.of(new.detach())
+        self.value = given.value
+        follow(self, given)
+
     def tolist(self) -> Any:
         """Return the elements as nested lists of numbers."""
         with _data_of(self, "tolist") as data:
@@ -189,6 +200,11 @@ class LazyTensor(torch.Tensor):
         with _data_of(self, "untyped_storage") as data:
             return data.untyped_storage()
 
+    def as_subclass(self, cls: Any) -> Any:
+        """Return the data as a tensor of a subclass, which is not deferred."""
+        with _data_of(self, "as_subclass") as data:
+            return data.requires_grad_(self.requires_grad).as_subclass(cls)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> LazyTensor:
         if not self.is_leaf:
             raise RuntimeError(
@@ -204,6 +220,13 @@ class LazyTensor(torch.Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         with _data_of(self, "pickle") as data:
             return data.requires_grad_(self.requires_grad).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+
+
+def follow(tensor: LazyTensor, form: torch.Tensor) -> None:
+    """Give a lazy tensor the size and strides of another tensor."""
+    with torch._C._DisableTorchDispatch():
+        size, stride = form.size(), form.stride()
+        torch.ops.aten.as_strided_.default(tensor, size, stride, form.storage_offset())
 
 
 @contextmanager

@@ -198,6 +198,42 @@ def test_changes_of_metadata():
     assert_same(y, X.t() + 1)
 
 
+def test_assigned_data():
+    plain = torch.ones(3)
+    with minitorch2.lazily():
+        x = torch.ones(3) * 1
+        x.data = torch.zeros(2)
+        x.data.add_(2)
+        plain.mul_(2)
+        plain.data = x.data * 3
+        y = plain + 1
+        x.set_(torch.full((3,), 5.0))
+        out = torch.empty(0)
+        torch.add(x, 1, out=out)
+    assert x.tolist() == [5, 5, 5] and plain.tolist() == [6, 6] and y.tolist() == [7, 7]
+    assert out.tolist() == [6, 6, 6]
+
+
+def test_tensors_that_no_step_can_hold():
+    class Sub(torch.Tensor):
+        pass
+
+    with minitorch2.lazily():
+        sub = torch.ones(3).as_subclass(Sub) + 1
+        nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]) * 2
+        padded = nested.to_padded_tensor(0.0) + 1
+        turned = (torch.ones(2, dtype=torch.complex64) * 1j).conj().imag
+    assert type(sub) is Sub and sub.tolist() == [2, 2, 2]
+    assert padded.tolist() == [[3, 3, 1], [3, 3, 3]] and turned.tolist() == [-1, -1]
+
+
+def test_compiled_functions_inside():
+    compiled = minitorch2.compile(lambda x: (x.sin() * x).sum())
+    with minitorch2.lazily():
+        y = compiled(X)
+    torch.testing.assert_close(lazy.to_eager(y), (X.sin() * X).sum())
+
+
 def test_another_library_may_write_to_memory():
     array = np.zeros(3, dtype=np.float32)
     with minitorch2.lazily():
