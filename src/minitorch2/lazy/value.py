@@ -166,7 +166,7 @@ class LazyTensor(torch.Tensor):
             return _with_suffix(repr(data), f"grad_fn=<{node}>")
 
     @property
-    def data(self) -> torch.Tensor:  # type: ignore[override]
+    def data(self) -> torch.Tensor:
         """The same values without history; an assignment gives the tensor other memory."""
         return self.detach()
 
