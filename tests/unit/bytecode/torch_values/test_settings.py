@@ -12,6 +12,13 @@ import minitorch2
 from minitorch2 import config, stages
 
 
+@pytest.fixture(autouse=True)
+def flags_may_be_assigned(monkeypatch):
+    """PyTorch's own test tools forbid it, for the whole process, when they are imported."""
+    namespace = torch.backends.flags_frozen.__globals__
+    monkeypatch.setitem(namespace, "__allow_nonbracketed_mutation_flag", True)
+
+
 @contextlib.contextmanager
 def default_dtype(dtype):
     before = torch.get_default_dtype()
