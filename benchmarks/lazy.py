@@ -1,0 +1,270 @@
+"""Deferred execution beside eager mode, `torch._lazy` and our bytecode capture.
+
+    python -m benchmarks.lazy                    all tables
+    python -m benchmarks.lazy --only steps
+
+Recording is measured in microseconds of the processor, steps in seconds of wall time: medians of
+one run. Losses of the lazy run are compared with those of eager mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from statistics import median
+from typing import Any, TypeAlias
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+import minitorch2
+from minitorch2 import lazy
+
+Loss: TypeAlias = Callable[[nn.Module, int, int], torch.Tensor]
+
+
+# Sizes that vary ----------------------------------------------------------------------------------
+
+
+def perceptron() -> nn.Module:
+    """A model of vectors."""
+    return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4))
+
+
+def perceptron_loss(model: nn.Module, batch: int, length: int) -> torch.Tensor:
+    """A loss of vectors: the length is one more batch dimension."""
+    target = torch.randint(4, (batch * length,))
+    return nn.functional.cross_entropy(model(torch.randn(batch * length, 16)), target)
+
+
+def language_models() -> dict[str, Callable[[], nn.Module]]:
+    """Tiny models of transformers, if the library is there."""
+    try:
+        import transformers as t  # an extra of the benchmarks
+    except ImportError:
+        return {}
+    words = {"vocab_size": 100}
+    bert = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4}
+    return {
+        "BERT": lambda: t.BertForMaskedLM(t.BertConfig(intermediate_size=128, **bert, **words)),
+        "GPT-2": lambda: t.GPT2LMHeadModel(t.GPT2Config(n_embd=64, n_layer=2, n_head=4, **words)),
+        "T5": lambda: t.T5ForConditionalGeneration(
+            t.T5Config(decoder_start_token_id=0, **sizes, **words)
+        ),
+    }
+
+
+def words_loss(model: nn.Module, batch: int, length: int) -> torch.Tensor:
+    """The loss of a language model that is to give its input back."""
+    words = torch.randint(1, 100, (batch, length))
+    return model(input_ids=words, labels=words).loss
+
+
+def losses(
+    make: Callable[[], nn.Module], loss_of: Loss, sizes: list[tuple[int, int]], *, is_lazy: bool
+) -> Iterator[float]:
+    """Train with AdamW for a step of each size; yield the losses."""
+    torch.manual_seed(0)
+    model = make().train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for batch, length in sizes:
+        with minitorch2.lazily() if is_lazy else nullcontext():
+            optimizer.zero_grad()
+            loss = loss_of(model, batch, length)
+            loss.backward()
+            optimizer.step()
+        yield float(loss.detach())
+
+
+def compilations() -> Table:
+    """How many programs are compiled while 20 sizes come by, after four steps of one size."""
+    draw = random.Random(0)
+    sizes = [(2, 16)] * 4 + [(draw.randint(2, 6), draw.randint(5, 40)) for _ in range(20)]
+    shown = Table("model", "programs", "in the last 15", "largest difference of losses")
+    models = {"perceptron": perceptron, **language_models()}
+    for name, make in models.items():
+        loss_of = perceptron_loss if name == "perceptron" else words_loss
+        wanted = list(losses(make, loss_of, sizes, is_lazy=False))
+        lazy.reset()
+        given, compiled = [], []
+        for loss in losses(make, loss_of, sizes, is_lazy=True):
+            given.append(loss)
+            compiled.append(lazy.metrics().compiled)
+        difference = max(abs(a - b) for a, b in zip(given, wanted, strict=True))
+        late = compiled[-1] - compiled[-16]
+        shown.add_row(name, str(compiled[-1]), str(late), f"{difference:.1e}")
+    return shown
+
+
+# Recording ----------------------------------------------------------------------------------------
+
+
+def microseconds(run: Callable[[int], object], calls: int = 2000) -> float:
+    """The least time of the processor for a call, of several runs."""
+    best = float("inf")
+    for _ in range(12):
+        start = time.thread_time()
+        run(calls)
+        best = min(best, (time.thread_time() - start) / calls)
+    return best * 1e6
+
+
+def adding(a: Any, b: Any, end: Callable[[], object]) -> Callable[[int], None]:
+    """Add many times; then end the step without running it."""
+
+    def run(calls: int) -> None:
+        total = a
+        for _ in range(calls):
+            total = total + b
+        del total
+        end()
+
+    return run
+
+
+def recording() -> Table:
+    """What an addition of four elements costs until the call returns."""
+    x, y = torch.randn(4), torch.randn(4)
+    shown = Table("an addition", "microseconds")
+    shown.add_row("eager", f"{microseconds(adding(x, y, lambda: None)):.1f}")
+    a, b = lazy.to_lazy(x), lazy.to_lazy(y)
+    shown.add_row("lazy tensors", f"{microseconds(adding(a, b, lazy.mark_step)):.1f}")
+    peer = _peer_tensors(x, y)
+    if peer is not None:
+        *tensors, step = peer
+        shown.add_row("torch._lazy", f"{microseconds(adding(*tensors, step)):.1f}")
+    return shown
+
+
+def _peer_tensors(x: torch.Tensor, y: torch.Tensor) -> tuple[Any, Any, Callable[[], object]] | None:
+    """PyTorch's own lazy tensors, with its TorchScript backend, if this build has it."""
+    try:
+        import torch._lazy
+        import torch._lazy.ts_backend
+
+        torch._lazy.ts_backend.init()
+        return x.to("lazy"), y.to("lazy"), torch._lazy.mark_step
+    except (ImportError, RuntimeError):
+        return None
+
+
+# Steps --------------------------------------------------------------------------------------------
+
+
+def gpt() -> nn.Module:
+    """A small transformer of four blocks."""
+    block = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True, norm_first=True)
+    return nn.Sequential(
+        nn.Embedding(100, 128), nn.TransformerEncoder(block, 4), nn.Linear(128, 100)
+    )
+
+
+def gpt_loss(model: nn.Module, batch: int, length: int) -> torch.Tensor:
+    """The loss of the next word."""
+    words = torch.randint(100, (batch, length))
+    return nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten())
+
+
+def seconds_a_step(make: Callable[[], nn.Module], loss_of: Loss, batch: int, way: str) -> float:
+    """The median time of a training step, after six steps."""
+    torch.manual_seed(0)
+    model = make().train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    run = minitorch2.compile(model) if way == "compiled" else model
+    if way == "lazy model":
+        lazy.to_lazy(model)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    taken = []
+    for _ in range(16):
+        start = time.perf_counter()
+        with minitorch2.lazily() if way == "region" else nullcontext():
+            optimizer.zero_grad()
+            loss = loss_of(run, batch, 64)
+            loss.backward()
+            optimizer.step()
+            del loss
+        if way == "lazy model":
+            lazy.sync()
+        taken.append(time.perf_counter() - start)
+    return median(taken[6:])
+
+
+def steps() -> Table:
+    """Whole training steps with AdamW, as ratios to eager mode."""
+    ways = ("region", "lazy model", "compiled")
+    shown = Table("model", "batch", "eager, ms", *(f"{way} / eager" for way in ways))
+    for name, make, loss_of in (
+        ("perceptron", perceptron, perceptron_loss),
+        ("GPT", gpt, gpt_loss),
+    ):
+        for batch in (1, 8):
+            eager = seconds_a_step(make, loss_of, batch, "eager")
+            ratios = [seconds_a_step(make, loss_of, batch, way) / eager for way in ways]
+            shown.add_row(
+                name, str(batch), f"{eager * 1e3:.1f}", *(f"{ratio:.2f}" for ratio in ratios)
+            )
+    return shown
+
+
+# Programs that run once ---------------------------------------------------------------------------
+
+
+def once() -> Table:
+    """Different operators that run once: nothing is to be compiled."""
+    x = torch.rand(16, 16) + 0.5
+    names = [n for n in dir(torch.Tensor) if not n.startswith("_") and not n.endswith("_")]
+    functions = [f for f in (getattr(torch.Tensor, n) for n in names) if _gives_tensor(f, x)]
+
+    def run() -> None:
+        for function in functions:
+            function(x)
+
+    run()
+    start = time.perf_counter()
+    run()
+    eager = time.perf_counter() - start
+    lazy.reset()
+    start = time.perf_counter()
+    with minitorch2.lazily():
+        run()
+    given = time.perf_counter() - start
+    shown = Table("operators that run once", "lazy / eager", "programs")
+    shown.add_row(str(len(functions)), f"{given / eager:.1f}", str(lazy.metrics().compiled))
+    return shown
+
+
+def _gives_tensor(function: Any, x: torch.Tensor) -> bool:
+    try:
+        return isinstance(function(x), torch.Tensor)
+    except Exception:
+        return False
+
+
+TABLES = {
+    "recording": recording,
+    "once": once,
+    "steps": steps,
+    "compilations": compilations,
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=[*TABLES])
+    chosen = parser.parse_args().only
+    for name, table in TABLES.items():
+        if chosen in (None, name):
+            shown = table()
+            shown.title = f"{name}, {torch.get_num_threads()} threads"
+            Console().print(shown)
+
+
+if __name__ == "__main__":
+    main()
