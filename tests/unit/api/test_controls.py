@@ -617,6 +617,19 @@ def test_marks_of_torch_are_obeyed():
     assert torch.equal(compiled(lambda x: allowed_by_torch(x), fullgraph=True)(X), X + 1)
 
 
+def test_a_wrapper_of_torch_without_a_mark_hides_no_mark_of_another():
+    """Regression: the code that all wrappers share was left to Python, and their marks with it."""
+
+    @torch.compiler.disable
+    def unmarked(x):
+        return x
+
+    unmarked._torchdynamo_wrapper_id = 0  # as `functools.wraps` copies marks to other functions
+    explained(lambda x: unmarked(x) + 1, X)
+    explanation = explained(lambda x: disabled_by_torch(x * 2) + 1, X)
+    assert explanation.ops == {"mul": 1, "add": 1}
+
+
 def test_what_torch_compiles_is_captured_as_the_user_wrote_it():
     theirs = torch.compile(below, backend="eager")
     assert explained(lambda x: theirs(x + 1) * 2, X).ops == {"add": 1, "sin": 1, "cos": 1, "mul": 1}

@@ -37,7 +37,7 @@ from minitorch2.bytecode.observe.recompiles import Recompiles
 from minitorch2.bytecode.observed import UninitializedError
 from minitorch2.bytecode.skip_files import is_override, is_skipped_file, runs_apart
 from minitorch2.bytecode.sources import Source
-from minitorch2.bytecode.trackers.control_rules import mark_of
+from minitorch2.bytecode.trackers.control_rules import ORIGINAL_BY_TORCH, mark_of
 from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, garbage_uncollected, is_held, released
 from minitorch2.controls import Disabled
@@ -249,7 +249,8 @@ class Region:
             return self._left_to_python(function, values) if mark.recursive else None
         if is_skipped_file(code.co_filename) or is_override(code):
             _LOGGER.debug("step 1 of 8: skip %s of %s", code.co_qualname, code.co_filename)
-            frame_hook.skip(code)
+            if ORIGINAL_BY_TORCH not in function.__dict__:  # wrappers with other marks share code
+                frame_hook.skip(code)
             return None
         run = self._dispatcher_of(function).find_or_compile(values)
         if run is None:
