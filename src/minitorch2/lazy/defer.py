@@ -21,7 +21,7 @@ from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.plan import Plan, Way, plan_of
 from minitorch2.lazy.record import NotPlainError, record, value_of_plain
 from minitorch2.lazy.step import COUNTS, LOCK, Step, current
-from minitorch2.lazy.value import LazyTensor, Meta, Operator, Value, View, follow
+from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Value, View, follow
 
 
 def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -72,7 +72,7 @@ def _results(
     plan: Plan,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    metas: tuple[Meta, ...],
+    metas: Metas,
 ) -> Any:
     """Return what the operator gives: written arguments as they are, and new lazy tensors."""
     if plan.gives_one:
@@ -96,7 +96,10 @@ def _results(
     return None if not results else results[0] if len(results) == 1 else tuple(results)
 
 
-def _promise(step: Step, meta: Meta, offset: int, view: View | None) -> LazyTensor:
+def _promise(step: Step, meta: Meta | None, offset: int, view: View | None) -> LazyTensor | None:
+    if meta is None:
+        step.skip()
+        return None
     value = Value(None, view, meta.fake)
     step.promise(value)
     return LazyTensor(value, meta, offset + meta.offset)

@@ -11,7 +11,7 @@ import torch
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake
 from minitorch2.lazy.plan import Plan
-from minitorch2.lazy.value import Meta, Operator, Value
+from minitorch2.lazy.value import Meta, Metas, Operator, Value
 
 
 def map_tensors(argument: Any, change: Callable[[Any], Any]) -> Any:
@@ -30,8 +30,8 @@ def infer(
     kwargs: Mapping[str, Any],
     value_of: Callable[[Any], Value],
     fake_of_data: Callable[[torch.Tensor], FakeTensor],
-) -> tuple[Meta, ...]:
-    """Return the form of each new result of an operator.
+) -> Metas:
+    """Return the form of each new result of an operator; None where it gives no tensor.
 
     Raises:
         UnsupportedError: there is no meta kernel, or the form depends on data.
@@ -56,16 +56,23 @@ def infer(
     results = result if isinstance(result, tuple | list) else (result,)
     base = fakes[0].storage_offset() if plan.is_view else 0
     new = (r for r, known in _with_known(results, plan) if known is None)
-    return tuple(
-        Meta(r.size(), r.stride(), r.storage_offset() - base, r.dtype, r.fake_device, r)
-        for r in new
-    )
+    return tuple(None if r is None else _meta_of(r, base) for r in new)
+
+
+def _meta_of(fake: FakeTensor, base: int) -> Meta:
+    """Return the form of a fake tensor; ``base`` is where the memory begins that it views."""
+    size, stride, offset = fake.size(), fake.stride(), int(fake.storage_offset())
+    return Meta(size, stride, offset - base, fake.dtype, fake.fake_device, fake)
 
 
 def _with_known(results: Any, plan: Plan) -> list[tuple[Any, int | str | None]]:
     """Return each result with the written argument that it is, if it is one."""
     known = (None,) * len(results) if plan.is_list else plan.returned
-    return [(r, k) for r, k in zip(results, known, strict=False) if isinstance(r, FakeTensor)]
+    return [
+        (r, k)
+        for r, k in zip(results, known, strict=False)
+        if r is None or isinstance(r, FakeTensor)
+    ]
 
 
 def fake_of(value: Value, fake_of_data: Callable[[torch.Tensor], FakeTensor]) -> FakeTensor:

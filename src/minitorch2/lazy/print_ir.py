@@ -69,9 +69,11 @@ def _lines(step: Step) -> Iterator[Line]:
     made = 0
     for place, numbers in zip(step.place.path, step.numbers, strict=True):
         count = 1 if place.func is None else len(place.results or ())
-        for number in range(made, made + max(count, 1)):
+        for index in range(max(count, 1)):
+            number = made + index
             root = (f"ROOT={roots[number]}",) if number in roots and count else ()
-            yield _line(place, numbers, number, root, is_value=bool(count))
+            if not place.results or place.results[index] is not None:
+                yield _line(place, numbers, number if count else None, index, root)
         made += count
 
 
@@ -83,7 +85,7 @@ def _roots(step: Step) -> dict[int, int]:
 
 
 def _line(
-    place: Place, numbers: Numbers, number: int, root: tuple[str, ...], *, is_value: bool
+    place: Place, numbers: Numbers, number: int | None, index: int, root: tuple[str, ...]
 ) -> Line:
     if place.func is None:
         _, dtype, _, device, *_ = place.event
@@ -94,11 +96,10 @@ def _line(
     arguments = tuple(_text(fill_text(a, holes)) for a in args)
     remarks = tuple(f"{name}={_text(fill_text(a, holes))}" for name, a in kwargs.items())
     operands = tuple(item.index for item in place.event[1:] if type(item) is Ref)
-    result = (place.results or (None,))[0]
+    result = place.results[index] if place.results else None
     form = "" if result is None else _form(result.dtype, result.size)
     name = place.func._schema.name
-    shown = number if is_value else None
-    return Line(shown, form, name, arguments, operands, (*remarks, *root))
+    return Line(number, form, name, arguments, operands, (*remarks, *root))
 
 
 def fill_text(template: Any, numbers: Iterator[Any]) -> Any:

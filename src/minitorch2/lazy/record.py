@@ -20,7 +20,7 @@ from minitorch2.lazy.lines import user_line
 from minitorch2.lazy.plan import Plan, plan_of
 from minitorch2.lazy.step import COUNTS, Step
 from minitorch2.lazy.trie import Event, Numbers
-from minitorch2.lazy.value import LazyTensor, Meta, Operator, Ref, Value
+from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Ref, Value
 
 
 class NotPlainError(Exception):
@@ -29,7 +29,7 @@ class NotPlainError(Exception):
 
 def record(
     step: Step, func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Meta, ...]:
+) -> Metas:
     """Add a call to the step; return the form of each new result.
 
     Raises:
@@ -57,7 +57,7 @@ def record(
     return results
 
 
-def _split(step: Step, event: Event, numbers: Numbers, results: tuple[Meta, ...]) -> None:
+def _split(step: Step, event: Event, numbers: Numbers, results: Metas) -> None:
     """Take another place: these numbers give another number of results, or another rank."""
     step.go_back()
     place = step.go_on((*event, ("results", _structure(results))), numbers, is_size=False)
@@ -65,8 +65,8 @@ def _split(step: Step, event: Event, numbers: Numbers, results: tuple[Meta, ...]
         place.results, place.line = results, user_line()
 
 
-def _structure(results: tuple[Meta, ...]) -> tuple[Any, ...]:
-    return tuple((len(meta.size), meta.dtype) for meta in results)
+def _structure(results: Metas) -> tuple[Any, ...]:
+    return tuple(None if meta is None else (len(meta.size), meta.dtype) for meta in results)
 
 
 def value_of(step: Step, tensor: Any) -> Value:
@@ -193,8 +193,9 @@ def _enter(step: Step, value: Value) -> Ref:
         fake = step.fake_of_data(data)
         size, stride = data.size(), data.stride()
         place.results = (Meta(size, stride, 0, data.dtype, data.device, fake),)
-    if not step.moved:
-        value.fake = place.results[0].fake
+    form = place.results[0]
+    if form is not None and not step.moved:
+        value.fake = form.fake
     step.inputs.append(value)
     return step.promise(value)
 

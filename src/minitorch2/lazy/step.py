@@ -19,7 +19,7 @@ from minitorch2 import config
 from minitorch2.compile_lock import new_lock
 from minitorch2.graph.fake_tensor import FakeConverter
 from minitorch2.lazy.trie import Event, Numbers, Place, Trie
-from minitorch2.lazy.value import Meta, Ref, Value, ref_of
+from minitorch2.lazy.value import Metas, Ref, Value, ref_of
 
 LOCK = new_lock()
 """Held while an operator is recorded and while a step runs."""
@@ -55,7 +55,7 @@ class Step:
         self.most_operators = config.current().lazy_most_operators
         self._converter: FakeConverter | None = None
 
-    def known_place(self, event: Event, numbers: Numbers) -> tuple[Meta, ...] | None:
+    def known_place(self, event: Event, numbers: Numbers) -> Metas | None:
         """Add an event if the trie knows all about it; return the form of its results.
 
         This is the way of nearly all operators, so it is short.

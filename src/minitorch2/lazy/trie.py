@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias
 import torch
 
 from minitorch2.graph.node import SourceLine
-from minitorch2.lazy.value import Meta, Operator
+from minitorch2.lazy.value import Metas, Operator
 
 Number: TypeAlias = "int | float"
 Numbers: TypeAlias = tuple[Number, ...]
@@ -62,7 +62,7 @@ class Place:
     parent: Place | None = None
     event: Event = (None,)
     numbers: Numbers = ()
-    results: tuple[Meta, ...] | None = None
+    results: Metas | None = None
     line: SourceLine | None = None
     next: dict[Event, Place] = field(default_factory=dict)
     seen: int = 0

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -43,7 +43,7 @@ def ref_of(index: int) -> Ref:
     try:
         return _REFS[index]
     except IndexError:
-        _REFS.append(Ref(index))  # numbers are given out one after another
+        _REFS.extend(map(Ref, range(len(_REFS), index + 1)))
         return _REFS[index]
 
 
@@ -107,6 +107,10 @@ class Meta(NamedTuple):
     dtype: torch.dtype
     device: torch.device
     fake: FakeTensor
+
+
+Metas: TypeAlias = "tuple[Meta | None, ...]"
+"""The forms of an operator's new results; a gradient that is not asked for is None."""
 
 
 class LazyTensor(torch.Tensor):
