@@ -42,7 +42,7 @@ def record(
     if known is not None:
         return known
     place = step.go_on(event, numbers, is_size=False)
-    if place.results is not None and not step.moved:
+    if place.results is not None and place.is_exact and not step.moved:
         return place.results
     COUNTS.inferred += 1
     try:
@@ -50,19 +50,15 @@ def record(
     except BaseException:
         step.go_back()
         raise
-    if place.results is None:
-        place.results, place.line = results, user_line()
-    elif _structure(results) != _structure(place.results):
-        _split(step, event, numbers, results)
+    if place.results is not None and _structure(results) != _structure(place.results):
+        # These numbers give another number of results, or another rank: another place.
+        step.go_back()
+        other = (*event, ("results", _structure(results)))
+        place = step.go_on(other, numbers, is_size=False)
+    if place.results is None or not step.moved:
+        place.results, place.is_exact = results, not step.moved
+        place.line = place.line or user_line()
     return results
-
-
-def _split(step: Step, event: Event, numbers: Numbers, results: Metas) -> None:
-    """Take another place: these numbers give another number of results, or another rank."""
-    step.go_back()
-    place = step.go_on((*event, ("results", _structure(results))), numbers, is_size=False)
-    if place.results is None:
-        place.results, place.line = results, user_line()
 
 
 def _structure(results: Metas) -> tuple[Any, ...]:

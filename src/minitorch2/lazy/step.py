@@ -61,7 +61,7 @@ class Step:
         This is the way of nearly all operators, so it is short.
         """
         place = self.place.next.get(event)
-        if place is None or self.moved or place.results is None or place.numbers != numbers:
+        if place is None or self.moved or not place.is_exact or place.numbers != numbers:
             return None
         self.place = place
         self.numbers.append(numbers)

@@ -51,6 +51,8 @@ class Place:
         event: what happened here.
         numbers: its numbers when it first happened.
         results: the form of each result that is new; None until they have been inferred.
+        is_exact: whether the results have the form that follows from the numbers of all places on
+            the way: not if a step of other numbers was the first to come here.
         line: the user's line at which it first happened.
         next: the places that have followed.
         seen: how many steps have ended here.
@@ -63,6 +65,7 @@ class Place:
     event: Event = (None,)
     numbers: Numbers = ()
     results: Metas | None = None
+    is_exact: bool = False
     line: SourceLine | None = None
     next: dict[Event, Place] = field(default_factory=dict)
     seen: int = 0

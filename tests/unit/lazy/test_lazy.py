@@ -433,6 +433,15 @@ def test_why_it_was_compiled_names_both_lines(quick):
     assert "y.cos()" in second.line.text and "y.sin()" in second.other.text
 
 
+def test_a_place_found_by_a_step_of_other_sizes_tells_no_forms(quick):
+    """Regression: a step of 20 elements got the 5 elements of the step that came there first."""
+    for size, function in ((20, torch.sin), (5, torch.cos), (20, torch.cos), (5, torch.cos)):
+        with minitorch2.lazily():
+            y = function(torch.ones(size)) * 2
+            assert y.shape == (size,)
+        assert_same(y, function(torch.ones(size)) * 2)
+
+
 def test_results_of_other_numbers(quick):
     """The number of results is a matter of numbers: the step takes another place of the trie."""
     for size in (4, 4, 6, 6, 4, 8):
