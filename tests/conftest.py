@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Before minitorch2 is imported, which reads these; workers of pytest-xdist inherit them.
 os.environ.setdefault("MINITORCH2_VERIFY", "1")
@@ -29,6 +30,10 @@ settings.register_profile(  # other examples with each seed: see tests/nets
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+if settings().derandomize:
+    # Hypothesis also draws constants that it finds in the modules imported so far. Without them
+    # the examples do not depend on which tests ran before.
+    providers._get_local_constants = providers.Constants
 
 # The bytecode machine is also tested where torch is not installed.
 HAS_TORCH = importlib.util.find_spec("torch") is not None

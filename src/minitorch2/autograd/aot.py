@@ -6,7 +6,7 @@ graph of a program with graph breaks gets its own forward and backward.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -134,7 +134,10 @@ def _compile_program(
             )
         plan = _plan(program, examples, detached=differentiate and not program.has_backward)
         if program.has_backward:
-            compiled = _training(program, plan, partition, forward_compiler, backward_compiler)
+            requiring = {i for i, value in enumerate(examples) if _requires_grad(value)}
+            compiled = _training(
+                program, plan, partition, forward_compiler, backward_compiler, requiring
+            )
         else:
             compiled = _inference(program, plan, inference_compiler)
     return compiled.linked(module, attributes)
@@ -195,6 +198,7 @@ def _training(
     partition: Partitioner,
     forward_compiler: Compiler,
     backward_compiler: Compiler,
+    requiring: Set[int],
 ) -> CompiledProgram:
     _record("joint graph", program.module)
     with stages.phase("partition"):
@@ -206,7 +210,7 @@ def _training(
     _record("backward graph", parts.backward)
     if stages.wanted("cut.dot"):
         stages.record("cut.dot", draw_cut(parts))
-    function, repetition = FunctionPlan.of(program, parts), Repetition.of(program)
+    function, repetition = FunctionPlan.of(program, parts, requiring), Repetition.of(program)
     forward = _compiled(forward_compiler, parts.forward)
     backward = LazilyCompiled(partial(compile_backward, backward_compiler, parts.backward))
     plan = replace(plan, function=function, repetition=repetition)

@@ -10,7 +10,7 @@ and read again by another process, which has the same graph and need not trace i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -54,7 +54,8 @@ class FunctionPlan:
     ``outputs`` is the number of the program's own outputs; later ones of the forward graph are
     saved. ``saved`` tells the source of each value for backward, and ``numbers`` lists those that
     are sizes and not tensors. ``tangents`` are the outputs that have gradients. ``reads`` holds for
-    each input the tangents on which its gradient depends.
+    each input the tangents on which its gradient depends. ``unused`` are the inputs that require
+    gradients but of which no output is a differentiable function.
     """
 
     inputs: int
@@ -64,12 +65,17 @@ class FunctionPlan:
     tangents: tuple[int, ...]
     tangent_layouts: tuple[Layout, ...]
     reads: tuple[frozenset[int], ...]
+    unused: tuple[int, ...]
 
     @staticmethod
-    def of(program: TracedProgram, parts: Partition) -> FunctionPlan:
-        """Return the plan of a partitioned program."""
+    def of(program: TracedProgram, parts: Partition, requiring: Set[int]) -> FunctionPlan:
+        """Return the plan of a partitioned program; ``requiring`` are the inputs that require
+        gradients.
+        """
         placeholders = program.module.graph.placeholders
         saved = parts.backward.graph.placeholders[: len(parts.saved)]
+        gradients = program.module.graph.output_node.args[0][program.forward_outputs :]
+        rewritten = {mutation.input_index for mutation in program.epilogue.mutations}
         return FunctionPlan(
             program.inputs,
             program.forward_outputs,
@@ -78,6 +84,7 @@ class FunctionPlan:
             program.tangent_outputs,
             tuple(Layout.of(node.meta["val"]) for node in placeholders[program.inputs :]),
             program.tangents_read(),
+            tuple(i for i in sorted(requiring - rewritten) if gradients[i] is None),
         )
 
     @cached_property

@@ -160,7 +160,8 @@ def training_runner(
 
     The argument ``again`` computes gradients that can be differentiated.
     """
-    return _applier(make_function(plan, forward, backward, again))
+    apply = _applier(make_function(plan, forward, backward, again))
+    return _without_history(apply, plan.unused) if plan.unused else apply
 
 
 def with_epilogue(
@@ -174,6 +175,24 @@ def with_epilogue(
         return epilogue.run(inputs, apply(*inputs))
 
     return run
+
+
+def _without_history(
+    apply: Callable[..., Sequence[Any]], unused: Sequence[int]
+) -> Callable[..., Sequence[Any]]:
+    """Detach the inputs that no output depends on, as no edge leads to them in eager PyTorch.
+
+    The autograd engine runs the history of every input, also where the gradient is None; a history
+    that another backward pass has used up would raise.
+    """
+
+    def apply_detached(*inputs: Any) -> Sequence[Any]:
+        given = [*inputs]
+        for i in unused:
+            given[i] = given[i].detach()
+        return apply(*given)
+
+    return apply_detached
 
 
 def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[Any]]:

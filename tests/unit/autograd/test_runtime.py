@@ -270,6 +270,21 @@ def test_a_tensor_that_outlived_its_functorch_transform() -> None:
         result.sum().backward()
 
 
+def test_an_input_that_no_output_depends_on_has_no_edge() -> None:
+    """The history of `seen` is used up: to run it again, even for no gradient, would raise."""
+
+    @minitorch2.compile(backend="aot_eager")
+    def step(seen: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return seen.detach() + (weight * 2).sum()
+
+    weight = torch.ones(3, requires_grad=True)
+    seen = weight.exp().sum()
+    seen.backward()
+    weight.grad = None
+    step(seen, weight).backward()
+    assert torch.equal(weight.grad, torch.full((3,), 2.0))
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "numba"])
 def test_what_only_unused_outputs_depend_on_has_no_gradient(backend):
     """An optimizer leaves such parameters alone; zeros would decay them."""
