@@ -14,7 +14,9 @@ from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
-BUDGET = 90_000  # lines of Python in all of src/
+BUDGET = 87_500  # lines of Python in src/, without the capture systems beside bytecode
+BESIDE = ("lazy", "script")
+"""Capture systems of other papers, which a reader of the PyTorch 2 paper does not need."""
 
 
 def lines_by_floor() -> Counter[str]:
@@ -32,8 +34,8 @@ def main() -> int:
     lines = lines_by_floor()
     for floor, count in lines.most_common():
         print(f"{count:7,}  {floor}")
-    total = lines.total()
-    print(f"{total:7,}  of {BUDGET:,}")
+    total = lines.total() - sum(lines[floor] for floor in BESIDE)
+    print(f"{total:7,}  of {BUDGET:,}, without {' and '.join(BESIDE)}")
     return total > BUDGET
 
 

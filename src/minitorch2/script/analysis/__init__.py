@@ -1,0 +1,1 @@
+"""Analyses of a graph: aliasing and liveness."""

@@ -1,0 +1,1 @@
+"""Trees to graphs: names, types, statements, and the steps to SSA form."""

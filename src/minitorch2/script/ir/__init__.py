@@ -1,0 +1,1 @@
+"""Types and graphs: values, nodes, blocks, their canonical text and their verifier."""

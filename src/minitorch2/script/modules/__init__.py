@@ -1,0 +1,1 @@
+"""Modules and functions that a user holds."""

@@ -1,0 +1,1 @@
+"""Operators: schemas with alias annotations, overloads, and what each computes."""

@@ -1,0 +1,1 @@
+"""Passes: each rewrites a graph in place."""

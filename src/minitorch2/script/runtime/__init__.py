@@ -1,0 +1,1 @@
+"""Run a graph: the interpreter, generated Python, profiles, plans and compiled regions."""

@@ -1,0 +1,1 @@
+"""Source text to trees: lexer, parser, and the way through Python's `ast`."""

@@ -1,0 +1,1 @@
+"""Calls to graphs: record the operators that a function calls."""
