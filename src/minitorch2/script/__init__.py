@@ -15,7 +15,7 @@ Python's object model, and files (TorchScript overview).
             | prim::Loop(trips, go, x...) with 1 block (i, a...) -> (go, b...)
     region  ::= prim::DifferentiableGraph_k | prim::FusionGroup_k   with a graph as attribute
 
-Read the rooms from bottom to top: `syntax` (text to trees), `ir` (types and graphs), `operators`
-(schemas), `analysis`, `passes`, `frontend` (trees to graphs) and `tracing` (calls to graphs),
-`runtime`, `modules`, `archive`.
+Read the rooms from bottom to top. `syntax` makes trees of text. `ir` has types and graphs,
+`operators` their schemas. `analysis` and `passes` work on graphs. `frontend` makes graphs of trees,
+and `tracing` of calls. `runtime` runs graphs. `modules` and `archive` hold what users keep.
 """
