@@ -31,6 +31,7 @@ _SEE_MESSAGE = "the message lists them"
 
 _TABLE = """
 aliasing-changed | a compiled graph is given inputs that share memory in another way than before | compile again for inputs of that kind
+archive | a file of a scripted module is damaged, or names what the format does not admit | save it again with `minitorch2.jit.save` or `torch.jit.save`
 backend | a backend is unknown, cannot work here, or failed on a graph | name another one; $aot
 backend-failed | a backend raised an exception while it compiled a graph | try `eager`, then `aot_eager`: the first one that fails names the guilty layer
 backend-name-taken | a backend is registered under a name that another function has | register it under another name

@@ -125,6 +125,12 @@ class CheckError(MinitorchError, AssertionError):
     default_code = "failed-check"
 
 
+class ArchiveError(MinitorchError):
+    """A file of a scripted module is damaged, or has content that the format does not admit."""
+
+    default_code = "archive"
+
+
 class ConfigError(MinitorchError):
     """An option is unknown, or has no such value."""
 
