@@ -54,6 +54,7 @@ marked-size | a dimension is marked with limits that its present size does not k
 missing-symbol | a kernel calls a function of the math library that is not there | see `python -m minitorch2 doctor`
 mode-and-options | `compile` was given both a mode and options | add the options of the mode to yours; `minitorch2.list_mode_options` lists them
 no-bundle | the bytes are no bundle of cache entries, or a damaged one | save it again with `minitorch2.save_cache_artifacts`
+no-source | the text of a function to be scripted cannot be read | define it with `def` in a file, or give its text
 no-such-dimension | a dimension is marked that a tensor does not have | count dimensions from 0, or from -1 at the end
 not-alone | the file of a wrapper, run alone, calls a function that only the process that compiled it had | give the function a name that an import finds
 not-callable | something is disabled that cannot be called | give `disable` a function, a module or a class
@@ -67,6 +68,9 @@ option-type | an option has a value of another type | the message says the type
 recompile | a call needs a compilation that is forbidden, or its function was replaced | let the guard hold that the message names, or compile such a call before
 replay | a call holds what a folder cannot | call a function of tensors, constants, modules and plain objects that makes it itself
 residual-names | residual code uses a name that nothing gives: a bug of minitorch2 | $report
+script | a function cannot be scripted, for a reason without a code of its own | see the message
+script-construct | a scripted function uses a construct of Python that is no part of TorchScript | the message says what to write instead
+script-syntax | text to be scripted follows no rule of the grammar | correct it where the message points
 shapes-spec | `shapes_spec` names a parameter that the function does not have, or no dimensions | name parameters of the compiled function
 signature-mismatch | a substitute takes other parameters than the function that it stands for | give it the same, or pass skip_signature_check=True
 specialised-size | a size that is marked as dynamic was made a number | the message has the chain of lines; `maybe_mark_dynamic` allows it
