@@ -1,0 +1,253 @@
+"""Reads types, and the words that schemas and graphs are made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+import torch
+
+from minitorch2.script.ir.types import (
+    DTYPES,
+    ClassType,
+    DictType,
+    FunctionType,
+    FutureType,
+    ListType,
+    OptionalType,
+    PrimitiveType,
+    Size,
+    TensorType,
+    TupleType,
+    Type,
+    VariableType,
+)
+from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.source import SourceFile
+
+T = TypeVar("T")
+
+WORDS: Final = re.compile(
+    r"""
+    (?P<space>[ \t]+) | (?P<place>\#[^\n]*) | (?P<newline>\n)
+  | (?P<value>%[\w.]+)
+  | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+  | (?P<number>-?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w.])|-?inf\b|-?nan\b)
+  | (?P<opaque><[^<>\n]*>)
+  | (?P<name>@?[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)
+  | (?P<sign>->|\.\.\.|[-()\[\]{},:=?!*|@.])
+    """,
+    re.VERBOSE,
+)
+
+
+class Word(NamedTuple):
+    """A piece of text: its kind, a group of `WORDS` or "end", and where it begins."""
+
+    kind: str
+    text: str
+    start: int
+
+
+class TextReader:
+    """Reads a text word by word; ends of lines and comments are words where `lines` says so."""
+
+    def __init__(self, text: str, *, lines: bool = False) -> None:
+        self.text = text
+        self.words = _split(text, {"space"} if lines else {"space", "place", "newline"})
+        self.position = 0
+
+    @property
+    def word(self) -> Word:
+        """Return the word that is read next."""
+        return self.words[self.position]
+
+    def next(self) -> Word:
+        """Read a word."""
+        self.position += 1
+        return self.words[self.position - 1]
+
+    def sees(self, *texts: str) -> bool:
+        """Tell whether the next words have these texts."""
+        ahead = self.words[self.position : self.position + len(texts)]
+        return tuple(word.text for word in ahead) == texts
+
+    def accept(self, text: str) -> bool:
+        """Read the next word if it has this text."""
+        found = self.word.text == text and self.word.kind != "string"
+        self.position += found
+        return found
+
+    def expect(self, text: str) -> None:
+        """Read a word that must have this text."""
+        if not self.accept(text):
+            raise self.error(f"{text!r} is expected")
+
+    def read(self, kind: str) -> str:
+        """Read a word of a kind, and return its text."""
+        if self.word.kind != kind:
+            raise self.error(f"a {kind} is expected")
+        return self.next().text
+
+    def listed(self, item: Callable[[], T], end: str) -> list[T]:
+        """Read items with commas between, to the closing sign."""
+        items: list[T] = []
+        while not self.accept(end):
+            items.append(item())
+            if not self.accept(","):
+                self.expect(end)
+                break
+        return items
+
+    def error(self, message: str) -> ScriptError:
+        """Return an error that shows the next word."""
+        word = self.word
+        place = SourceFile(self.text, "<text>").range(word.start, word.start + len(word.text))
+        found = word.text.strip() or "the end of the line"
+        return ScriptError(f"{message}, and {found!r} is found", place, code="script-text")
+
+
+def _split(text: str, ignored: set[str]) -> list[Word]:
+    words, position = [], 0
+    while position < len(text):
+        found = WORDS.match(text, position)
+        if found is None:
+            place = SourceFile(text, "<text>").range(position, position + 1)
+            raise ScriptError(f"{text[position]!r} begins no word", place, code="script-text")
+        kind = found.lastgroup or ""
+        if kind not in ignored:
+            words.append(Word(kind, found.group(), position))
+        position = found.end()
+    return [*words, Word("end", "", len(text))]
+
+
+def read_string(reader: TextReader) -> str:
+    """Read a string: JSON's with double quotes, or a plain one with single quotes."""
+    text = reader.read("string")
+    inner = text[1:-1]
+    return str(json.loads(text)) if text.startswith('"') else inner
+
+
+def number_of(text: str) -> int | float:
+    """Return the number that a word stands for."""
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+# -- types --------------------------------------------------------------------------------------
+
+ALIASES: Final[Mapping[str, str]] = {"number": "Scalar", "None": "NoneType"}
+PRIMITIVE_NAMES: Final = frozenset(("int", "float", "bool", "complex", "str", "number", "None"))
+
+
+def read_type(reader: TextReader, *, facts: bool = True) -> Type:
+    """Read a type with its `[]` and `?`.
+
+    Args:
+        reader: stands before the type.
+        facts: whether parentheses after `Tensor` hold facts; in schemas they hold alias sets.
+    """
+    found = read_simple_type(reader, facts=facts)
+    while True:
+        if reader.sees("[", "]"):
+            reader.position += 2
+            found = ListType(found)
+        elif reader.accept("?"):
+            found = OptionalType(found)
+        else:
+            return found
+
+
+def read_simple_type(reader: TextReader, *, facts: bool = True) -> Type:
+    """Read a type without `[]` and `?` after it."""
+
+    def inner() -> Type:
+        return read_type(reader, facts=facts)
+
+    if reader.accept("("):
+        return TupleType(tuple(reader.listed(inner, ")")))
+    name = reader.read("name")
+    opened = reader.sees("(")
+    if name in DTYPES or name == "Tensor":
+        return _read_tensor(reader, name) if opened and facts else TensorType(DTYPES.get(name))
+    if name == "Dict":
+        reader.expect("(")
+        return DictType(*reader.listed(inner, ")"))
+    if name == "Future":
+        reader.expect("(")
+        return FutureType(*reader.listed(inner, ")"))
+    if name == "Function":
+        reader.expect("(")
+        return FunctionType(*reader.listed(lambda: reader.read("name"), ")"))
+    if opened and facts and reader.words[reader.position + 2].text in (":", ")"):
+        return _read_named_tuple(reader, name)
+    return _named_type(name)
+
+
+def _named_type(name: str) -> Type:
+    if "." in name:
+        return ClassType(name)
+    if name in PRIMITIVE_NAMES or name[0].isupper():
+        return PrimitiveType(ALIASES.get(name, name))
+    return VariableType(name)
+
+
+def _read_named_tuple(reader: TextReader, name: str) -> Type:
+    def field() -> tuple[str, Type]:
+        field_name = reader.read("name")
+        reader.expect(":")
+        return field_name, read_type(reader)
+
+    reader.expect("(")
+    fields = reader.listed(field, ")")
+    names = tuple(field_name for field_name, _ in fields)
+    return TupleType(tuple(found for _, found in fields), names, name)
+
+
+def _read_tensor(reader: TextReader, name: str) -> Type:
+    facts: dict[str, Any] = {"dtype": DTYPES.get(name)}
+    sizes: list[Size] | None = []
+
+    def fact() -> None:
+        nonlocal sizes
+        if reader.accept("..."):
+            sizes = None
+        elif reader.accept("requires_grad"):
+            reader.expect("=")
+            facts["requires_grad"] = reader.read("number") == "1"
+        elif reader.accept("device"):
+            reader.expect("=")
+            facts["device"] = _read_device(reader)
+        elif sizes is not None:
+            sizes.append(_read_size(reader))
+
+    reader.expect("(")
+    reader.listed(fact, ")")
+    return TensorType(**facts, sizes=None if sizes is None else tuple(sizes))
+
+
+def _read_device(reader: TextReader) -> torch.device:
+    name = reader.read("name")
+    return torch.device(f"{name}:{reader.read('number')}" if reader.accept(":") else name)
+
+
+def _read_size(reader: TextReader) -> Size:
+    if reader.accept("*"):
+        return None
+    if reader.word.kind == "number":
+        return int(reader.next().text)
+    return reader.read("name")
+
+
+def parse_type(text: str) -> Type:
+    """Return the type that a text stands for.
+
+    Raises:
+        ScriptError: the text is no type.
+    """
+    reader = TextReader(text)
+    found = read_type(reader)
+    if reader.word.kind != "end":
+        raise reader.error("the end of the type is expected")
+    return found
