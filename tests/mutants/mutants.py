@@ -442,6 +442,12 @@ MUTANTS = (
     ),
     Mutant(
         "bytecode capture",
+        "hooks in the graph change no gradient",
+        Edit(hooks._record_hook, "[] if is_none else", "[] if True else"),
+        test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+    ),
+    Mutant(
+        "bytecode capture",
         "a write to what max has chosen is lost",
         Edit(selection.Selection.is_seen, "shown | capture.written", "shown"),
         test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,

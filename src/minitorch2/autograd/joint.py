@@ -48,7 +48,13 @@ from minitorch2.graph.fake_tensor import (
 )
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
-from minitorch2.graph.history import makes_history, spent_heads, tells_spent, with_data
+from minitorch2.graph.history import (
+    has_own_gradient,
+    makes_history,
+    spent_heads,
+    tells_spent,
+    with_data,
+)
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.passes import simplify_sizes
@@ -354,13 +360,13 @@ class _ProgramTracer:
         state = self.tracer.state_of(result)
         detached = not result.requires_grad
         origin = state.storage.input_index
-        if origin is not None and not _has_own_gradient(result, self.values[origin]):
+        if origin is not None and not has_own_gradient(result, self.values[origin]):
             is_input = result is self.values[origin]
             views = () if is_input else self._with_numbers(state.views)
             cut = not is_input and result.requires_grad and result.grad_fn is None
             return InputView(origin, views, detached and self.records, cut)
         base = bases[state.storage]
-        head = result if base is None or _has_own_gradient(result, base) else base
+        head = result if base is None or has_own_gradient(result, base) else base
         if id(head) not in indices:
             indices[id(head)] = len(self.heads)
             self.heads.append(head)
@@ -489,18 +495,6 @@ def _dense_like(head: FakeTensor) -> FakeTensor:
         torch.empty_strided(head.size(), head.stride(), dtype=head.dtype, device="meta"),
         head.fake_device,
     )
-
-
-def _has_own_gradient(view: FakeTensor, base: torch.Tensor) -> bool:
-    """Return whether a view comes from a custom function, whose gradient may be any."""
-    history: Any = view.grad_fn
-    while history is not None and history is not base.grad_fn:
-        if isinstance(history, torch.autograd.function.BackwardCFunction):
-            return True
-        if len(history.next_functions) != 1:
-            break
-        history = history.next_functions[0][0]
-    return False
 
 
 class _AsNonLeaf(torch.autograd.Function):

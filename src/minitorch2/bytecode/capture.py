@@ -63,7 +63,7 @@ from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.torch_values.context import under_default_dtype
 from minitorch2.bytecode.trackers.torch_values.generator import drawn_from_generator
-from minitorch2.bytecode.trackers.torch_values.hooks import STEP
+from minitorch2.bytecode.trackers.torch_values.hooks import STEP, HookHandleVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, overridden
 from minitorch2.bytecode.trackers.torch_values.selection import Selection
@@ -167,6 +167,7 @@ class Capture:
         replaced: the tensors given by `functional_call`, by the identity of a module and a name.
         leaves: the leaf tensors that the program makes, in the graph.
         retaining: the tensors that keep their gradients although they are not leaves.
+        hooked: the hooks on gradients of tensors that the graph computes.
         warned: the warnings shown by filters that the code has set, by the globals of the lines.
         replaced_data: the fakes that tensors had before their data was assigned.
         assigned_leaves: the fakes of leaves whose data was assigned.
@@ -198,6 +199,7 @@ class Capture:
     replaced: dict[tuple[int, str], VariableTracker] = field(default_factory=dict)
     leaves: list[TensorVariable] = field(default_factory=list)
     retaining: list[TensorVariable] = field(default_factory=list)
+    hooked: list[HookHandleVariable] = field(default_factory=list)
     settings: dict[Place, Any] = field(default_factory=dict)
     warned: dict[int, DictVariable] = field(default_factory=dict)
     replaced_data: list[FakeTensor] = field(default_factory=list)

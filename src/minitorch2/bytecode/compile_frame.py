@@ -47,10 +47,11 @@ from minitorch2.bytecode.trackers.python_values.constant import literal
 from minitorch2.bytecode.trackers.torch_values.context import leave_contexts
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     AskedLaterError,
+    HistoryEscapesError,
     asked_about,
     check_asked,
 )
-from minitorch2.bytecode.trackers.torch_values.leaves import HistoryEscapesError, check_leaves
+from minitorch2.bytecode.trackers.torch_values.leaves import check_leaves
 from minitorch2.bytecode.trackers.torch_values.selection import (
     SelectionEscapesError,
     check_selections,

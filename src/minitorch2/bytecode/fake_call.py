@@ -15,6 +15,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves
 
+from minitorch2.bytecode.gradient_hook import remove_hook
 from minitorch2.bytecode.settings import OF_OPERATORS
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.dispatch_mode import DispatchMode, Launch
@@ -33,6 +34,7 @@ STATE_CHANGES = {
     EXIT_AUTOCAST,
     forward_ad.enter_dual_level,
     forward_ad.exit_dual_level,
+    remove_hook,
     *OF_OPERATORS,
 }
 """Functions that change a state of PyTorch that later operators read."""

@@ -41,6 +41,29 @@ def with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     return result
 
 
+def mark_hooked(tensor: torch.Tensor) -> None:
+    """Note that a hook changes the gradient of a tensor that a graph computes."""
+    history: Any = tensor.grad_fn
+    history.metadata["hooked"] = True
+
+
+def has_own_gradient(view: torch.Tensor, base: torch.Tensor) -> bool:
+    """Return whether a view comes from a function, or has a hook, whose gradient may be any."""
+    history: Any = view.grad_fn
+    while history is not None and history is not base.grad_fn:
+        if _changes_gradient(history):
+            return True
+        if len(history.next_functions) != 1:
+            break
+        history = history.next_functions[0][0]
+    return False
+
+
+def _changes_gradient(function: Any) -> bool:
+    is_custom = isinstance(function, torch.autograd.function.BackwardCFunction)
+    return is_custom or "hooked" in function.metadata
+
+
 def makes_history(graph: Graph) -> bool:
     """Return whether a graph asks for gradients itself, or makes leaves."""
     return any(node.target in (torch.autograd.grad, as_leaf) for node in graph.nodes)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from minitorch2.bytecode.building.guarding import guarded, type_guards
 from minitorch2.bytecode.guards import (
@@ -28,6 +29,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.torch_values.context import EnteredAutocast
+from minitorch2.bytecode.trackers.torch_values.hooks import HookHandleVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_subclass import (
@@ -158,6 +160,8 @@ def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
         return _sequence_like(value, elements)
     if isinstance(value, torch.autocast):
         return EnteredAutocast(node)
+    if isinstance(value, RemovableHandle):
+        return HookHandleVariable(node)
     if isinstance(value, str | bytes):
         unsupported("format", "the text of a tensor is not known while capturing")
     if not is_marked(node) and not is_symbol_node(node):

@@ -165,7 +165,7 @@ BACKWARD = [
     "with torch.no_grad():\n    t = w.detach() + 1\nt",
     "(w * 2).detach() * w",
     "w.detach().requires_grad, (w * x.detach()).requires_grad, w + 1",
-    ("t = w * 2\nt.register_hook(lambda g: g * 2)\nt * 3", "tensor-method", "tensor-method"),
+    "t = w * 2\nt.register_hook(lambda g: g * 2)\nt * 3",
     ("w.register_hook(lambda g: g * 2)\nw * 3", "tensor-method"),
     ("t = w * 2\nw.register_post_accumulate_grad_hook(lambda p: None)\nt * 3", "tensor-method"),
     "t = w * 2\ntorch.func.grad(lambda a: (a ** 2).sum())(x) + t",

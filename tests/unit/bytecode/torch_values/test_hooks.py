@@ -1,7 +1,8 @@
 """What programs ask about gradients of tensors that are no leaves: hooks, kept and asked for ones.
 
-A compiled graph hands on the gradients of its inputs only. So it must end where such a tensor is
-made; otherwise hooks got None, or a part of the gradient, or changed nothing.
+A hook that is a graph is a node of the graph. A compiled graph hands on the gradients of its inputs
+only. So for other hooks it must end where such a tensor is made; otherwise hooks got None, or a
+part of the gradient, or changed nothing.
 """
 
 from collections.abc import Callable
@@ -127,10 +128,83 @@ def no_gradient_flows(x):
     return y, z
 
 
+def changed_later(x):
+    """The hook sees the last value of the variable."""
+    factor = 2.0
+    y = x.sin()
+    y.register_hook(lambda gradient: gradient * factor)
+    factor = 5.0
+    return y * 3
+
+
+def masked(x):
+    y = x.sin()
+    mask = (x > 0).float()
+    y.register_hook(lambda gradient: gradient * mask)
+    return (y * y).sum()
+
+
+def trained_and_removed(x):
+    y = x.sin()
+    handle = y.register_hook(lambda gradient: gradient * 4)
+    (y * y).sum().backward()
+    handle.remove()
+    return x.grad + 1
+
+
+def written_gradient(x):
+    def triple(gradient):
+        gradient.mul_(3)
+
+    y = x.sin()
+    y.register_hook(triple)
+    return y * y
+
+
+def view_hooked(x):
+    view = x.sin().view(-1)
+    view.register_hook(lambda gradient: gradient * 2)
+    return view[2:]
+
+
+def view_and_base(x):
+    base = x.sin()
+    view = base.view(-1)
+    view.register_hook(lambda gradient: gradient * 2)
+    return base, view[2:]
+
+
+def written_after(x):
+    y = x.sin()
+    y.register_hook(lambda gradient: gradient * 2)
+    y.mul_(x)
+    return y
+
+
+def several_hooks(x):
+    y = x.sin()
+    y.register_hook(lambda gradient: gradient * 2)
+    y.register_hook(lambda gradient: gradient + 1)
+    with y.register_hook(lambda gradient: gradient - 100):
+        pass
+    return y * y
+
+
+def gradient_inside(x):
+    y = x.sin()
+    y.register_hook(lambda gradient: gradient * 2)
+    return torch.autograd.grad((y * y).sum(), x, create_graph=True)[0]
+
+
+ONE_GRAPH = [
+    hooked_after_use, hooked_and_returned, removed, in_a_loop, in_a_call, written_before, masked,
+    trained_and_removed, written_gradient, view_hooked, written_after, several_hooks,
+    gradient_inside,
+]  # fmt: skip
+
 PROGRAMS = [
-    hooked_after_use, hooked_and_returned, removed, handle_returned, watched, in_a_loop, in_a_call,
-    written_before, of_an_input, after_a_break, kept_after_a_break, kept_for_the_caller,
-    asked_after_a_break, no_gradient_flows,
+    *ONE_GRAPH, handle_returned, watched, of_an_input, after_a_break, kept_after_a_break,
+    kept_for_the_caller, asked_after_a_break, no_gradient_flows, changed_later, view_and_base,
 ]  # fmt: skip
 
 
@@ -158,10 +232,27 @@ def test_gradients_seen_on_the_way(
     with stages.collect() as log:
         for _ in range(2):
             assert_close(outcome(compiled), expected, rtol=1e-4, atol=1e-5)
+    if function in ONE_GRAPH:
+        assert (log.counts["graphs"], log.counts["graph_breaks"]) == (1, 0)
     assert log.counts["graphs"] >= 1
 
 
 def test_what_follows_is_captured() -> None:
     """The graph ends where the tensor is made; its readers belong to the next graph."""
-    explanation = minitorch2.explain(hooked_after_use)(torch.randn(3, 4, requires_grad=True))
+    explanation = minitorch2.explain(handle_returned)(torch.randn(3, 4, requires_grad=True))
     assert (explanation.graph_count, explanation.graph_break_count) == (2, 2)
+
+
+def test_hook_of_a_second_derivative() -> None:
+    def squared(x):
+        y = x * x
+        y.register_hook(lambda gradient: gradient * 3)
+        return y * y
+
+    def twice(function: Callable[..., Any]) -> torch.Tensor:
+        x = torch.arange(3.0, requires_grad=True)
+        (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0]
+
+    compiled = minitorch2.compile(squared, backend="aot_eager", fullgraph=True)
+    assert_close(twice(compiled), twice(squared))

@@ -132,6 +132,8 @@ def _run_engine(
     capture = evaluator.capture
     if capture.graph is not capture.root:
         unsupported("autograd-engine", "gradients are computed inside a part that may run again")
+    for handle in capture.hooked:
+        handle.check_same()
     given = {name: value for name, value in options.items() if not _is_none(value)}
     weights = [] if _is_none(grad_outputs) else [_several(evaluator, grad_outputs)]
     heads, leaves = ([each.in_history for each in group] for group in (outputs, inputs))

@@ -1,27 +1,43 @@
 """``register_hook`` on a tensor that is not a leaf, and other requests for its gradient.
 
-The gradient of such a tensor comes from all computations that read it. A compiled graph hands on
-the gradients of its inputs only. So the graph ends where the tensor is made, and the computations
-that read it belong to the next graph::
+A hook that is a graph becomes a node, which sets it on the tensor that the graph computes::
+
+    y = f(x); z = g(y); y.register_hook(h)    -->    y = f(x); z = g(y); register_hook[h](y)
+
+It reads variables when it runs, which is later. So it is evaluated once more at the end, and must
+give the same graph.
+
+Otherwise Python sets the hook. The gradient comes from all computations that read the tensor, and
+a compiled graph hands on the gradients of its inputs only. So the graph ends where the tensor is
+made, and the computations that read it belong to the next graph::
 
     y = f(x); z = g(y); y.register_hook(h)    -->    y = f(x) | break | z = g(y); ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
-from minitorch2.bytecode.trackers.base import unsupported
+from minitorch2.bytecode.gradient_hook import GradientHook, remove_hook
+from minitorch2.bytecode.observed import ObservedError
+from minitorch2.bytecode.subgraph import new_input, record
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.torch_values.recorded import binders
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
-from minitorch2.graph.history import history
-from minitorch2.graph.node import Node
+from minitorch2.errors import UnsupportedError
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.history import history, is_spent
+from minitorch2.graph.node import Node, map_nodes
 
 if TYPE_CHECKING:
+    from minitorch2.bytecode.capture import Capture
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
 
@@ -33,6 +49,10 @@ Place: TypeAlias = tuple[int, bool]
 
 ASKING: Final = words("register_hook retain_grad grad")
 """Names by which a program asks about gradients of tensors that are not leaves."""
+
+
+class HistoryEscapesError(Exception):
+    """A caller could ask for the gradient of a leaf that the graph holds, or see a hook's."""
 
 
 class AskedLaterError(Exception):
@@ -81,9 +101,11 @@ def asked_about(code: CodeType, outputs: Sequence[Node]) -> list[Node]:
 
 
 def _has_history(node: Node) -> bool:
-    value = node.meta["val"]
-    is_made = isinstance(value, torch.Tensor) and node.op != "placeholder"
-    return is_made and value.grad_fn is not None
+    return node.op != "placeholder" and _is_made(node.meta["val"])
+
+
+def _is_made(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.grad_fn is not None
 
 
 def _step(node: Node) -> int:
@@ -96,9 +118,122 @@ def _place_after(node: Node, users: Iterable[Node]) -> Place:
     return (_step(node), False) if is_read else (_step(node) + 1, True)
 
 
-def register_hook(tensor: TensorVariable, evaluator: Evaluator, *hook: Any) -> NoReturn:
-    """Leave ``tensor.register_hook(hook)`` to Python."""
-    break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
+class HookHandleVariable(ModeledVariable):
+    """The handle of a hook on a tensor that the graph computes.
+
+    Attributes:
+        node: the node that sets the hook.
+        function: the operator of autograd's whose gradient the hook gets.
+        again: evaluates the hook once more.
+        content: the operators of the hook, and the nodes that it reads.
+    """
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self.node = node
+        self.function: object = None
+        self.again: Callable[[], Recorded] | None = None
+        self.content: list[object] = []
+
+    def python_type(self) -> type:
+        return RemovableHandle
+
+    def as_argument(self) -> Node:
+        return self.node
+
+    def py_remove(self, evaluator: Evaluator) -> None:
+        if self in evaluator.capture.hooked:
+            evaluator.capture.hooked.remove(self)
+            evaluator.capture.call_in_graph(evaluator, "call_function", remove_hook, [self])
+
+    def py___enter__(self, evaluator: Evaluator) -> HookHandleVariable:
+        return self
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> None:
+        self.py_remove(evaluator)
+
+    def check_same(self) -> None:
+        """Check that the hook, which runs later, still reads the same values.
+
+        Raises:
+            HistoryEscapesError: the program has changed a variable that the hook reads.
+        """
+        if self.again is not None and _content(self.again()) != self.content:
+            raise HistoryEscapesError
+
+    def reconstruct(self, residual: Residual) -> NoReturn:
+        raise HistoryEscapesError
+
+
+Recorded: TypeAlias = tuple[GraphModule, list[Node]]
+"""The graph of a hook, and the nodes that it takes before the gradient."""
+
+
+def _content(recorded: Recorded) -> list[object]:
+    """Return all that a hook's graph computes, but for the names of its nodes."""
+    module, around = recorded
+    places = {node: f"%{place}" for place, node in enumerate(module.graph.nodes)}
+    nodes = [node for node in places if node.op != "placeholder"]
+    arguments = [map_nodes((n.args, dict(n.kwargs)), places.__getitem__) for n in nodes]
+    return [around, [node.target for node in nodes], repr(arguments)]
+
+
+def register_hook(
+    tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
+) -> VariableTracker:
+    """``tensor.register_hook(hook)``: a node sets the hook, which is a graph."""
+    capture, function = evaluator.capture, tensor.fake.grad_fn
+    is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves
+    if is_inner or function is None or tensor.source is not None:
+        break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
+    again: Callable[[], Recorded] = lambda: _record_hook(evaluator, tensor, hook)  # noqa: E731
+    try:
+        recorded = again()
+    except (UnsupportedError, ObservedError) as error:
+        cause = f"a hook on gradients that is no graph: {error}"
+        break_where_made(evaluator, tensor, cause)
+    module, around = recorded
+    given = [tensor, *(TensorVariable(node, node.meta["val"]) for node in around)]
+    target = GradientHook(module)
+    made = capture.call_in_graph(evaluator, "call_function", target, given)
+    assert isinstance(made, HookHandleVariable)
+    made.node.meta["impure"] = True
+    made.function, made.again, made.content = function, again, _content(recorded)
+    capture.hooked.append(made)
+    return made
 
 
 SPECIAL_METHODS["register_hook"] = register_hook
+
+
+def _record_hook(evaluator: Evaluator, tensor: TensorVariable, hook: VariableTracker) -> Recorded:
+    like: Any = torch.empty_like(tensor.fake.detach())
+    gradient = new_input(evaluator, "gradient", like)
+    with torch.no_grad():
+        part = record(evaluator, lambda: hook.call(evaluator, [gradient], {}))
+    is_none = part.result.is_constant() and part.result.as_constant() is None
+    if not is_none and not isinstance(part.result, TensorVariable):
+        unsupported("tensor-method", "a hook that gives neither a tensor nor None")
+    results = [] if is_none else [part.result.as_argument()]
+    bound = binders(evaluator, "tensor-method", part.symbols(), [*part.read(results), tensor.node])
+    module, inputs = part.close(results, [*bound, gradient.node])
+    return module, inputs[:-1]
+
+
+def check_hooks(capture: Capture, residual: Residual) -> None:
+    """Check that hooks read what they read before, and that each gradient calls the same hooks.
+
+    A compiled graph takes zeros for the gradient of an output that is not used. So all outputs
+    must lead to the hook, or none.
+
+    Raises:
+        HistoryEscapesError: a hook is not a part of the graph.
+    """
+    for handle in capture.hooked:
+        handle.check_same()
+    nodes = [*residual.outputs, *(entry.node for entry in capture.inputs)] if capture.hooked else []
+    heads = [node.meta["val"] for node in nodes if _is_made(node.meta["val"])]
+    passed = [set(history(head)) for head in heads if not is_spent(head)]
+    for handle in capture.hooked:
+        if 0 < sum(handle.function in each for each in passed) < len(passed):
+            raise HistoryEscapesError

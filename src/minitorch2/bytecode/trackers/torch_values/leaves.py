@@ -30,7 +30,11 @@ import torch
 from minitorch2.bytecode.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
-from minitorch2.bytecode.trackers.torch_values.hooks import break_where_made
+from minitorch2.bytecode.trackers.torch_values.hooks import (
+    HistoryEscapesError,
+    break_where_made,
+    check_hooks,
+)
 from minitorch2.bytecode.trackers.torch_values.tensor import (
     ATTRIBUTE_SETTERS,
     SPECIAL_METHODS,
@@ -43,10 +47,6 @@ if TYPE_CHECKING:
     from minitorch2.bytecode.capture import Capture
     from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.residual import Residual
-
-
-class HistoryEscapesError(Exception):
-    """A caller could ask for the gradient of a leaf that the graph holds."""
 
 
 def requires_grad_(
@@ -185,8 +185,9 @@ def check_leaves(capture: Capture, residual: Residual) -> None:
     Raises:
         HistoryEscapesError: a leaf or such a tensor lives on, and the history of an output of the
             graph, or of an input that was written to, leads to it; or an output has a gradient
-            that needs assigned data.
+            that needs assigned data. Or the graph cannot tell which outputs call a hook.
     """
+    check_hooks(capture, residual)
     nodes = residual.outputs if capture.replaced_data else []
     if any(_needs_replaced(node.meta["val"], capture.replaced_data) for node in nodes):
         raise HistoryEscapesError
