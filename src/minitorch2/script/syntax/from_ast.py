@@ -237,12 +237,13 @@ class _Reader:
         return t.Constant(node.value, range=at)
 
     def read_JoinedStr(self, node: ast.JoinedStr, at: SourceRange) -> t.Expr:
-        return t.FormattedString(self.expressions(node.values), range=at)
-
-    def read_FormattedValue(self, node: ast.FormattedValue, at: SourceRange) -> t.Expr:
-        if node.conversion != -1 or node.format_spec is not None:
-            raise refusal("format", at)
-        return self.expression(node.value)
+        parts = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self.unless(part.conversion != -1 or part.format_spec, "format", node)
+                part = part.value
+            parts.append(self.expression(part))
+        return t.FormattedString(tuple(parts), range=at)
 
     def read_Attribute(self, node: ast.Attribute, at: SourceRange) -> t.Expr:
         return t.Attribute(self.expression(node.value), node.attr, range=at)
@@ -268,7 +269,8 @@ class _Reader:
         op: Literal["and", "or"] = "and" if isinstance(node.op, ast.And) else "or"
         found = self.expression(node.values[0])
         for value in node.values[1:]:
-            both = self.file.range(at.start, self.range(value).end)
+            is_last = value is node.values[-1]
+            both = at if is_last else self.file.range(at.start, self.range(value).end)
             found = t.Logical(op, found, self.expression(value), range=both)
         return found
 

@@ -1,0 +1,156 @@
+"""The lexer: text to tokens, with INDENT, DEDENT and NEWLINE where a program has lines.
+
+Programs, schemas, types and the text of graphs are read with it (TorchScript overview, Lexer).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+from minitorch2.script.syntax.refusals import syntax_error
+from minitorch2.script.syntax.source import SourceFile, SourceRange
+from minitorch2.script.syntax.tokens import IR_TOKEN, KEYWORDS, PYTHON_TOKEN, Token
+
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
+_TAB = 8
+
+
+class Lexer:
+    """Walks through the tokens of a text. It reads no further than it is asked to.
+
+    Args:
+        file: the text.
+        layout: whether lines mean something: tokens ``newline``, ``indent`` and ``dedent``, but
+            not within brackets.
+        ir: whether to read the language of graphs, schemas and types.
+        start: the offset to begin at.
+
+    Attributes:
+        position: how many tokens lie before the current one; assign it to go back.
+        last_end: the offset after the token that was taken last.
+    """
+
+    def __init__(
+        self, file: SourceFile, *, layout: bool = True, ir: bool = False, start: int = 0
+    ) -> None:
+        self.file = file
+        self.layout = layout
+        self.ir = ir
+        self.position = 0
+        self._read: list[Token] = []
+        self._ahead = self._laid_out(start) if layout else self._plain(start)
+
+    def cur(self) -> Token:
+        """Return the current token; the last one has the kind ``end``."""
+        return self._token(self.position)
+
+    def lookahead(self) -> Token:
+        """Return the token after the current one."""
+        return self._token(self.position + 1)
+
+    def next(self) -> Token:
+        """Return the current token, and advance."""
+        token = self.cur()
+        self.position += 1
+        return token
+
+    def next_if(self, kind: str) -> Token | None:
+        """Return the current token and advance if it is of a kind; else return None."""
+        return self.next() if self.cur().kind == kind else None
+
+    def expect(self, kind: str) -> Token:
+        """Return the current token, which has to be of a kind, and advance.
+
+        Raises:
+            ScriptError: it is of another kind.
+        """
+        if self.cur().kind != kind:
+            raise syntax_error(f"{kind} is expected here, not {self.described()}", self.at())
+        return self.next()
+
+    @property
+    def last_end(self) -> int:
+        return self._read[self.position - 1].end if self.position else 0
+
+    def at(self, token: Token | None = None) -> SourceRange:
+        """Return the range of a token, by default of the current one."""
+        token = token or self.cur()
+        return self.file.range(token.start, token.end)
+
+    def described(self) -> str:
+        """Return what a message calls the current token."""
+        token = self.cur()
+        layout = {"newline": "the end of the line", "indent": "more indentation",
+                  "dedent": "less indentation", "end": "the end of the text"}  # fmt: skip
+        return layout.get(token.kind, f"`{token.text}`")
+
+    def _token(self, index: int) -> Token:
+        while len(self._read) <= index:
+            last = self._read[-1] if self._read else None
+            self._read.append(next(self._ahead, last or self._end()))
+        return self._read[index]
+
+    def _end(self) -> Token:
+        return Token("end", "", len(self.file.text), len(self.file.text))
+
+    def _scan(self, start: int) -> Iterator[Token]:
+        """Yield tokens with all ends of lines; spaces and comments have none."""
+        pattern = IR_TOKEN if self.ir else PYTHON_TOKEN
+        text, keywords = self.file.text, frozenset() if self.ir else KEYWORDS
+        while start < len(text):
+            match = pattern.match(text, start)
+            if match is None:
+                raise self._no_token(start)
+            kind, found, start = str(match.lastgroup), match.group(), match.end()
+            if kind == "operator" or found in keywords:
+                kind = found
+            if kind == "name" and not found.isascii():
+                found = unicodedata.normalize("NFKC", found)
+            if kind != "nothing":
+                yield Token(kind, found, match.start(), start)
+
+    def _no_token(self, start: int) -> Exception:
+        letter = self.file.text[start]
+        what = "a string that does not end" if letter in "'\"" else f"a character {letter!r}"
+        return syntax_error(f"{what} is no part of the language", self.file.range(start, start + 1))
+
+    def _plain(self, start: int) -> Iterator[Token]:
+        yield from (token for token in self._scan(start) if token.kind != "newline")
+        yield self._end()
+
+    def _laid_out(self, start: int) -> Iterator[Token]:
+        """Yield tokens, and what the lines say: statements end, and blocks begin and end."""
+        indents, depth, within = [0], 0, False
+        for token in self._scan(start):
+            if token.kind == "newline":
+                if within and not depth:
+                    within = False
+                    yield token
+                continue
+            if not within:
+                within = True
+                yield from self._indentation(indents, token)
+            depth += (token.kind in _OPENING) - (token.kind in _CLOSING)
+            yield token
+        end = self._end()
+        if within:
+            yield Token("newline", "", end.start, end.end)
+        yield from (Token("dedent", "", end.start, end.end) for _ in indents[1:])
+        yield end
+
+    def _indentation(self, indents: list[int], first: Token) -> Iterator[Token]:
+        """Yield the change of indentation before the first token of a line."""
+        row = self.file.row(first.start)
+        before = self.file.text[self.file.line_starts[row] : first.start]
+        width = len(before.rpartition("\f")[2].expandtabs(_TAB))
+        if width > indents[-1]:
+            indents.append(width)
+            yield Token("indent", before, first.start, first.start)
+        while width < indents[-1]:
+            indents.pop()
+            yield Token("dedent", "", first.start, first.start)
+        if width != indents[-1]:
+            message = "the indentation is that of no block around this line"
+            raise syntax_error(message, self.at(first))
