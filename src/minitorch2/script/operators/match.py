@@ -207,7 +207,7 @@ class Binding:
             raise Mismatch(len(self.makers), f"there is no parameter {next(iter(named))!r}")
         if rest and not self.schema.is_varargs:
             raise Mismatch(len(self.makers), f"{len(args)} positional arguments are too many")
-        self.makers += [lambda graph, where, value=value: value for value in rest]
+        self.makers += [_given(value, keep) for value in rest]
 
     def _named(self, kwargs: Mapping[str, Value]) -> dict[str, Value]:
         """Name arguments as the schema does."""

@@ -73,7 +73,8 @@ def _published(kind: str) -> list[Operator]:
     packet = getattr(getattr(torch.ops, namespace), name, None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return []
-    return [_published_overload(getattr(packet, overload)) for overload in packet.overloads()]
+    names: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
+    return [_published_overload(getattr(packet, name)) for name in names]
 
 
 def _published_overload(overload: torch._ops.OpOverload) -> Operator:
