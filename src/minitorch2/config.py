@@ -114,6 +114,19 @@ class Config:
     lazy_most_places: Annotated[
         int, "operators of different lazy steps that are remembered", Range(1)
     ] = 200_000
+    # Scripts
+    script_profiled_runs: Annotated[
+        int, "so many first runs of a script watch its tensors, before it is optimized", Range(0)
+    ] = 1
+    script_smallest_region: Annotated[
+        int, "fewest operators of a script that are compiled together", Range(1)
+    ] = 2
+    script_most_bailouts: Annotated[
+        int, "after so many failed guards, a script is optimized anew for all sizes seen", Range(1)
+    ] = 1
+    script_numba: Annotated[
+        bool, "loops of scripts over numbers alone become machine code; ints have 64 bits there"
+    ] = True
     # Rewriting
     freezing: Annotated[
         bool, "without gradients, parameters are constants: later changes of them have no effect"

@@ -1,0 +1,208 @@
+"""Regions: straight runs of tensor operators that a backend compiles, with their gradients.
+
+    prim::DifferentiableGraph | prim::FusionGroup  ->  graph.Graph  ->  backend(module, examples)
+
+A region has at most a few programs. The first is for the sizes that were seen. In the second, sizes
+that were not the same are symbols; in the third, all are. A program runs where it `admits` the
+inputs: dtype, device, layout, grad mode, and the conditions on sizes that compilation assumed. What
+no program can admit, such as tensors that a mode watches, runs operator by operator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import sympy
+import torch
+
+from minitorch2 import stages
+from minitorch2.backends.registry import fitting_backend
+from minitorch2.compile_lock import COMPILING
+from minitorch2.graph.fake_tensor import to_fake
+from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.symbols import ShapeEnv, print_condition
+from minitorch2.graph.symbols.conditions import map_condition
+from minitorch2.script.ir.graph import Graph, Node, Value
+from minitorch2.script.ir.types import TensorType
+from minitorch2.script.operators.registry import operator_of
+from minitorch2.script.runtime.tensor_graph import TensorGraphWriter
+
+PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter})
+_SYMBOL: Final = re.compile(r"\b[sf]\d+\b")
+MOST_PROGRAMS: Final = 8
+"""Programs of one region; what none of them admits runs operator by operator."""
+
+
+class Region:
+    """A region of a graph as a function of its inputs."""
+
+    def __init__(self, graph: Graph, run_eagerly: Callable[..., Any]) -> None:
+        self.graph = graph
+        self.programs: list[Program] = []
+        self._run_eagerly = run_eagerly
+        self._writes = any(is_writing(node) for node in graph.nodes())
+        self._seen: list[Shapes] = []
+
+    def __call__(self, *inputs: Any) -> Any:
+        if not (torch._C._len_torch_dispatch_stack() or torch._C._is_any_autocast_enabled()):
+            for program in self.programs:
+                if program.admits(*inputs):
+                    return program.run(*inputs)
+            if self._can_compile(inputs):
+                return self._compile(inputs).run(*inputs)
+        return self._run_eagerly(*inputs)
+
+    def _can_compile(self, inputs: Sequence[Any]) -> bool:
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        if any(type(t) not in PLAIN or t.layout != torch.strided for t in tensors):
+            return False
+        if torch._C._len_torch_function_stack() or len(self.programs) >= MOST_PROGRAMS:
+            return False
+        memories = {tensor.untyped_storage()._cdata for tensor in tensors}
+        return not self._writes or len(memories) == len(tensors)
+
+    def _compile(self, inputs: Sequence[Any]) -> Program:
+        with COMPILING:
+            shapes = shapes_of(inputs)
+            alike = [seen for seen in self._seen if is_alike(seen, shapes)]
+            self._seen.append(shapes)
+            everything = len(alike) > 1
+            varies = [
+                [
+                    everything or _is_open(value, d) or any(s[k][d] != n for s in alike)
+                    for d, n in enumerate(sizes)
+                ]
+                for k, (value, sizes) in enumerate(zip(self.graph.inputs, shapes, strict=True))
+            ]
+            program = Program(self.graph, inputs, varies, writes=self._writes)
+            self.programs.insert(0, program)
+            stages.count("script_regions")
+            return program
+
+
+Shapes: TypeAlias = list[tuple[Any, ...]]
+
+
+def shapes_of(inputs: Sequence[Any]) -> Shapes:
+    """Return the sizes of each tensor; a number is a single size."""
+    return [tuple(v.shape) if isinstance(v, torch.Tensor) else (v,) for v in inputs]
+
+
+def is_alike(a: Shapes, b: Shapes) -> bool:
+    """Return whether all tensors have the same ranks, and numbers the same types."""
+    return all(len(x) == len(y) for x, y in zip(a, b, strict=True))
+
+
+def _is_open(value: Value, dimension: int) -> bool:
+    """Return whether profiles saw more than one size in a dimension of an input."""
+    sizes = value.type.sizes if isinstance(value.type, TensorType) else None
+    return sizes is not None and len(sizes) > dimension and sizes[dimension] is None
+
+
+def is_writing(node: Node) -> bool:
+    """Return whether an operator changes an input."""
+    found = operator_of(node) if node.kind.startswith("aten::") else None
+    return found is not None and found.schema is not None and found.schema.is_mutable
+
+
+class Program:
+    """A region, compiled for some sizes, layouts and grad modes.
+
+    Attributes:
+        admits: whether inputs are such that the program computes them.
+        run: computes them.
+        guards: the text of `admits`.
+    """
+
+    def __init__(
+        self, graph: Graph, inputs: Sequence[Any], varies: list[list[bool]], *, writes: bool
+    ) -> None:
+        self._env = ShapeEnv(duck_shapes=False)
+        self._places: dict[str, str] = {}
+        self._writer = TensorGraphWriter()
+        self._facts: dict[str, Any] = {"grad": torch.is_grad_enabled, "PLAIN": PLAIN}
+        self._texts = [f"grad() is {torch.is_grad_enabled()}"]
+        arguments = [f"x{k}" for k in range(len(inputs))]
+        self._taken: list[int] = []
+        triples = zip(arguments, inputs, varies, strict=True)
+        given = [self._input(name, value, free) for name, value, free in triples]
+        outputs = self._writer.add(graph, given)
+        self._writer.graph.output(tuple(outputs))
+        module = GraphModule(self._writer.graph)
+        call = fitting_backend(module, [inputs[k] for k in self._taken])
+        self._texts += self._conditions()
+        if writes:
+            tensors = [f"x{k}" for k, v in enumerate(inputs) if isinstance(v, torch.Tensor)]
+            memories = ", ".join(f"{name}.untyped_storage()._cdata" for name in tensors)
+            self._texts.append(f"len({{{memories}}}) == {len(tensors)}")
+        head = f"lambda {', '.join(arguments)}: "
+        self.guards = " and ".join(self._texts)
+        self.admits: Callable[..., bool] = eval(head + self.guards, self._facts)
+        taken = ", ".join(arguments[k] for k in self._taken)
+        result = "[0]" if len(outputs) == 1 else ""
+        self.run: Callable[..., Any] = eval(f"{head}call({taken}){result}", {"call": call})
+
+    def _input(self, name: str, value: Any, free: list[bool]) -> Any:
+        """Return what an input is in the graph: a placeholder, or a number that stays the same."""
+        is_tensor = isinstance(value, torch.Tensor)
+        if not is_tensor:
+            self._texts.append(f"type({name}) is {type(value).__name__}")
+            if not free[0] or type(value) is bool:
+                self._texts.append(f"{name} == {value!r}")
+                return value
+        self._taken.append(int(name[1:]))
+        if is_tensor:
+            return self._tensor(name, value, free)
+        number = self._env.input_number(name, value, marked=isinstance(value, float))
+        self._places[str(number.node.expr)] = name
+        return self._writer.placeholder(name, number)
+
+    def _tensor(self, name: str, value: torch.Tensor, free: list[bool]) -> Any:
+        device = f"{name}_device"
+        dtype = f"{name}_dtype"
+        self._facts |= {device: value.device, dtype: value.dtype}
+        self._texts += [f"type({name}) in PLAIN", f"{name}.dtype is {dtype}"]
+        self._texts += [
+            f"{name}.device == {device}",
+            f"{name}.requires_grad is {value.requires_grad}",
+        ]
+        sizes: list[Any] = list(value.shape)
+        is_dense = value.is_contiguous()
+        for dimension, size in enumerate(value.shape):
+            if free[dimension] and size > 1 and is_dense:
+                source = f"{name}.size({dimension})"
+                sizes[dimension] = self._env.input_size(source, size, shared=False, name=source)
+                self._places[str(sizes[dimension].node.expr)] = source
+        varying = any(not isinstance(size, int) for size in sizes)
+        self._texts += self._form(name, value, sizes, varying=varying)
+        return self._writer.placeholder(name, to_fake(value, sizes) if varying else to_fake(value))
+
+    def _form(
+        self, name: str, value: torch.Tensor, sizes: list[Any], *, varying: bool
+    ) -> Iterator[str]:
+        """Yield the conditions on the sizes and strides of an input."""
+        if not varying:
+            yield f"{name}.shape == {tuple(value.shape)}"
+            yield f"{name}.stride() == {value.stride()}"
+            return
+        yield f"{name}.dim() == {value.dim()}"
+        yield f"{name}.is_contiguous()"
+        for dimension, size in enumerate(sizes):
+            wanted = f"== {size}" if isinstance(size, int) else "> 1"
+            yield f"{name}.size({dimension}) {wanted}"
+
+    def _conditions(self) -> Iterator[str]:
+        """Yield the conditions on sizes that compilation decided by the example."""
+        in_inputs = self._env.knowledge.in_inputs
+
+        def simplified(expression: Any) -> Any:
+            return in_inputs(expression) if isinstance(expression, sympy.Basic) else expression
+
+        self._facts |= {"min": min, "max": max, "float": float}
+        for guard in self._env.guards:
+            condition = map_condition(guard.condition, simplified)
+            if not isinstance(condition, bool):
+                text = print_condition(condition)
+                yield f"({_SYMBOL.sub(lambda match: self._places[match[0]], text)})"
