@@ -322,3 +322,31 @@ def test_an_error_of_a_task_is_raised_where_it_is_waited_for() -> None:
 
     with pytest.raises(KeyError, match="cause"):
         wait(fork(fail))
+
+
+@WAYS
+def test_an_error_leaves_the_grad_mode_of_the_start(way: Any) -> None:
+    graph = Graph("modes")
+    a, b = graph.add_input("a", INT), graph.add_input("b", INT)
+    before = of(graph.block, "prim::SetGradEnabled", [graph.constant(False)], BOOL)
+    result = of(graph.block, "aten::floordiv", [a, b])
+    of(graph.block, "prim::SetGradEnabled", [before], BOOL)
+    graph.add_output(result)
+    run = way(graph)
+    assert run(6, 3) == 2
+    with pytest.raises(ZeroDivisionError):
+        run(1, 0)
+    assert torch.is_grad_enabled()
+
+
+class OwnError(Exception):
+    """An error of this module."""
+
+
+@WAYS
+def test_an_error_is_raised_in_its_own_class(way: Any) -> None:
+    graph = Graph("fails")
+    inputs = [graph.constant("cause"), graph.constant(f"{__name__}.OwnError")]
+    node(graph.block, "prim::RaiseException", inputs)
+    with pytest.raises(OwnError, match="cause"):
+        way(graph)()

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.runtime.code import Code, Stack
 from minitorch2.script.runtime.fork_join import Future, carried, pool
@@ -25,6 +27,7 @@ class InterpreterState:
         self.stack: Stack = list(inputs)
         self.counter = 0
         self._contexts: list[Any] = []
+        self._grad_mode = torch.is_grad_enabled()
 
     def advance(self) -> Future | None:
         """Run to the end, or to a `wait` whose task has not ended; return its future then."""
@@ -47,6 +50,7 @@ class InterpreterState:
         except BaseException:
             while self._contexts:
                 abandon_context(self._contexts.pop())
+            torch._C._set_grad_enabled(self._grad_mode)
             raise
         return None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
+import pkgutil
 import sys
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -211,8 +211,15 @@ def _raise(node: Node, make: Makers) -> Callable[..., Any]:
 
 
 def error_class(name: str | None) -> type[BaseException]:
-    """Return the class of errors that ``prim::RaiseException`` names."""
-    found = getattr(builtins, (name or "RuntimeError").rpartition(".")[2], RuntimeError)
+    """Return the class of errors that ``prim::RaiseException`` names, with its module or without.
+
+    It is `RuntimeError` where no class of errors has the name.
+    """
+    text = name or "RuntimeError"
+    try:
+        found = pkgutil.resolve_name(text if "." in text else f"builtins.{text}")
+    except (AttributeError, ImportError, ValueError):
+        return RuntimeError
     return found if isinstance(found, type) and issubclass(found, BaseException) else RuntimeError
 
 
@@ -264,8 +271,11 @@ def unwrap(value: Any) -> Any:
     return value
 
 
-def _set_grad(node: Node, make: Makers) -> Callable[..., Any]:
-    return torch._C._set_grad_enabled
+def set_grad_enabled(mode: bool) -> bool:
+    """Set the grad mode, and return the one before."""
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(mode)
+    return before
 
 
 PRIMITIVES: Final[Mapping[str, Callable[[Node, Makers], Callable[..., Any]]]] = {
@@ -299,5 +309,5 @@ PRIMITIVES: Final[Mapping[str, Callable[[Node, Makers], Callable[..., Any]]]] = 
     "prim::Print": lambda node, make: print,
     "prim::Enter": lambda node, make: lambda context: context.__enter__(),
     "prim::Exit": lambda node, make: end_context,
-    "prim::SetGradEnabled": _set_grad,
+    "prim::SetGradEnabled": lambda node, make: set_grad_enabled,
 }

@@ -22,9 +22,18 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
 
+import torch
+
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import BOOL, FLOAT, INT, STR, Type
-from minitorch2.script.runtime.meanings import Makers, abandon_context, call_of, end_context, later
+from minitorch2.script.runtime.meanings import (
+    Makers,
+    abandon_context,
+    call_of,
+    end_context,
+    later,
+    set_grad_enabled,
+)
 from minitorch2.script.runtime.templates import template_of
 from minitorch2.script.runtime.tensor_checks import check_text
 from minitorch2.script.runtime.variables import Variables
@@ -32,6 +41,7 @@ from minitorch2.script.syntax.source import NOWHERE, SourceRange
 
 MOST_TRIPS: Final = 2**63 - 1
 _DEEPEST: Final = 30
+_CHANGES: Final = frozenset({"aten::append", "aten::_set_item"})
 _INLINE: Final = (int, float, bool, str, type(None))
 _EMPTY: Final[dict[Type, Any]] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: ""}
 
@@ -98,10 +108,22 @@ class _Writer:
         arguments = ast.arguments([], names, None, [], [], None, [])
         body, results = self._scope(self.graph.block)
         body.append(self._placed(ast.Return(self._result(results))))
+        if any(node.kind == "prim::SetGradEnabled" for node in self.graph.nodes()):
+            body = self._with_mode_restored(body)
         function = ast.FunctionDef(self.name, arguments, body, [], None)
         function.lineno = function.end_lineno = self._first_line
         module = ast.Module([function], [])
         return ast.fix_missing_locations(module)
+
+    def _with_mode_restored(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the body such that an error leaves the grad mode as it was at the start."""
+        mode = self.variables.fresh("mode")
+        now = ast.Call(self._global("is_grad_enabled", torch.is_grad_enabled), [], [])
+        restore = self._global("set_grad_enabled", set_grad_enabled)
+        back = ast.Expr(ast.Call(restore, [ast.Name(mode, ast.Load())], []))
+        handler = ast.ExceptHandler(None, None, [back, ast.Raise()])
+        start = ast.Assign([ast.Name(mode, ast.Store())], now)
+        return [self._placed(start), self._placed(ast.Try(body, [handler], [], []))]
 
     def _result(self, results: list[ast.expr]) -> ast.expr | None:
         if len(results) == 1:
@@ -135,6 +157,8 @@ class _Writer:
             self._enter(node)
         elif node.kind == "prim::Exit":
             self._exit(node)
+        elif node.kind in _CHANGES and not any(value.uses for value in node.outputs):
+            self._change(node)
         else:
             self._give(node, self._expression(node, self._take(node.inputs)))
 
@@ -222,6 +246,15 @@ class _Writer:
         else:
             names: list[ast.expr] = [self._target(value) for value in node.outputs]
             self._write(ast.Assign([ast.List(names, ast.Store())], expression))
+
+    def _change(self, node: Node) -> None:
+        """Write a change of a list or a dictionary as Python does: nothing reads its result."""
+        target, *args = self._take(node.inputs)
+        if node.kind == "aten::append":
+            self._write(ast.Expr(ast.Call(ast.Attribute(target, "append", ast.Load()), args, [])))
+        else:
+            place = ast.Subscript(target, args[0], ast.Store())
+            self._write(ast.Assign([place], args[1]))
 
     def _may_wait(self, value: Value) -> bool:
         uses = value.uses

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from minitorch2.script.ir.graph import Node
-from minitorch2.script.ir.types import BOOL, FLOAT, INT, STR, ListType, TensorType, Type
+from minitorch2.script.ir.types import BOOL, FLOAT, INT, STR, DictType, ListType, TensorType, Type
 
 Expressions: TypeAlias = Sequence[ast.expr]
 Template: TypeAlias = Callable[[Expressions], ast.expr]
@@ -65,9 +65,20 @@ def template_of(node: Node) -> Template | None:
         return None
     if node.kind in _BUILTINS and len(kinds) == 1 and _is_plain(node.kind, kinds[0]):
         return lambda args: _call(_BUILTINS[node.kind], args[0])
-    if node.kind == "aten::__getitem__" and isinstance(kinds[0], ListType):
+    if node.kind == "aten::__getitem__" and isinstance(kinds[0], ListType | DictType):
         return lambda args: ast.Subscript(args[0], args[1], ast.Load())
+    if node.kind == "aten::__derive_index":
+        return lambda args: _index_in_range(*args)
     return _signs(node, kinds)
+
+
+def _index_in_range(index: ast.expr, start: ast.expr, step: ast.expr) -> ast.expr:
+    """Return ``start + index * step``, in short where these are 0 and 1."""
+    if not (isinstance(step, ast.Constant) and step.value == 1):
+        index = ast.BinOp(index, ast.Mult(), step)
+    if isinstance(start, ast.Constant) and start.value == 0:
+        return index
+    return ast.BinOp(start, ast.Add(), index)
 
 
 def _is_plain(kind: str, given: Type) -> bool:
