@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
@@ -124,10 +124,8 @@ def _split(text: str, ignored: set[str]) -> list[Word]:
 
 
 def read_string(reader: TextReader) -> str:
-    """Read a string: JSON's with double quotes, or a plain one with single quotes."""
-    text = reader.read("string")
-    inner = text[1:-1]
-    return str(json.loads(text)) if text.startswith('"') else inner
+    """Read a string literal; its escapes are those of C and Python."""
+    return str(ast.literal_eval(reader.read("string")))
 
 
 def number_of(text: str) -> int | float:

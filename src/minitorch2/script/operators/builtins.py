@@ -63,6 +63,16 @@ def any_power(a: Any, b: Any) -> Any:
     return a**b
 
 
+def least_real(a: float, b: float) -> float:
+    """Return the lesser of an int and a float, as a float."""
+    return float(min(a, b))
+
+
+def greatest_real(a: float, b: float) -> float:
+    """Return the greater of an int and a float, as a float."""
+    return float(max(a, b))
+
+
 def number_function(name: str) -> Function:
     """Return a function of `math` that takes complex numbers by `cmath`."""
     real, of_complex = getattr(math, name), getattr(cmath, name, None)
@@ -254,6 +264,11 @@ STRINGS: Final[dict[str, Function]] = {
 
 # Functions of single overloads, which the kind's function would not fit.
 OVERLOADS: Final[dict[str, Function]] = {
+    **{
+        f"prim::{name}.{mixed}": function
+        for name, function in (("min", least_real), ("max", greatest_real))
+        for mixed in ("int_float", "float_int")
+    },
     "aten::pow.int_to_int": operator.pow,
     "aten::pow.complex": any_power,
     "aten::pow.float_complex": any_power,

@@ -1,13 +1,13 @@
 """Kinds of nodes without a schema: control flow, containers, attributes, calls, profiles.
 
-Each has a rule that says what is wrong with the types of a node; `ir.verify` and the operators'
-schemas say the rest. What they compute, the runtimes say.
+Each has a rule that says what is wrong with the types of a node; for other kinds, the schemas do.
+`ir.verify` follows both. What the kinds compute, the runtimes say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.types import (
@@ -23,8 +23,12 @@ from minitorch2.script.ir.types import (
     TupleType,
     Type,
     is_subtype_of,
+    match_type,
+    substitute,
     type_of,
 )
+from minitorch2.script.ir.verify import NODE_RULES
+from minitorch2.script.operators.registry import operator_of, overloads
 
 # Gives a sentence for each thing that is wrong.
 Rule: TypeAlias = Callable[[Node], Iterator[str]]
@@ -245,6 +249,26 @@ PRIMS: Final[dict[str, Rule]] = {
 
 
 def complaints(node: Node) -> list[str]:
-    """Return what is wrong with the types and the shape of a node whose kind has no schema."""
-    rule: Any = PRIMS.get(node.kind, _no_rule)
-    return list(rule(node))
+    """Return what is wrong with the types of a node: by its rule, or by the schemas of its kind."""
+    if node.kind in PRIMS:
+        return list(PRIMS[node.kind](node))
+    return list(_schema_rule(node)) if overloads(node.kind) else []
+
+
+def _schema_rule(node: Node) -> Iterator[str]:
+    found = operator_of(node)
+    if found is None:
+        yield f"no overload takes ({', '.join(str(value.type) for value in node.inputs)})"
+        return
+    schema, bindings = found.schema, dict[str, Type]()
+    for argument, value in zip(schema.arguments, node.inputs):
+        match_type(argument.type, value.type, bindings)
+    if len(schema.returns) != len(node.outputs) and not schema.is_varret:
+        yield f"it has {len(node.outputs)} outputs, and its schema is {schema}"
+    for result, value in zip(schema.returns, node.outputs):
+        wanted = substitute(result.type, bindings)
+        if not is_subtype_of(value.type, wanted):
+            yield from _fits(wanted, value.type, "a result")
+
+
+NODE_RULES.append(complaints)

@@ -37,6 +37,14 @@ class Operator:
         return self.function(*arguments[: len(pairs) - len(named)], **named)
 
 
+# The kinds of `prim` whose schemas are taken from PyTorch; others are nodes of its own IR.
+PUBLISHED_PRIMS: Final = frozenset(
+    f"prim::{name}"
+    for name in (
+        *("abs", "min", "max", "rangelist", "data", "type", "index"),
+        *("NumToTensor", "unchecked_unwrap_optional"),
+    )
+)
 REGISTERED: Final[dict[str, dict[str, Operator]]] = {}
 
 
@@ -68,7 +76,7 @@ def overloads(kind: str) -> tuple[Operator, ...]:
 def _published(kind: str) -> list[Operator]:
     """Read PyTorch's operators of a kind."""
     namespace, _, name = kind.partition("::")
-    if not name.isidentifier():
+    if not name.isidentifier() or (namespace == "prim" and kind not in PUBLISHED_PRIMS):
         return []
     packet = getattr(getattr(torch.ops, namespace), name, None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
