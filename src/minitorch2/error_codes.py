@@ -75,6 +75,12 @@ shapes-spec | `shapes_spec` names a parameter that the function does not have, o
 signature-mismatch | a substitute takes other parameters than the function that it stands for | give it the same, or pass skip_signature_check=True
 specialised-size | a size that is marked as dynamic was made a number | the message has the chain of lines; `maybe_mark_dynamic` allows it
 stance-backend | `force_backend` is given with a stance that does not compile | leave out one of them
+trace-differs | a function computes something else while a trace of it is recorded | do not ask for the type of a size, which is symbolic there, or script the function
+trace-diverged | a call of a traced function would not run the operators that the trace holds | script the function, trace it for such inputs as well, or trace it with `assumptions="python"`
+trace-ended | a tensor of a trace is used after the trace has ended | return it from the traced function
+trace-number | a size is computed in a way that no operator of a graph computes | compute it with tensors
+trace-writes | a traced function changes a list, a dict, an attribute or a global | return the new value, or script the function
+traces-differ | two traces of the same inputs differ: a number of Python's varies | make the number an argument, or compute it with PyTorch's operators
 triton-dtype | Triton has no such dtype | compute in another one, or on the CPU
 triton-index | an index has no form in Triton: a bug of minitorch2 | $aot
 triton-unavailable | tensors are on a GPU, and Triton cannot be used | pip install 'minitorch2[triton]', or move the tensors to the CPU
@@ -86,6 +92,7 @@ unknown-pass | there is no pass over graphs of this name | $message
 unknown-place | there is no place among the passes of this name | $message
 unknown-stance | there is no stance of this name | $message
 unsupported-python | this Python is not one whose frames can be read | use CPython 3.11, 3.12 or 3.13
+untraceable | a traced function does what no graph can hold | the message says what to do instead
 verification | a graph, a loop nest or a schedule breaks a rule of its own grammar: a bug of minitorch2 | $report
 wrapper | the program around the kernels of a graph reads, frees or makes memory wrongly: a bug of minitorch2 | $report
 wrong-device | a kernel for the CPU is to compute on another device | name the backend `triton`, or none, for tensors on a GPU

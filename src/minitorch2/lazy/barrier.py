@@ -16,10 +16,10 @@ import torch
 from minitorch2 import config, stages
 from minitorch2.backends.registry import fitting_backend, lookup_backend
 from minitorch2.compile_lock import COMPILING
+from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy import trie
 from minitorch2.lazy.explain import forget, note_compilation
 from minitorch2.lazy.interpret import interpret
-from minitorch2.lazy.lines import user_line
 from minitorch2.lazy.path_graph import CannotCompileError
 from minitorch2.lazy.program import Program, choose
 from minitorch2.lazy.step import COUNTS, LOCK, TRIE, Step, begin, current, is_pending

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.infer import map_tensors
-from minitorch2.lazy.lines import user_line
 from minitorch2.lazy.plan import Plan
 from minitorch2.lazy.step import COUNTS, current
 from minitorch2.lazy.value import LazyTensor, Operator, follow

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import torch
 
+from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.event import END, FLOAT, INT, LIST
 from minitorch2.lazy.infer import infer
-from minitorch2.lazy.lines import user_line
 from minitorch2.lazy.plan import Plan, plan_of
 from minitorch2.lazy.step import COUNTS, Step
 from minitorch2.lazy.trie import Event, Numbers

@@ -1,0 +1,195 @@
+"""What a traced function looks at is checked in each call, or the trace is refused."""
+
+import warnings
+
+import pytest
+import torch
+
+from minitorch2.errors import MinitorchError, MinitorchWarning, TraceError
+from minitorch2.script.tracing.assumptions import TraceDivergedError, or_python
+from minitorch2.script.tracing.trace import trace
+from tests.unit.script.evaluate import run
+from tests.unit.script.trace_programs import HERE, UNSOUND, Flag, inputs
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+
+
+def made(function):
+    return Flag() if function is Flag else function
+
+
+def outcome(call, other):
+    """Return "right", "wrong" or the error of a call, compared with another one."""
+    try:
+        result = call()
+    except Exception as error:
+        return error
+    return "right" if torch.equal(result, other()) else "wrong"
+
+
+def outcomes(function, traced_call):
+    """Call with other data, then with other sizes, then with another flag."""
+    f = made(function)
+    call = traced_call(f, inputs(function, 5, 1))
+    for rows, sign in ((5, 1), (5, -1), (2, 1), (1, -1), (7, 1)):
+        x = inputs(function, rows, sign)
+        yield outcome(lambda x=x: call(x), lambda x=x: f(x))
+    if function is Flag:
+        f.eval()
+        x = inputs(function, 5, 1)
+        yield outcome(lambda: call(x), lambda: f(x))
+
+
+def ours(f, example):
+    traced = trace(f, (example,))
+    first = [f] if isinstance(f, torch.nn.Module) else []
+    return lambda x: run(traced.graph, *first, x)
+
+
+@pytest.mark.parametrize("function", UNSOUND, ids=lambda f: f.__name__)
+def test_an_unsound_function_is_refused_with_its_line_or_right(function):
+    try:
+        found = list(outcomes(function, ours))
+    except TraceError as error:
+        assert HERE in str(error)
+        return
+    assert "wrong" not in found
+    errors = [error for error in found if error != "right"]
+    assert all(isinstance(error, TraceDivergedError) for error in errors), errors
+    files = [HERE, "test_tracing_assumptions.py"]
+    assert all(any(file in str(error) for file in files) for error in errors)
+
+
+def silently_wrong(function):
+    """Return whether torch.jit.trace gives a wrong result for some call."""
+
+    def theirs(f, example):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.jit.trace(f, (example,), check_trace=False, strict=False)
+
+    try:
+        return "wrong" in list(outcomes(function, theirs))
+    except Exception:
+        return False
+
+
+def test_traces_of_torch_jit_are_silently_wrong_for_eleven_of_them():
+    assert sum(map(silently_wrong, UNSOUND)) == 11  # the twelfth has a wrong gradient
+
+
+def test_no_grad_inside_a_trace_keeps_the_gradient_of_eager_mode():
+    def f(x, weight):
+        with torch.no_grad():
+            y = x * weight
+        return (y * weight).sum()
+
+    x, weight = torch.ones(3), torch.ones(3, requires_grad=True)
+    (expected,) = torch.autograd.grad(f(x, weight), weight)
+    (found,) = torch.autograd.grad(run(trace(f, (x, weight)).graph, x, weight), weight)
+    assert torch.equal(found, expected)
+    (theirs,) = torch.autograd.grad(torch.jit.trace(f, (x, weight))(x, weight), weight)
+    assert torch.equal(theirs, 2 * expected)
+
+
+def test_ignored_assumptions_compute_what_the_graph_says():
+    def f(x):
+        return x * len(x)
+
+    traced = trace(f, torch.ones(3), assumptions="ignore")
+    assert "RaiseException" not in str(traced.graph)
+    assert torch.equal(run(traced.graph, torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_a_refused_call_runs_the_function_in_python_and_its_writes_are_undone():
+    def f(x, y):
+        y.add_(1)
+        return x * 2 if x.sum() > 0 else x - y
+
+    ones = torch.ones(2)
+    traced = trace(f, (ones, torch.zeros(2)), assumptions="python")
+    call = or_python(lambda *xs: run(traced.graph, *xs), traced.original, traced.graph)
+    y = torch.zeros(2)
+    assert torch.equal(call(ones, y), ones * 2)
+    assert torch.equal(call(-ones, y), -ones - 2)
+    assert torch.equal(y, torch.full((2,), 2.0))
+
+
+def test_an_unknown_choice_is_refused():
+    with pytest.raises(MinitorchError, match="is none of check, python, ignore"):
+        trace(torch.sin, torch.ones(2), assumptions="all")
+
+
+def test_a_function_that_differs_while_recorded_is_refused():
+    def f(x):
+        return x * 2 if isinstance(x.shape[0], int) else x
+
+    with pytest.raises(TraceError, match="trace-differs"):
+        trace(f, torch.ones(3))
+
+
+def test_a_check_that_is_not_strict_warns():
+    state = []
+
+    def f(x):
+        state.append(1)
+        return x * 1.5
+
+    with pytest.warns(MinitorchWarning, match="changes state"):
+        trace(f, torch.ones(3), strict=False)
+
+
+def test_the_second_trace_names_the_operator_and_both_numbers():
+    numbers = iter([2.0, 3.0, 4.0])
+
+    def f(x):
+        return x * next(numbers)
+
+    with pytest.raises(TraceError, match=r"(?s)aten::mul\(2.0\).*aten::mul\(3.0\)"):
+        trace(f, torch.ones(3))
+
+
+def test_a_not_a_number_that_was_seen_is_checked_as_such():
+    def f(x):
+        return x if x.sum().item() != x.sum().item() else -x
+
+    nan = torch.tensor([float("nan")])
+    traced = trace(f, nan)
+    assert run(traced.graph, nan).isnan().all()
+    with pytest.raises(TraceDivergedError):
+        run(traced.graph, torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda y: y.backward(), lambda y: y.register_hook(print), lambda y: y.data_ptr()],
+    ids=["backward", "register_hook", "data_ptr"],
+)
+def test_what_no_graph_can_hold_is_refused_with_the_line(use):
+    with pytest.raises(TraceError, match="untraceable") as caught:
+        trace(lambda x: (use(x.sum()), x)[1], torch.ones(2))
+    assert "test_tracing_assumptions.py" in str(caught.value)
+
+
+def test_an_autograd_function_is_refused():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 100
+
+    with pytest.raises(TraceError, match=r"torch\.autograd\.Function"):
+        trace(lambda x: Double.apply(x), torch.ones(2))
+
+
+def test_a_trace_leaves_no_state_behind():
+    norm = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Dropout())
+    before = {name: value.clone() for name, value in norm.state_dict().items()}
+    example, generator = torch.randn(4, 3), torch.get_rng_state()
+    trace(norm, example)
+    trace(lambda x: x.mul_(2), example)
+    assert all(torch.equal(value, before[name]) for name, value in norm.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), generator)
