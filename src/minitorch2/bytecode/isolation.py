@@ -28,7 +28,9 @@ R = TypeVar("R")
 
 _DEVICES = ("cpu", "cuda")
 _WITHOUT_PLACE = {
-    write: read for write, read in READERS.items() if "fp32_precision" not in read.__name__
+    write: read
+    for write, read in READERS.items()
+    if not any(word in read.__name__ for word in ("fp32_precision", "autocast"))
 }
 
 

@@ -45,10 +45,15 @@ def _in_torch(names: Iterable[str]) -> dict[Callable[..., Any], Callable[..., An
     }
 
 
-OF_OPERATORS: Final = _in_torch(_NAMES)
+OF_OPERATORS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
+    **_in_torch(_NAMES),
+    torch.set_autocast_enabled: torch.is_autocast_enabled,
+    torch.set_autocast_dtype: torch.get_autocast_dtype,
+    torch.set_float32_matmul_precision: torch.get_float32_matmul_precision,
+}
 """What operators ask for when they run, by the function that writes."""
 
-READERS: Final = {
+READERS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     torch.set_default_dtype: torch.get_default_dtype,
     **_in_torch(["fp32_precision_getter fp32_precision_setter"]),
     **OF_OPERATORS,

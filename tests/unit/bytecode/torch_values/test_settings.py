@@ -107,7 +107,28 @@ def names_for_the_profiler(x):
     return inner(named(x))
 
 
+def autocast_is_switched(x):
+    before = torch.is_autocast_enabled("cpu")
+    torch.set_autocast_dtype("cpu", torch.float16)
+    torch.set_autocast_enabled("cpu", True)
+    inside = x @ x.T
+    torch.set_autocast_enabled("cpu", before)
+    return inside.dtype is torch.float16, inside.float(), x @ x.T
+
+
+def autocast_is_left(x):
+    torch.set_autocast_enabled("cpu", True)
+    return (x @ x.T).float()
+
+
+def precision_of_products(x):
+    torch.set_float32_matmul_precision("high")
+    return x @ x.T, torch.get_float32_matmul_precision() == "high"
+
+
 READERS = (
+    torch.get_float32_matmul_precision,
+    lambda: (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")),
     torch.get_default_dtype,
     torch.backends.cuda.flash_sdp_enabled,
     torch.backends.cuda.math_sdp_enabled,
@@ -119,6 +140,9 @@ READERS = (
 
 
 def restore():
+    torch.set_float32_matmul_precision("highest")
+    torch.set_autocast_enabled("cpu", False)
+    torch.set_autocast_dtype("cpu", torch.bfloat16)
     torch.set_default_dtype(torch.float32)
     torch.backends.cuda.enable_flash_sdp(True)
     torch.backends.mkldnn.enabled = True
@@ -154,6 +178,9 @@ PROGRAMS = [
     flags_of_backends,
     flags_are_left,
     names_for_the_profiler,
+    autocast_is_switched,
+    autocast_is_left,
+    precision_of_products,
 ]
 
 
