@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from minitorch2 import config, stages
 from minitorch2.errors import ConfigError
@@ -47,8 +48,11 @@ class Rewrite:
 Generator: TypeAlias = Callable[..., Iterator[Rewrite]]
 
 
-class Pass:
-    """A pass over graphs: a call edits a GraphModule and returns whether it changed the graph.
+Target = TypeVar("Target")
+
+
+class PassOver(ABC, Generic[Target]):
+    """A pass over graphs of one kind: a call edits a graph and returns whether it changed it.
 
     Each rewrite is logged, by the logger of the pass's own file, with its law and the user's line,
     and counted in `stages` as ``rewrites``. With the option ``verify`` the graph is checked before
@@ -71,31 +75,34 @@ class Pass:
         text = inspect.getdoc(inspect.getmodule(self.generator)) or ""
         return text.split("\n\n")[0].replace("\n", " ")
 
-    def __call__(self, module: GraphModule, *arguments: Any) -> bool:
+    def __call__(self, target: Target, *arguments: Any) -> bool:
         """Rewrite until nothing is left to do or the limit is reached; whether anything changed.
 
         Raises VerificationError where the pass breaks the graph, ConfigError for an option that
         names no pass.
         """
-        self._verify(module)
-        done = list(self._perform(module, *arguments))
-        self._verify(module)
+        self._verify(target)
+        done = list(self._perform(target, *arguments))
+        self._verify(target)
         if not done:
             return False
-        module.recompile()
+        self._finish(target)
         self._report(done)
         return True
 
-    def _verify(self, module: GraphModule) -> None:
+    @abstractmethod
+    def _verify(self, target: Target) -> None:
         """Check the graph before or after the pass."""
-        if config.current().verify:
-            verify(module)
 
-    def _perform(self, module: GraphModule, *arguments: Any) -> Iterator[str]:
+    def _finish(self, target: Target) -> None:
+        """Bring what depends on the graph up to date; nothing does by default."""
+        del target
+
+    def _perform(self, target: Target, *arguments: Any) -> Iterator[str]:
         limit = limit_of(self.name)
         if limit == 0:
             return
-        for count, rewrite in enumerate(self.generator(module, *arguments)):
+        for count, rewrite in enumerate(self.generator(target, *arguments)):
             if count == limit:
                 return
             yield str(rewrite)  # now: what is rewritten may be gone afterwards
@@ -108,8 +115,19 @@ class Pass:
             stages.record(STAGE, "\n".join([self.name, *(f"    {rewrite}" for rewrite in done)]))
 
 
-PASSES: dict[str, Pass] = {}
+PASSES: dict[str, PassOver[Any]] = {}
 """Every pass by name, as options speak of them."""
+
+
+class Pass(PassOver[GraphModule]):
+    """A pass over GraphModules."""
+
+    def _verify(self, target: GraphModule) -> None:
+        if config.current().verify:
+            verify(target)
+
+    def _finish(self, target: GraphModule) -> None:
+        target.recompile()
 
 
 def graph_pass(generator: Generator) -> Pass:

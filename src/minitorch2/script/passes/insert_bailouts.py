@@ -1,0 +1,143 @@
+"""Give each guard the rest of the program, for the case that it fails.
+
+`prim::bailout` reads the guarded tensor and every value that the rest needs. Its ``Subgraph`` is
+the rest: what follows in the block, the iterations that remain of each loop around it, and what
+follows those (TorchScript overview, "Profiling Programs": InsertBailoutNodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from minitorch2.script.ir.graph import Graph, Node, Value
+from minitorch2.script.ir.types import INT, Type, erase_facts
+from minitorch2.script.passes.copying import Replacements, block_of, replace_node
+from minitorch2.script.passes.insert_guards import GUARD
+from minitorch2.script.passes.rewriting import Rewrite, script_pass
+
+BAILOUT = "prim::bailout"
+
+
+@script_pass
+def insert_bailouts(graph: Graph) -> Iterator[Rewrite]:
+    """Replace each guard by a bailout; a guard in a block that cannot be left is removed."""
+    guards = [node for node in graph.nodes() if node.kind == GUARD]
+    rests = [rest_of(guard) if _can_leave(guard) else None for guard in guards]
+    checked = Replacements()
+    for index, (guard, rest) in enumerate(zip(guards, rests, strict=True)):
+        output = guard.output
+        if rest is None:
+            yield Rewrite("there is no way out of its block", guard)
+            checked[output] = guard.inputs[0]
+            replace_node(guard, guard.inputs)
+        else:
+            yield Rewrite(f"gets rest {index}", guard)
+            live = [checked[value] for value in rest[1]]
+            checked[output] = _replace(guard, rest[0], live, index)
+
+
+def _can_leave(guard: Node) -> bool:
+    return all(owner.kind in ("prim::If", "prim::Loop") for owner in guard.owners())
+
+
+def _replace(guard: Node, rest: Graph, live: Sequence[Value], index: int) -> Value:
+    types = [guard.output.type]
+    bailout = guard.graph.create(BAILOUT, live, types, range=guard.range).insert_before(guard)
+    bailout.attributes.update(Subgraph=rest, index=index)
+    bailout.output.name = guard.output.name
+    replace_node(guard, bailout.outputs)
+    return bailout.output
+
+
+class Continuation(dict[Value, Value]):
+    """Values of the rest of a program; what it does not compute is one more input of its graph."""
+
+    def __init__(self, name: str) -> None:
+        self.graph = Graph(name)
+        self.live: list[Value] = []
+
+    def __missing__(self, value: Value) -> Value:
+        """Return a new input for a value, or a copy of a constant at the start."""
+        if value.node.kind == "prim::Constant":
+            node = self.graph.copy_node(value.node, {})
+            self[value] = node.insert_after(self.graph.block.parameters).output
+        else:
+            self.live.append(value)
+            self[value] = self.graph.add_input(value.name, erase_facts(value.type))
+        return self[value]
+
+    def compute(self, kind: str, inputs: Sequence[Value], result: Type) -> Value:
+        """Append a node that gives one value."""
+        return self.graph.insert(self.graph.create(kind, inputs, [result])).output
+
+
+def rest_of(guard: Node) -> tuple[Graph, list[Value]]:
+    """Return the program behind a guard, without guards, and what stands for its inputs now.
+
+    The first input is the tensor that failed the guard.
+    """
+    rest = Continuation("bailout")
+    rest[guard.output] = rest[guard.inputs[0]]
+    node: Node | None = guard
+    while node is not None:
+        node = _copy_rest_of_block(node, rest)
+    _forget_guards(rest.graph)
+    return rest.graph, rest.live
+
+
+def _copy_rest_of_block(node: Node, rest: Continuation) -> Node | None:
+    """Copy what follows a node in its block; return the node that owns the block."""
+    block = block_of(node)
+    following = node.next
+    while following is not None and following is not block.returns:
+        rest.graph.insert(rest.graph.copy_node(following, rest))
+        following = following.next
+    results = [rest[value] for value in block.outputs]
+    owner = block.owner
+    if owner is None:
+        for value in results:
+            rest.graph.add_output(value)
+        return None
+    if owner.kind == "prim::Loop":
+        results = _remaining_iterations(owner, results, rest)
+    rest.update(zip(owner.outputs, results, strict=True))
+    return owner
+
+
+def _remaining_iterations(loop: Node, results: list[Value], rest: Continuation) -> list[Value]:
+    """Append the loop of the iterations that follow the current one; return its outputs."""
+    body, graph = loop.blocks[0], rest.graph
+    one = graph.constant(1)
+    start = rest.compute("aten::add", [rest[body.inputs[0]], one], INT)
+    trips = rest.compute("aten::sub", [rest[loop.inputs[0]], start], INT)
+    types = [erase_facts(output.type) for output in loop.outputs]
+    again = graph.create("prim::Loop", [trips, *results], types, range=loop.range)
+    graph.insert(again)
+    saved = {value: rest[value] for value in body.inputs if value in rest}
+    again.add_block().copy_from(body, rest)
+    _count_from(again, start)
+    rest.update(saved)
+    return again.outputs
+
+
+def _count_from(loop: Node, start: Value) -> None:
+    """Let the body of a loop see numbers of iterations that begin at a value."""
+    count = loop.blocks[0].inputs[0]
+    if not count.uses:
+        return
+    graph = loop.graph
+    number = graph.create("aten::add", [count, start], [INT], range=loop.range)
+    number.insert_after(loop.blocks[0].parameters)
+    for use in count.uses:
+        if use.user is not number:
+            use.user.replace_input(use.index, number.output)
+
+
+def _forget_guards(graph: Graph) -> None:
+    """Remove guards from the rest of a program, and what they made known."""
+    for node in list(graph.nodes()):
+        if node.kind == GUARD:
+            replace_node(node, node.inputs)
+            continue
+        for value in (*node.outputs, *(v for block in node.blocks for v in block.inputs)):
+            value.type = erase_facts(value.type)

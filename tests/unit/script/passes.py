@@ -1,0 +1,25 @@
+"""A pass as a function of text: the graph before it, and the graph after it."""
+
+import textwrap
+
+from minitorch2 import config
+from minitorch2.script.ir.parse_ir import parse_graph
+
+
+def after(run, text, *arguments):
+    """Return the canonical text of a graph after a pass, which verifies it before and after."""
+    graph = parse_graph(textwrap.dedent(text))
+    with config.patch(verify=True):
+        run(graph, *arguments)
+    return str(graph)
+
+
+def assert_becomes(run, before, expected, *arguments):
+    """Assert that a pass makes one text of the other."""
+    wanted = str(parse_graph(textwrap.dedent(expected)))
+    assert after(run, before, *arguments) == wanted
+
+
+def assert_stays(run, text, *arguments):
+    """Assert that a pass leaves a graph alone."""
+    assert_becomes(run, text, text, *arguments)
