@@ -10,7 +10,7 @@ from minitorch2.script.passes.insert_bailouts import insert_bailouts
 from minitorch2.script.passes.insert_guards import insert_guards
 from minitorch2.script.passes.insert_profiles import insert_profiles
 from minitorch2.script.passes.move_guards import move_guards
-from tests.property.script_graphs import Evaluator, Record
+from tests.property.script_graphs import Evaluator
 from tests.unit.script.passes import after, assert_becomes
 
 
