@@ -46,6 +46,7 @@ class Plan:
         is_view: whether the result shows the memory of the first argument.
         is_list: whether the operator returns a list.
         reads_offset: whether the result depends on where a tensor begins in its memory.
+        sizes_by_floats: whether the size of a result may depend on floats.
     """
 
     way: Way
@@ -57,6 +58,7 @@ class Plan:
     is_view: bool
     is_list: bool
     reads_offset: bool
+    sizes_by_floats: bool
 
 
 @cache
@@ -81,6 +83,7 @@ def plan_of(func: Operator) -> Plan:
         facts.is_view,
         is_list,
         func in _READ_OFFSETS,
+        func.namespace != "aten" or "arange" in func.__name__ or "upsample" in func.__name__,
     )
 
 

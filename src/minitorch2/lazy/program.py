@@ -5,6 +5,7 @@ admits(program, step)  =>  program(step) == interpret(step)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -86,7 +87,7 @@ class _Admission:
 
     def _function(self, text: str) -> Callable[..., Any]:
         """Return the function of the symbols that a text of this module's own is."""
-        names = {"min": min, "max": max, "float": float}
+        names = {"min": min, "max": max, "float": float, "math": math}
         function: Callable[..., Any] = eval(f"lambda {', '.join(self._symbols)}: {text}", names)
         return function
 

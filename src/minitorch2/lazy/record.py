@@ -38,12 +38,11 @@ def record(
         Exception: eager mode would raise it, too; the step is as before.
     """
     event, numbers = encode(step, func, plan, args, kwargs)
-    known = step.known_place(event, numbers)
+    sizes = numbers if plan.sizes_by_floats else _without_floats(numbers)
+    known = step.known_results(event, sizes, numbers)
     if known is not None:
         return known
-    place = step.go_on(event, numbers, is_size=False)
-    if place.results is not None and place.is_exact and not step.moved:
-        return place.results
+    place = step.go_on(event, numbers)
     COUNTS.inferred += 1
     try:
         results = infer(func, plan, args, kwargs, lambda t: value_of(step, t), step.fake_of_data)
@@ -53,12 +52,17 @@ def record(
     if place.results is not None and _structure(results) != _structure(place.results):
         # These numbers give another number of results, or another rank: another place.
         step.go_back()
-        other = (*event, ("results", _structure(results)))
-        place = step.go_on(other, numbers, is_size=False)
-    if place.results is None or not step.moved:
-        place.results, place.is_exact = results, not step.moved
-        place.line = place.line or user_line()
+        place = step.go_on((*event, ("results", _structure(results))), numbers)
+    place.line = place.line or user_line()
+    step.note_results(event, sizes, results)
     return results
+
+
+def _without_floats(numbers: Numbers) -> Numbers:
+    """Return the numbers that sizes may depend on."""
+    if float in map(type, numbers):
+        return tuple(number for number in numbers if type(number) is int)
+    return numbers
 
 
 def _structure(results: Metas) -> tuple[Any, ...]:
@@ -184,14 +188,16 @@ def _enter(step: Step, value: Value) -> Ref:
     first = step.memories.setdefault(data.untyped_storage()._cdata, len(step.inputs))
     memory = None if first == len(step.inputs) else (first, _distance(step, first, data))
     event = (None, data.dtype, data.dim(), data.device, _layout_of(data), memory)
-    place = step.go_on(event, tuple(data.size()), is_size=True)
-    if place.results is None:
+    size = tuple(data.size())
+    known = step.known_results(event, size, size)
+    if known is None:
+        step.go_on(event, size)
         fake = step.fake_of_data(data)
-        size, stride = data.size(), data.stride()
-        place.results = (Meta(size, stride, 0, data.dtype, data.device, fake),)
-    form = place.results[0]
-    if form is not None and not step.moved:
-        value.fake = form.fake
+        known = (Meta(size, data.stride(), 0, data.dtype, data.device, fake),)
+        step.note_results(event, size, known)
+    form = known[0]
+    assert form is not None
+    value.fake = form.fake
     step.inputs.append(value)
     return step.promise(value)
 

@@ -31,12 +31,12 @@ class Step:
 
     Attributes:
         place: where the step is in the trie.
+        form: where it is among the steps of its sizes.
         inputs: the values that have entered, in order.
         numbers: the numbers of each event.
         values: the values by their numbers; those that nobody holds are dead.
         plain: the ordinary tensors that have entered, by identity; they are held by their values.
         memories: the first input in each memory, by the identity of the storage.
-        moved: whether a size differs from what the trie has seen, so forms must be inferred.
         writes: whether an operator wrote to memory that was there before the step.
         most_operators: after so many, the step ends.
         left: the place at which the step left the known path, and the event it took.
@@ -44,40 +44,43 @@ class Step:
 
     def __init__(self) -> None:
         self.place = TRIE.root
+        self.form = TRIE.first
         self.inputs: list[Value] = []
         self.numbers: list[Numbers] = []
         self.values: list[weakref.ref[Value] | None] = []
         self.plain: dict[int, Value] = {}
         self.memories: dict[int, int] = {}
-        self.moved = False
         self.writes = False
         self.left: Place | None = None
         self.most_operators = config.current().lazy_most_operators
         self._converter: FakeConverter | None = None
 
-    def known_place(self, event: Event, numbers: Numbers) -> Metas | None:
-        """Add an event if the trie knows all about it; return the form of its results.
+    def known_results(self, event: Event, sizes: Numbers, numbers: Numbers) -> Metas | None:
+        """Add an event if a step of these sizes had it; return the metadata of its results.
 
         This is the way of nearly all operators, so it is short.
         """
-        place = self.place.next.get(event)
-        if place is None or self.moved or not place.is_exact or place.numbers != numbers:
+        form = self.form.next.get((event, sizes))
+        if form is None:
             return None
-        self.place = place
+        self.form, self.place = form, form.place
         self.numbers.append(numbers)
-        return place.results
+        return form.results
 
-    def go_on(self, event: Event, numbers: Numbers, *, is_size: bool) -> Place:
+    def go_on(self, event: Event, numbers: Numbers) -> Place:
         """Add an event; return its place in the trie."""
         before = self.place
         place = TRIE.follow(before, event, numbers)
-        if place.numbers != numbers:
-            self.moved = self.moved or is_size or any(type(n) is int for n in numbers)
         if self.left is None and not place.seen and place.results is None and len(before.next) > 1:
             self.left = place
         self.numbers.append(numbers)
         self.place = place
         return place
+
+    def note_results(self, event: Event, sizes: Numbers, results: Metas) -> None:
+        """Remember the metadata of the results of the last event, for steps of these sizes."""
+        self.place.results = self.place.results or results
+        self.form = TRIE.add(self.form, event, sizes, self.place, results)
 
     def go_back(self) -> None:
         """Remove the last event, which has failed."""

@@ -1,11 +1,13 @@
 """The trie of steps: one place for each sequence of operators that a step has begun with.
 
-    place ::= parent, event; the form of the event's results; the places that have followed it
+    place ::= parent, event; the places that have followed it; programs of steps that end here
+    form  ::= place, sizes so far; the metadata of the event's results; the forms that have followed
 
-A step walks down from the root. If an operator was seen before at a place, the form of its
-results is known: no shape is propagated, no graph is built, nothing is hashed but one event. The
-place where a step ends identifies the step, so programs are kept there. The LazyTensor paper
-(section 4) keeps them by a hash of the whole graph.
+A step walks down from the root, through places and forms at once. A place stands for steps with the
+same operators, whatever their sizes: programs are kept there. A form stands for steps of the same
+sizes: if an operator was seen before at a form, the metadata of its results are known. Then no
+shape is propagated, no graph is built, nothing is hashed but one event. The LazyTensor paper
+(section 4) keeps programs by a hash of the whole graph.
 """
 
 from __future__ import annotations
@@ -50,9 +52,7 @@ class Place:
         parent: the place before; None for the root.
         event: what happened here.
         numbers: its numbers when it first happened.
-        results: the form of each result that is new; None until they have been inferred.
-        is_exact: whether the results have the form that follows from the numbers of all places on
-            the way: not if a step of other numbers was the first to come here.
+        results: the metadata of each new result, at first; None until they have been inferred.
         line: the user's line at which it first happened.
         next: the places that have followed.
         seen: how many steps have ended here.
@@ -65,7 +65,6 @@ class Place:
     event: Event = (None,)
     numbers: Numbers = ()
     results: Metas | None = None
-    is_exact: bool = False
     line: SourceLine | None = None
     next: dict[Event, Place] = field(default_factory=dict)
     seen: int = 0
@@ -96,11 +95,27 @@ class Place:
             self.samples = [*self.samples[1 - MOST_SAMPLES :], numbers]
 
 
+@dataclass(eq=False, slots=True)
+class Form:
+    """The position of a step among the steps of the same sizes.
+
+    Attributes:
+        place: the place of the step.
+        results: the metadata of each new result of the last event.
+        next: the forms that have followed, by event and by those of its numbers that tell sizes.
+    """
+
+    place: Place
+    results: Metas = ()
+    next: dict[tuple[Event, Numbers], Form] = field(default_factory=dict)
+
+
 class Trie:
-    """All places. If there are too many, those of programs that never repeat, it begins anew."""
+    """All places and forms. If there are too many, as programs never repeat, it begins anew."""
 
     def __init__(self) -> None:
         self.root = Place()
+        self.first = Form(self.root)
         self.count = 0
 
     def follow(self, place: Place, event: Event, numbers: Numbers) -> Place:
@@ -111,6 +126,12 @@ class Trie:
             self.count += 1
         return after
 
+    def add(self, form: Form, event: Event, sizes: Numbers, place: Place, results: Metas) -> Form:
+        """Add the form that follows another one by an event; return it."""
+        after = form.next[event, sizes] = Form(place, results)
+        self.count += 1
+        return after
+
     def forget(self, place: Place) -> None:
         """Remove a place whose event has failed."""
         assert place.parent is not None
@@ -118,7 +139,7 @@ class Trie:
         self.count -= 1
 
     def limit(self, most: int) -> None:
-        """Begin anew if there are more places than ``most``."""
+        """Begin anew if there are more places and forms than ``most``."""
         if self.count > most:
             self.__init__()  # type: ignore[misc]
 
