@@ -147,6 +147,9 @@ class _Writer:
         assert place.func is not None and place.results is not None
         numbers = iter(slots)
         args, kwargs = arguments_of(place.event)
+        if place.func is aten.detach.default:  # the same memory: a graph has no history
+            self.values.append(fill(args[0], self.values, numbers))
+            return
         call = self.graph.call_function(
             place.func,
             tuple(fill(a, self.values, numbers) for a in args),

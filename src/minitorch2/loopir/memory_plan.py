@@ -183,9 +183,13 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
 
 
 def _may_raise(node: BaseSchedulerNode) -> bool:
-    """Return whether a node is a call, divides, or computes addresses, which may be wrong."""
+    """Return whether a node checks values, divides, or computes addresses, which may be wrong.
+
+    A fallback runs PyTorch's own operator, whose result may share memory with an argument.
+    """
     if isinstance(node, ExternKernelSchedulerNode):
-        return True
+        is_known = bool(node.origins) and not node.kernel.is_fallback
+        return not is_known or any(map(may_raise, node.origins))
     if any(may_raise(origin) for _, body in _bodies_in(node) for origin in body.buffer.origins):
         return True
     accesses = [a for _, body in _bodies_in(node) for a in (*body.reads_of, *body.writes_of)]
