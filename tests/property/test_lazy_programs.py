@@ -1,10 +1,18 @@
 """Random programs cannot tell deferred execution from eager mode."""
 
+import torch
 from hypothesis import given
+from hypothesis import strategies as st
 
 from minitorch2 import config, lazy
 from minitorch2.testing.programs import programs
 from tests.property.test_capture_programs import patient
+from tests.property.test_dynamic_shapes import assert_close, names, outcome, program_of
+
+visits = st.lists(
+    st.sampled_from([(1, 4), (3, 4), (4, 3), (6, 2), (12, 1)]), min_size=4, max_size=9
+)
+"""Sizes of one step after the other; some come again, and some programs take another branch."""
 
 
 def lazily(function):
@@ -27,3 +35,13 @@ def test_lazy_programs_match_cpython(program):
 @given(programs())
 def test_gradients_of_lazy_programs_match_eager(program):
     program.check(lazily, gradients=True, tolerance=1e-5)
+
+
+@patient(20)
+@given(names, visits)
+def test_steps_of_changing_sizes_match_eager(steps, sizes):
+    lazy.reset()
+    program = program_of(steps)
+    for rows, columns in sizes:
+        x = torch.linspace(-1, 1, rows * columns, dtype=torch.float64).view(rows, columns)
+        assert_close(outcome(lazily(program), x), outcome(program, x))

@@ -22,6 +22,7 @@ from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.errors import BackendError, MinitorchError, at_line
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.passes import settle_sizes
 from minitorch2.logs import compile_id, compiling, get_logger
 from minitorch2.progress import reported
 
@@ -101,6 +102,7 @@ def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackwar
     Raises:
         MinitorchError: the compiler failed, and that is not suppressed.
     """
+    settle_sizes(module)
     arguments, spare = module.graph.placeholders, run_as_it_is(module.copy())
     options = config.current()
     is_suppressed = options.suppress_errors and not options.fullgraph

@@ -96,8 +96,7 @@ def _run(step: Step) -> None:
             value.error = error
         raise
     finally:
-        for reference in step.values:
-            ended = None if reference is None else reference()
+        for ended in step.values:
             if ended is not None:
                 ended.step = ended.ref = ended.fake = None
         TRIE.limit(config.current().lazy_most_places)
@@ -105,10 +104,10 @@ def _run(step: Step) -> None:
 
 def _live_values(step: Step) -> Sequence[tuple[int, Value]]:
     """Return the promises that are held, with their numbers; of views, their bases are."""
-    values = ((n, None if r is None else r()) for n, r in enumerate(step.values))
+    step.let_go()
     return [
         (n, value)
-        for n, value in values
+        for n, value in enumerate(step.values)
         if value is not None and value.view is None and value.data is None
     ]
 

@@ -102,7 +102,7 @@ def _promise(step: Step, meta: Meta | None, offset: int, view: View | None) -> L
         return None
     value = Value(None, view, meta.fake)
     step.promise(value)
-    return LazyTensor(value, meta, offset + meta.offset)
+    return LazyTensor.__new__(LazyTensor, value, meta, offset + meta.offset)
 
 
 def _at(place: int | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

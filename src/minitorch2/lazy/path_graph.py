@@ -84,7 +84,7 @@ class _Writer:
 
     def add_parameters(self) -> None:
         for symbol in self.holes.parameters:
-            node = self.graph.placeholder(str(symbol))
+            node = self.graph.placeholder(f"number_{symbol}")
             node.meta["val"] = self.holes.env.number_of(symbol)
 
     def add_inputs(self, sizes: Sequence[tuple[Any, ...]]) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import Final
 
 import torch
@@ -32,11 +31,12 @@ class Way(Enum):
     PASS = "run at once, for it computes nothing: it marks a new tensor, or a range of a profile"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The facts about an operator that recording needs.
+    """The facts about an operator that recording needs; there is one plan for each operator.
 
     Attributes:
+        func: the operator.
         way: what is done with a call.
         varies: for each argument, whether its numbers may vary from step to step.
         varies_by_name: the same by the arguments' names.
@@ -49,6 +49,7 @@ class Plan:
         sizes_by_floats: whether the size of a result may depend on floats.
     """
 
+    func: Operator
     way: Way
     varies: tuple[bool, ...]
     varies_by_name: dict[str, bool]
@@ -61,9 +62,19 @@ class Plan:
     sizes_by_floats: bool
 
 
-@cache
+_PLANS: dict[int, Plan] = {}
+"""By identity: PyTorch computes the hash of an operator in Python."""
+
+
 def plan_of(func: Operator) -> Plan:
     """Return the plan of an operator."""
+    plan = _PLANS.get(id(func))
+    if plan is None:
+        plan = _PLANS[id(func)] = _make_plan(func)
+    return plan
+
+
+def _make_plan(func: Operator) -> Plan:
     arguments = func._schema.arguments
     kinds = [kind.startswith(_VARYING) for kind in _types(func)]
     varies = {argument.name: kind for argument, kind in zip(arguments, kinds, strict=True)}
@@ -74,6 +85,7 @@ def plan_of(func: Operator) -> Plan:
     returned = tuple(_returned(func, places))
     is_list = len(returned) == 1 and str(func._schema.returns[0].type).startswith("List")
     return Plan(
+        func,
         _way(func),
         tuple(kinds),
         varies,

@@ -79,8 +79,8 @@ def _lines(step: Step) -> Iterator[Line]:
 
 def _roots(step: Step) -> dict[int, int]:
     """Return the numbers of the values that the program holds, in order."""
-    references = enumerate(step.values)
-    held = [n for n, r in references if r is not None and (v := r()) is not None and v.data is None]
+    step.let_go()
+    held = [n for n, value in enumerate(step.values) if value is not None and value.data is None]
     return {number: position for position, number in enumerate(held)}
 
 

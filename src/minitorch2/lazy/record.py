@@ -37,7 +37,7 @@ def record(
         UnsupportedError: the form of the results depends on data, or cannot be known.
         Exception: eager mode would raise it, too; the step is as before.
     """
-    event, numbers = encode(step, func, plan, args, kwargs)
+    event, numbers = encode(step, plan, args, kwargs)
     sizes = numbers if plan.sizes_by_floats else _without_floats(numbers)
     known = step.known_results(event, sizes, numbers)
     if known is not None:
@@ -84,18 +84,22 @@ def value_of(step: Step, tensor: Any) -> Value:
 
 
 def encode(
-    step: Step, func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    step: Step, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Event, Numbers]:
     """Return the event and the numbers of a call; data among its arguments enters the step.
 
     Raises:
         NotPlainError: an argument that no step can hold.
     """
-    event: list[Any] = [func]
+    event: list[Any] = [plan]
     numbers: list[int | float] = []
     is_write = bool(plan.written)
     for argument, varies in zip(args, plan.varies, strict=False):
-        _add(step, argument, varies, is_write, event, numbers)
+        if type(argument) is LazyTensor:  # as in `_add`: most arguments are
+            value = argument.value
+            event.append(value.ref if value.step is step else _enter(step, value))
+        else:
+            _add(step, argument, varies, is_write, event, numbers)
     for name, argument in kwargs.items():
         event.append(name)
         _add(step, argument, plan.varies_by_name[name], is_write, event, numbers)

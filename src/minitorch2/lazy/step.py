@@ -8,7 +8,7 @@ another does not end it.
 
 from __future__ import annotations
 
-import weakref
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +34,7 @@ class Step:
         form: where it is among the steps of its sizes.
         inputs: the values that have entered, in order.
         numbers: the numbers of each event.
-        values: the values by their numbers; those that nobody holds are dead.
+        values: the values by their numbers; those that nobody else holds are dead.
         plain: the ordinary tensors that have entered, by identity; they are held by their values.
         memories: the first input in each memory, by the identity of the storage.
         writes: whether an operator wrote to memory that was there before the step.
@@ -47,7 +47,7 @@ class Step:
         self.form = TRIE.first
         self.inputs: list[Value] = []
         self.numbers: list[Numbers] = []
-        self.values: list[weakref.ref[Value] | None] = []
+        self.values: list[Value | None] = []
         self.plain: dict[int, Value] = {}
         self.memories: dict[int, int] = {}
         self.writes = False
@@ -94,13 +94,25 @@ class Step:
     def promise(self, value: Value) -> Ref:
         """Give a value the next number of the step."""
         values = self.values
-        value.step, value.ref = self, ref_of(len(values))
-        values.append(weakref.ref(value))
-        return value.ref
+        value.step = self
+        ref = value.ref = ref_of(len(values))
+        values.append(value)
+        return ref
 
     def skip(self) -> None:
         """Count a result that no value stands for."""
         self.values.append(None)
+
+    def let_go(self) -> None:
+        """Forget the values that nobody else holds. A view is let go before what it is a view of.
+
+        Python's references tell: this list's, the local variable's and the argument's are three.
+        """
+        values = self.values
+        for number in reversed(range(len(values))):
+            value = values[number]
+            if sys.getrefcount(value) <= 3:
+                values[number] = None
 
     def fake_of_data(self, data: torch.Tensor) -> Any:
         """Return the fake of a real tensor; tensors that share memory have fakes that do."""

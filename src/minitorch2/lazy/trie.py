@@ -24,7 +24,7 @@ from minitorch2.lazy.value import Metas, Operator
 Number: TypeAlias = "int | float"
 Numbers: TypeAlias = tuple[Number, ...]
 Event: TypeAlias = tuple[Any, ...]
-"""An operator, or None for data that enters, and its arguments but for numbers that may vary."""
+"""The plan of an operator, or None for data that enters; the arguments but for varying numbers."""
 
 MOST_SAMPLES = 4
 """So many different steps that ended at one place are remembered, to see which numbers vary."""
@@ -75,8 +75,8 @@ class Place:
     @property
     def func(self) -> Operator | None:
         """The operator; None for data that enters."""
-        func: Operator | None = self.event[0]
-        return func
+        plan = self.event[0]
+        return None if plan is None else plan.func
 
     @property
     def path(self) -> list[Place]:

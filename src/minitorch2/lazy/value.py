@@ -74,7 +74,7 @@ class Value:
         error: the error of the step that should have computed it.
     """
 
-    __slots__ = ("__weakref__", "data", "error", "fake", "ref", "step", "view")
+    __slots__ = ("data", "error", "fake", "ref", "step", "view")
 
     def __init__(
         self,
@@ -150,15 +150,14 @@ class LazyTensor(torch.Tensor):
         meta = Meta(size, stride, 0, data.dtype, data.device, None)  # type: ignore[arg-type]
         return cls(Value(data), meta, int(offset))
 
-    @classmethod
+    @staticmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls,
         func: Operator,
         types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        return cls.defer(func, args, kwargs or {})
+        return LazyTensor.defer(func, args, kwargs or {})
 
     # Answers that PyTorch reads from memory, without an operator --------------------------------
 

@@ -549,3 +549,27 @@ def test_metrics_name_lines():
         (X * 2).sum().item()
     text = str(lazy.metrics())
     assert "aten._local_scalar_dense.default" in text and "test_lazy.py" in text
+
+
+def test_sizes_that_depend_on_floats_are_not_those_of_an_earlier_step():
+    with lazy.lazily():
+        for stop in (3.0, 5.0, 3.0, 7.0, 4.5):
+            made = torch.arange(0.0, stop) * 2
+            assert made.shape == torch.arange(0.0, stop).shape
+            assert made.tolist() == (torch.arange(0.0, stop) * 2).tolist()
+        for scale in (2.0, 3.0, 1.5):
+            image = torch.ones(1, 1, 4, 4)
+            given = torch.nn.functional.interpolate(image, scale_factor=scale)
+            assert given.shape[-1] == int(4 * scale)
+
+
+def test_steps_of_other_sizes_infer_nothing_when_they_come_again():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    inferred = []
+    with lazy.lazily():
+        for batch in (2, 3, 5, 3, 5, 2):
+            before = lazy.metrics().counts.inferred
+            model(torch.randn(batch, 4)).sum().item()
+            inferred.append(lazy.metrics().counts.inferred - before)
+    assert all(inferred[:3])
+    assert not any(inferred[3:])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.rewriting import Rewrite, graph_pass
 from minitorch2.graph.symbols import ShapeEnv, free_symbols, simplified
@@ -26,3 +27,14 @@ def simplify_sizes(module: GraphModule, env: ShapeEnv) -> Iterator[Rewrite]:
         if replaced:
             yield Rewrite(f"another size for {', '.join(sorted(map(str, replaced)))}", node)
             node.update_args(*simplified(arguments, env))
+
+
+def settle_sizes(module: GraphModule) -> None:
+    """Simplify the sizes of a graph that is about to be compiled.
+
+    Its passes, or the compilation of its other half, may have learned facts since it was traced.
+    """
+    examples = [node.meta.get("val") for node in module.graph.placeholders]
+    env = env_of(size for value in examples for size in getattr(value, "shape", (value,)))
+    if env is not None:
+        simplify_sizes(module, env)
