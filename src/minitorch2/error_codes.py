@@ -71,6 +71,7 @@ residual-names | residual code uses a name that nothing gives: a bug of minitorc
 script | a function cannot be scripted, for a reason without a code of its own | see the message
 script-construct | a scripted function uses a construct of Python that is no part of TorchScript | the message says what to write instead
 script-syntax | text to be scripted follows no rule of the grammar | correct it where the message points
+script-unset-name | a scripted function reads a name that has no value on some way there | give it a value before the branch or the loop that assigns it
 shapes-spec | `shapes_spec` names a parameter that the function does not have, or no dimensions | name parameters of the compiled function
 signature-mismatch | a substitute takes other parameters than the function that it stands for | give it the same, or pass skip_signature_check=True
 specialised-size | a size that is marked as dynamic was made a number | the message has the chain of lines; `maybe_mark_dynamic` allows it
