@@ -70,6 +70,19 @@ def test_lists_that_are_read_hold_their_elements():
     assert not db.may_alias(v["c"], v["y"]) and db.may_contain_alias(v["l"], v["y"])
 
 
+def test_attributes_of_a_module_may_be_its_inputs_memory():
+    graph = parse_graph("""graph(%self : __torch__.M, %x : Tensor):
+  %w : Tensor = prim::GetAttr[name="weight"](%self)
+  %y : Tensor = aten::relu(%x)
+  %z : Tensor = aten::neg(%y)
+  %u : Tensor = aten::relu_(%w)
+  return (%z)""")
+    v, db = named(graph), AliasDb(graph)
+    assert db.may_alias(v["w"], v["x"]) and not db.may_alias(v["w"], v["y"])
+    assert not db.move_after_topologically_valid(v["y"].node, v["u"].node)
+    assert db.move_after_topologically_valid(v["z"].node, v["u"].node)
+
+
 def random_graph(rng):
     """Return a line of operators, views and writes on two inputs."""
     lines, names = [], ["x", "y"]

@@ -1,4 +1,4 @@
-"""Which values may share memory, what a node reads and writes, and which moves are not observable.
+"""Aliasing in a graph: values that share memory, reads and writes of nodes, and valid moves.
 
 The answers hold for every point of the graph (flow-insensitive; TorchScript overview, "Alias
 Analysis"). They come from the alias annotations of the schemas.
@@ -29,6 +29,8 @@ from minitorch2.script.operators.registry import Operator, operator_of
 MUTABLE: Final = (TensorType, ListType, DictType, ClassType, FutureType, VariableType)
 CONSTRUCTS: Final = ("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct")
 UNPACKS: Final = ("prim::ListUnpack", "prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice")
+# Nothing is known of what these give, but they do nothing else.
+LOADS: Final = ("prim::GetAttr",)
 SAME: Final = (
     *("prim::unchecked_cast", "prim::unchecked_unwrap_optional"),
     *("prim::profile", "prim::guard"),
@@ -166,6 +168,8 @@ class AliasDb:
             self._tracker.hold(self._element(node.output), held)
         elif node.kind in UNPACKS:
             self._unpack(node)
+        elif node.kind in LOADS:
+            self._point(node.output, [self._tracker.wildcard])
         elif node.kind in SAME:
             self._point(node.output, [self._element(node.inputs[0])])
         elif operator is not None:

@@ -1,4 +1,4 @@
-"""Where values are read for the last time, so that a runtime can let go of their memory."""
+"""The last readers of values, so that a runtime can let go of their memory."""
 
 from __future__ import annotations
 

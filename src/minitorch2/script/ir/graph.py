@@ -33,7 +33,7 @@ class Use:
 
 
 class Value:
-    """What a node, or a block's entry, defines.
+    """A result of a node, or an input of a block.
 
     Attributes:
         name: a hint for the reader; the printer makes it unique. Empty values are numbered.
@@ -276,8 +276,8 @@ def _comes_before(a: Node, b: Node) -> bool:
 class NodeList:
     """The nodes of a block in order.
 
-    An iteration survives that the node it stands at is destroyed, and sees nodes that are inserted
-    after it; where that node is moved, the iteration goes on from its new place.
+    An iteration survives that the node it stands at is destroyed. It sees nodes that are inserted
+    after that node. If the node is moved, the iteration goes on from its new place.
     """
 
     def __init__(self, block: Block) -> None:

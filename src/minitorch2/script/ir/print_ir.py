@@ -145,7 +145,7 @@ class Opaque:
 
 
 def attribute_text(value: Any) -> str:
-    """Return the text of an attribute that is no graph and no list."""
+    """Return the text of an attribute that is neither a graph nor a list."""
     match value:
         case bool() | None | int() | float():
             return repr(value)

@@ -1,4 +1,4 @@
-"""What operators on numbers, strings, lists and dictionaries compute, as Python functions.
+"""Python functions of operators on numbers, strings, lists and dictionaries.
 
 PyTorch publishes their schemas, but cannot be called with them where a type variable stands, and a
 call through its stack costs ten times as much. A function serves all overloads of a kind that take

@@ -1,7 +1,7 @@
 """Kinds of nodes without a schema: control flow, containers, attributes, calls, profiles.
 
 Each has a rule that says what is wrong with the types of a node; for other kinds, the schemas do.
-`ir.verify` follows both. What the kinds compute, the runtimes say.
+`ir.verify` follows both. The runtimes say what the kinds compute.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def register_operator(schema_text: str, function: Callable[..., Any] | None) -> 
 def overloads(kind: str) -> tuple[Operator, ...]:
     """Return the operators of a kind such as ``"aten::add"``, in the order of registration.
 
-    Those of PyTorch come first; one that is registered under the same overload takes its place.
+    PyTorch's operators come first. One that is registered under the same overload takes its place.
     An unknown kind has none.
     """
     found = {made.schema.overload: made for made in _published(kind)}

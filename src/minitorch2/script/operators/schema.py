@@ -51,7 +51,7 @@ NO_DEFAULT: Final = _NoDefault()
 
 @dataclass(frozen=True)
 class AliasInfo:
-    """Which memory an argument or a result has.
+    """The memory of an argument or a result.
 
     Attributes:
         before: names of alias sets when the operator is called; `*` is any memory.
