@@ -38,7 +38,7 @@ def while_and(block: Block, n: Value, limit: Value, steps: Value, one: Value) ->
     choice = node(block, "prim::If", [of(block, "aten::ne", [n, one], BOOL)], [BOOL])
     then, otherwise = choice.add_block(), choice.add_block()
     then.add_output(of(then, "aten::lt", [steps, limit], BOOL))
-    otherwise.add_output(block.graph.constant(False))
+    otherwise.add_output(node(otherwise, "prim::Constant", [], [BOOL], value=False).output)
     return choice.output
 
 
@@ -222,14 +222,14 @@ def test_a_failing_guard_returns_the_rest_from_inside_loops(way: Any) -> None:
     rest.add_output(of(rest.block, "aten::neg", [found], TENSOR))
     graph = Graph("guarded")
     x, n = graph.add_input("x"), graph.add_input("n", INT)
-    true = graph.constant(True)
+    true, one = graph.constant(True), graph.constant(1)
     loop = node(graph.block, "prim::Loop", [n, true, x], [TENSOR])
     body = loop.add_block()
     i, carried = body.add_input("i", INT), body.add_input("x")
     wanted = TensorType(torch.float32, None, None, (2,))
     checked = node(body, "prim::bailout", [carried, i], [wanted], Subgraph=rest).output
     body.add_output(true)
-    body.add_output(of(body, "aten::add", [checked, checked, graph.constant(1)], TENSOR))
+    body.add_output(of(body, "aten::add", [checked, checked, one], TENSOR))
     graph.add_output(loop.output)
     run = way(graph)
     assert torch.equal(run(torch.ones(2), 3), torch.full((2,), 8.0))

@@ -1,7 +1,7 @@
-"""What a plan is made for: the properties of the tensors among the inputs, sizes left out.
+"""The properties of inputs that a plan is made for: those of tensors without sizes, and the mode.
 
-These are dtype, rank, device, whether a gradient is required, whether there is a tensor at all; of
-inputs and of the elements of inputs that are tuples; and the grad mode (TorchScript overview,
+Each tensor has a dtype, a rank and a device, requires a gradient or not, and may be missing. The
+elements of tuples count, too. The grad mode is the other property (TorchScript overview,
 "Specialization").
 """
 

@@ -4,8 +4,8 @@
     JumpZ move(4)              an operation returns how far to jump from the next instruction
 
 `move` marks the last read of a register, which is emptied, so that a value dies with its last use.
-Where the last use depends on the way that control takes, a `Drop` empties it. There is a register
-for each value and no allocation of them (TorchScript overview, "Interpreter").
+A `Drop` empties it if the last use depends on the way that control takes. There is a register for
+each value and no allocation of them (TorchScript overview, "Interpreter").
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Futures: what `fork` gives, and `wait` takes.
 
-A task runs with the state that PyTorch keeps for each thread, as it was where it was forked: grad
-mode, inference mode and autocast; and with the caller's context variables, so with its options.
-Who waits for a task that has not begun runs it at once, so that tasks that wait for tasks need no
-further threads. Tasks that write to one tensor race: that is the program's matter.
+A task runs with the state of the thread that forked it: grad mode, inference mode and autocast,
+and the context variables, so the options, too. A thread that waits for a task that has not begun
+runs it at once, so that tasks that wait for tasks need no further threads. Tasks that write to one
+tensor race: that is the program's matter.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def fork(function: Callable[..., Any], *args: Any) -> Future:
 
 
 def wait(future: Any) -> Any:
-    """Return the result of a future; what is no future is its own result."""
+    """Return the result of a future; any other value is its own result."""
     return future.wait() if isinstance(future, Future) else future
 
 
@@ -122,7 +122,7 @@ def pool() -> ThreadPoolExecutor:
 
 
 class _ThreadState:
-    """What PyTorch keeps for each thread and operators look at."""
+    """The modes of a thread that operators look at."""
 
     def __init__(self) -> None:
         self.grad_enabled = torch.is_grad_enabled()

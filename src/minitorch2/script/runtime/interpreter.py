@@ -1,8 +1,8 @@
 """The interpreter: runs `Code` as it is, without any optimization.
 
-Its state is registers, a stack and the number of the next instruction, and nothing else; so a run
-stops at a `wait` whose task has not ended, and goes on when it has, on whichever thread
-(TorchScript overview, "Interpreter").
+Its state is registers, a stack and the number of the next instruction. So a run can stop at a
+`wait` whose task has not ended. It goes on when the task has, on whichever thread (TorchScript
+overview, "Interpreter").
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Make: TypeAlias = Callable[[Graph], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Makers:
-    """What makes functions of the graphs in a graph: each way of running has its own.
+    """The makers of functions for the graphs in a graph: each way of running has its own.
 
     Attributes:
         function: for graphs that are called.

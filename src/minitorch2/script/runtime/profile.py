@@ -1,4 +1,4 @@
-"""What profiled runs saw of a tensor: the merged type of all that passed a `prim::profile` node."""
+"""Records of profiled runs: the merged type of all tensors that passed a `prim::profile` node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Profile:
         self.runs = 0
 
     def merge(self, value: Any) -> None:
-        """See a value; what is no tensor, such as an optional one that is None, is left out."""
+        """See a value; one that is not a tensor, such as None of an optional one, is left out."""
         if not isinstance(value, torch.Tensor):
             return
         self.runs += 1

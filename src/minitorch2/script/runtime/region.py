@@ -4,8 +4,9 @@
 
 A region has at most a few programs. The first is for the sizes that were seen. In the second, sizes
 that were not the same are symbols; in the third, all are. A program runs where it `admits` the
-inputs: dtype, device, layout, grad mode, and the conditions on sizes that compilation assumed. What
-no program can admit, such as tensors that a mode watches, runs operator by operator.
+inputs: dtype, device, layout, grad mode, and the conditions on sizes that compilation assumed. A
+region runs operator by operator if no program can admit its inputs, such as tensors that a mode
+watches.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions without tensors: the Python text of their graph, compiled by Numba.
 
-ints have 64 bits there, as in TorchScript. What Numba does not take stays Python.
+ints have 64 bits there, as in TorchScript. A function stays Python if Numba does not take it.
 """
 
 from __future__ import annotations

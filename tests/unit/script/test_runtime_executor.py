@@ -1,0 +1,136 @@
+"""The executor: plans by the properties of tensors, regions with gradients, guards, numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from minitorch2 import config, stages
+from minitorch2.script.ir.graph import Graph, Value
+from minitorch2.script.ir.types import TENSOR
+from minitorch2.script.runtime.executor import GraphExecutor, optimized_execution
+from tests.unit.script.test_runtime_execution import collatz, lstm, of, python_collatz
+
+ROW = tuple[torch.Tensor, ...]
+
+
+def cell(x: Any, hx: Any, cx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> ROW:
+    """The overview's LSTM cell in eager mode."""
+    i, f, g, o = (x.mm(w_ih.t()) + hx.mm(w_hh.t()) + b_ih + b_hh).chunk(4, 1)
+    cy = f.sigmoid() * cx + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cy.tanh(), cy
+
+
+def cell_inputs(batch: int, *, requires_grad: bool) -> list[torch.Tensor]:
+    sizes = [(batch, 4), (batch, 5), (batch, 5), (20, 4), (20, 5), (20,), (20,)]
+    return [torch.randn(size).requires_grad_(requires_grad) for size in sizes]
+
+
+def test_sizes_that_were_never_seen_compile_nothing_and_gradients_are_eagers() -> None:
+    executor = GraphExecutor(lstm())
+    with stages.collect(texts=False) as log:
+        counts = []
+        for batch in (8, 8, 3, 17, 5, 11, 2):
+            given = cell_inputs(batch, requires_grad=True)
+            found = executor.run(given)
+            wanted = cell(*given)
+            torch.testing.assert_close(found, wanted)
+            loss, other = (hy.sum() + cy.pow(2).sum() for hy, cy in (found, wanted))
+            gradients = torch.autograd.grad(loss, given)
+            torch.testing.assert_close(gradients, torch.autograd.grad(other, given))
+            counts.append((log.counts["script_plans"], log.counts["graphs_compiled"]))
+    assert counts[0] == (0, 0)
+    assert counts[-1][0] <= 3
+    assert counts[3:] == counts[3:4] * 4
+
+
+def test_second_derivatives_are_eagers() -> None:
+    executor = GraphExecutor(lstm())
+    given = cell_inputs(3, requires_grad=True)
+    for _ in range(3):
+        found, wanted = (
+            torch.autograd.grad(hy.sum() + cy.pow(2).sum(), given, create_graph=True)
+            for hy, cy in (executor.run(given), cell(*given))
+        )
+        second, other = (sum(g.pow(2).sum() for g in first) for first in (found, wanted))
+        torch.testing.assert_close(
+            torch.autograd.grad(second, given), torch.autograd.grad(other, given)
+        )
+
+
+def test_the_mode_and_what_requires_a_gradient_choose_the_plan() -> None:
+    executor = GraphExecutor(lstm())
+    with_gradient, without = (cell_inputs(3, requires_grad=r) for r in (True, False))
+    for _ in range(2):
+        executor.run(with_gradient)
+        executor.run(without)
+    kinds = {
+        spec.needs_gradient: {node.kind for node in plan.graph.nodes()}
+        for spec, plan in executor.plans.items()
+    }
+    assert "prim::DifferentiableGraph" in kinds[True]
+    assert "prim::FusionGroup" in kinds[False]
+    assert executor.graph_for(*with_gradient) is not executor.graph
+    assert "FusionGroup" not in str(executor.graph)
+
+
+def test_nothing_is_compiled_without_optimization() -> None:
+    executor = GraphExecutor(lstm())
+    given = cell_inputs(3, requires_grad=False)
+    with optimized_execution(False), stages.collect(texts=False) as log:
+        for _ in range(3):
+            torch.testing.assert_close(executor.run(given), cell(*given))
+    assert not executor.plans
+    assert not log.counts["graphs_compiled"]
+
+
+def test_loops_over_numbers_are_machine_code() -> None:
+    pytest.importorskip("numba")
+    executor = GraphExecutor(collatz())
+    with stages.collect(texts=False) as log:
+        for n in (27, 837799, 1, 7):
+            assert executor.run((n, 10_000)) == python_collatz(n, 10_000)
+    assert log.counts["script_scalar_functions"] == 1
+    with config.patch(script_numba=False):
+        other = GraphExecutor(collatz())
+        assert [other.run((27, 1000)) for _ in range(3)] == [111] * 3
+
+
+def in_place() -> Graph:
+    """Return ``y = x * 2; x.add_(y); z = x[0]; z.mul_(y[0]); return x.relu()``."""
+    graph = Graph("writes")
+    block, x = graph.block, graph.add_input("x")
+    one, two, zero = (graph.constant(number) for number in (1, 2, 0))
+
+    def tensor(kind: str, *inputs: Value) -> Value:
+        return of(block, f"aten::{kind}", inputs, TENSOR)
+
+    y = tensor("mul", x, two)
+    tensor("add_", x, y, one)
+    row = tensor("select", x, zero, zero)
+    tensor("mul_", row, tensor("select", y, zero, zero))
+    graph.add_output(tensor("relu", x))
+    return graph
+
+
+def eager_in_place(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    x.add_(y)
+    x[0].mul_(y[0])
+    return x.relu()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_writes_to_inputs_and_through_views_are_eagers(requires_grad: bool) -> None:
+    executor = GraphExecutor(in_place())
+    for rows in (3, 3, 3, 5, 7, 2):
+        start = torch.randn(rows, 4).requires_grad_(requires_grad)
+        found, wanted = start.clone(), start.clone()
+        results = executor.run([found]), eager_in_place(wanted)
+        torch.testing.assert_close(*results)
+        torch.testing.assert_close(found, wanted)
+        if requires_grad:
+            gradients = [torch.autograd.grad(r.sum() + (r * r).sum(), start)[0] for r in results]
+            torch.testing.assert_close(*gradients)
