@@ -40,10 +40,10 @@ def test_sizes_that_were_never_seen_compile_nothing_and_gradients_are_eagers() -
             loss, other = (hy.sum() + cy.pow(2).sum() for hy, cy in (found, wanted))
             gradients = torch.autograd.grad(loss, given)
             torch.testing.assert_close(gradients, torch.autograd.grad(other, given))
-            counts.append((log.counts["script_plans"], log.counts["graphs_compiled"]))
+            counts.append((log.counts["script_plans"], log.counts["script_regions"]))
     assert counts[0] == (0, 0)
-    assert counts[-1][0] <= 3
-    assert counts[3:] == counts[3:4] * 4
+    assert counts[-1][0] <= 2  # exact sizes; then, after a guard failed, sizes that vary
+    assert counts[4:] == counts[4:5] * 3
 
 
 def test_second_derivatives_are_eagers() -> None:

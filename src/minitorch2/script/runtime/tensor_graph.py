@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 
+from minitorch2.graph.fake_tensor import run_fake
 from minitorch2.graph.graph import Graph as TensorGraph
+from minitorch2.graph.node import Node as TensorNode
 from minitorch2.graph.node import SourceLine
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.runtime.meanings import Makers, call_of
@@ -81,7 +84,21 @@ class TensorGraphWriter:
         self, node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         made = self.graph.call_function(function, args, kwargs)
+        run = run_fake if isinstance(function, OpOverload) else _run
+        named = {name: _example(value) for name, value in kwargs.items()}
+        made.meta["val"] = run(function, _example(args), named)
         if node.range is not NOWHERE:
             file, line = node.range.file.name, node.range.line
             made.meta["source"] = SourceLine(file, line, linecache.getline(file, line).strip())
         return made
+
+
+def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return function(*args, **kwargs)
+
+
+def _example(argument: Any) -> Any:
+    """Return an argument with the fake values of nodes in their places."""
+    if isinstance(argument, list | tuple):
+        return type(argument)(map(_example, argument))
+    return argument.meta["val"] if isinstance(argument, TensorNode) else argument
