@@ -169,7 +169,7 @@ class GraphExecutor:
     def plan_for(self, *inputs: Any) -> Plan | None:
         """Return the plan that inputs run by; None if they are still profiled."""
         found = self._known.get(self._key(*inputs))
-        return found and found.plan
+        return None if found is None else found.plan
 
     def graph_for(self, *inputs: Any) -> Graph:
         """Return the graph that runs for some inputs: of the plan, or as it was written."""
