@@ -6,12 +6,16 @@ import pytest
 import torch
 
 from minitorch2.errors import MinitorchError, MinitorchWarning, TraceError
+from minitorch2.script.runtime.python_code import compile_graph
 from minitorch2.script.tracing.assumptions import TraceDivergedError, or_python
 from minitorch2.script.tracing.trace import trace
-from tests.unit.script.evaluate import run
 from tests.unit.script.trace_programs import HERE, UNSOUND, Flag, inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+
+
+def run(graph, *arguments):
+    return compile_graph(graph)(*arguments)
 
 
 def made(function):
