@@ -1,0 +1,269 @@
+"""Functions become graphs: source, tree, signature, nodes, and the steps to SSA form."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from minitorch2.script.frontend.annotations import (
+    broadcast_length,
+    comment_types,
+    type_of_annotation,
+)
+from minitorch2.script.frontend.emission import SugaredValue
+from minitorch2.script.frontend.emit_statements import StatementEmitter
+from minitorch2.script.frontend.exit_transform import exit_transform
+from minitorch2.script.frontend.python_values import to_sugared_value
+from minitorch2.script.frontend.refine import joined
+from minitorch2.script.frontend.resolver import Resolver, resolver_of, text_resolver
+from minitorch2.script.frontend.sugared import sugar
+from minitorch2.script.frontend.to_ssa import to_ssa
+from minitorch2.script.ir.graph import Graph
+from minitorch2.script.ir.types import (
+    NONE,
+    TENSOR,
+    ClassType,
+    OptionalType,
+    TensorType,
+    TupleType,
+    Type,
+    type_of,
+)
+from minitorch2.script.operators.schema import NO_DEFAULT, Argument, FunctionSchema
+from minitorch2.script.syntax import tree as t
+from minitorch2.script.syntax.errors import ScriptError, compiling
+from minitorch2.script.syntax.from_ast import function_from_ast
+from minitorch2.script.syntax.reading import source_of
+from minitorch2.script.syntax.source import SourceRange
+
+
+@dataclass(eq=False)
+class CompiledFunction:
+    """A function as a graph; ``prim::CallFunction`` nodes of other graphs call it."""
+
+    name: str
+    schema: FunctionSchema
+    graph: Graph = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parameters of a function: what has a value in the graph, and what the caller fixes."""
+
+    arguments: Sequence[Argument]
+    returns: Type | None
+    fixed: Mapping[str, SugaredValue]
+
+
+def compile_function(
+    function: Callable[..., Any],
+    *,
+    types: Mapping[str, Type] | None = None,
+    fixed: Mapping[str, SugaredValue] | None = None,
+    called_at: SourceRange | None = None,
+) -> CompiledFunction:
+    """Compile a Python function to a graph.
+
+    Args:
+        function: a function that Python has loaded from a file.
+        types: types of parameters that have no annotation.
+        fixed: what parameters are that have no value in the graph.
+        called_at: the call that needs the function.
+
+    Raises:
+        ScriptError: the function is no program of the language.
+    """
+    plain = inspect.unwrap(function)
+    if not isinstance(plain, FunctionType):
+        message = f"{function!r} is no Python function"
+        raise ScriptError(message, called_at, code="not-a-function", fix="give a function")
+    with compiling(plain.__qualname__, called_at):
+        definition = function_from_ast(source_of(plain))
+        return _compiled(
+            definition,
+            resolver_of(plain),
+            name=plain.__name__,
+            defaults=_defaults(plain),
+            types=types or {},
+            fixed=fixed or {},
+        )
+
+
+def compile_tree(
+    definition: t.Def,
+    resolver: Resolver | None = None,
+    *,
+    self_type: ClassType | None = None,
+    name: str | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> CompiledFunction:
+    """Compile a definition; a method has the type of its first parameter as `self_type`."""
+    resolver = resolver or text_resolver()
+    with compiling(name or definition.name):
+        return _compiled(
+            definition,
+            resolver,
+            name=name or definition.name,
+            defaults=defaults or {},
+            types={definition.parameters[0].name: self_type} if self_type else {},
+            fixed={},
+        )
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
+    parameters = inspect.signature(function, follow_wrapped=False).parameters
+    return {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+
+
+def _compiled(
+    definition: t.Def,
+    resolver: Resolver,
+    *,
+    name: str,
+    defaults: Mapping[str, Any],
+    types: Mapping[str, Type],
+    fixed: Mapping[str, SugaredValue],
+) -> CompiledFunction:
+    signature = signature_of(definition, resolver, defaults, types, fixed)
+    graph = Graph(name)
+    emitter = StatementEmitter(graph, resolver, compile_call)
+    emitter.return_type = signature.returns
+    for argument in signature.arguments:
+        value = graph.add_input(argument.name, argument.type)
+        if isinstance(argument.type, ClassType):
+            emitter.environment.set_sugared(argument.name, sugar(value))
+        else:
+            declared = argument.type
+            emitter.store(argument.name, value, definition.range, declared)
+    for parameter, given in signature.fixed.items():
+        emitter.environment.set_sugared(parameter, given)
+    emitter.statements(definition.body)
+    returns = _finish(emitter, definition)
+    to_ssa(graph)
+    exit_transform(graph)
+    results = (Argument("", returns),)
+    return CompiledFunction(name, FunctionSchema(name, "", tuple(signature.arguments), results), graph)
+
+
+def _finish(emitter: StatementEmitter, definition: t.Def) -> Type:
+    """Return the type of the result; each return gives a value of it.
+
+    Raises:
+        ScriptError: returns have different types, or a value is missing at the end.
+    """
+    where = definition.range
+    if not emitter.environment.frame.exited:
+        value = emitter.constant(None, where)
+        if emitter.return_type not in (None, NONE) and not isinstance(emitter.return_type, OptionalType):
+            message = f"{definition.name} gives {emitter.return_type}, and may end without a return"
+            header = definition.returns.range if definition.returns else where
+            raise ScriptError(message, header, code="missing-return", fix="return a value at the end")
+        if emitter.return_type is not None:
+            value = emitter.cast(value, emitter.return_type, where)
+        emitter.returns.append(emitter.node("prim::Return", (value,), (), where))
+    found = [node.inputs[0].type for node in emitter.returns]
+    type_ = emitter.return_type or (joined(found) if found else NONE)
+    if type_ is None:
+        listed = " and ".join(dict.fromkeys(map(str, found)))
+        message = f"{definition.name} returns values of different types: {listed}"
+        place = emitter.returns[-1].range
+        raise ScriptError(message, place, code="return-types", fix="return values of one type")
+    for node in emitter.returns:
+        with emitter.graph.inserting_before(node):
+            node.replace_input(0, emitter.cast(node.inputs[0], type_, node.range))
+    return type_
+
+
+def signature_of(
+    definition: t.Def,
+    resolver: Resolver,
+    defaults: Mapping[str, Any],
+    types: Mapping[str, Type],
+    fixed: Mapping[str, SugaredValue],
+) -> Signature:
+    """Return the types of parameters and result, from annotations, comments, calls, defaults."""
+    comments, result = comment_types(definition, resolver)
+    arguments, kept = list[Argument](), dict(fixed)
+    for parameter in definition.parameters:
+        name = parameter.name
+        if name in fixed:
+            continue
+        default = _default(parameter, defaults, resolver)
+        if parameter.kind in ("varargs", "kwargs"):
+            if isinstance(types.get(name), TupleType):
+                arguments.append(Argument(name, types[name]))
+            elif parameter.kind == "kwargs":
+                kept[name] = to_sugared_value({}, parameter.range)
+            else:
+                kept[name] = to_sugared_value((), parameter.range)
+            continue
+        type_ = _parameter_type(parameter, resolver, comments, types, default)
+        arguments.append(
+            Argument(
+                name,
+                type_,
+                default,
+                kwarg_only=parameter.kind == "keyword",
+                fixed_length=broadcast_length(parameter.type, resolver),
+            )
+        )
+    if definition.returns is not None:
+        result = type_of_annotation(definition.returns, resolver)
+    return Signature(arguments, result, kept)
+
+
+def _default(parameter: t.Param, defaults: Mapping[str, Any], resolver: Resolver) -> Any:
+    if parameter.name in defaults:
+        return defaults[parameter.name]
+    if parameter.default is None:
+        return NO_DEFAULT
+    emitter = StatementEmitter(Graph(), resolver, compile_call)
+    return emitter.expression(parameter.default).constant()
+
+
+def _parameter_type(
+    parameter: t.Param,
+    resolver: Resolver,
+    comments: Mapping[str, Type],
+    types: Mapping[str, Type],
+    default: Any,
+) -> Type:
+    if parameter.type is not None:
+        return type_of_annotation(parameter.type, resolver)
+    if parameter.name in comments:
+        return comments[parameter.name]
+    if parameter.name in types:
+        given = types[parameter.name]
+        return TENSOR if isinstance(given, TensorType) else given
+    if default is NO_DEFAULT:
+        return TENSOR
+    known = type_of(default)
+    return OptionalType(TENSOR) if known == NONE else known
+
+
+_CALLED: Final[WeakKeyDictionary[FunctionType, dict[object, CompiledFunction]]] = WeakKeyDictionary()
+"""Functions that were compiled for calls, by the types of parameters without annotation."""
+
+
+def compile_call(
+    function: Any,
+    types: Mapping[str, Type],
+    fixed: Mapping[str, SugaredValue],
+    where: SourceRange,
+) -> CompiledFunction:
+    """Compile a function that is called, once for each choice of types."""
+    if fixed:
+        return compile_function(function, types=types, fixed=fixed, called_at=where)
+    known = _CALLED.setdefault(function, {})
+    key = frozenset(types.items())
+    if key not in known:
+        known[key] = compile_function(function, types=types, called_at=where)
+    return known[key]

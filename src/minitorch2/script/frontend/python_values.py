@@ -1,0 +1,475 @@
+"""Python objects as sugared values: functions, operators of torch, classes, modules, constants."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from minitorch2.script.frontend.annotations import named_tuple_type
+from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
+from minitorch2.script.frontend.sugared import (
+    ConstantValue,
+    SimpleValue,
+    TupleSugar,
+    call_compiled,
+    is_constant,
+    sugar,
+)
+from minitorch2.script.ir.graph import Value
+from minitorch2.script.ir.types import ANY, Type
+from minitorch2.script.operators.registry import overloads
+from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.source import SourceRange
+
+Predicate = Callable[[Any], bool]
+Maker = Callable[[Any], SugaredValue]
+
+_MAKERS: Final[list[tuple[Predicate, Maker]]] = []
+"""Sugared values of kinds of objects that higher rooms know; the latest comes first."""
+
+Form = Callable[[Emission, Arguments, SourceRange], SugaredValue]
+
+FORMS: Final[dict[Any, Form]] = {}
+"""Functions of Python that the compiler knows, such as `len`; by the object, or its full name."""
+
+STATIC_CONDITIONS: Final[Mapping[str, bool]] = {
+    "is_scripting": True,
+    "is_tracing": False,
+    "is_compiling": False,
+    "is_dynamo_compiling": False,
+    "is_exporting": False,
+    "is_grad_enabled_or_scripting": True,
+    "has_torch_function": False,
+    "has_torch_function_unary": False,
+    "has_torch_function_variadic": False,
+    "_has_torch_function": False,
+    "_has_torch_function_unary": False,
+    "_has_torch_function_variadic": False,
+    "is_in_onnx_export": False,
+    "is_torchscript": True,
+}
+"""Functions without a meaning in a graph, and what they answer while a program is compiled."""
+
+_RENAMED: Final[Mapping[Any, str]] = {
+    torch.clamp: "clamp",
+    torch.numel: "numel",
+}
+
+
+def register_sugar(predicate: Predicate, maker: Maker) -> None:
+    """Let objects of which `predicate` is true be what `maker` makes of them."""
+    _MAKERS.insert(0, (predicate, maker))
+
+
+def to_sugared_value(given: Any, where: SourceRange) -> SugaredValue:
+    """Return what a Python object is in a program (TorchScript overview, Python-Compiler)."""
+    if isinstance(given, SugaredValue):
+        return given
+    if isinstance(given, Value):
+        return sugar(given)
+    for predicate, maker in _MAKERS:
+        if predicate(given):
+            return maker(given)
+    if is_constant(given):
+        return ConstantValue(given)
+    if callable(given) and (form := form_of(given)) is not None:
+        return FormValue(getattr(given, "__name__", repr(given)), form, given)
+    if isinstance(given, type):
+        return ClassValue(given)
+    if (kind := operator_kind(given)) is not None:
+        return OperatorValue(kind)
+    if isinstance(given, types.MethodType):
+        return BoundFunction(given.__func__, to_sugared_value(given.__self__, where))
+    if isinstance(given, types.FunctionType):
+        return function_value(given)
+    if isinstance(given, property | staticmethod | classmethod):
+        return to_sugared_value(given.__func__, where) if hasattr(given, "__func__") else ObjectValue(given)
+    return ObjectValue(given)
+
+
+def function_value(given: types.FunctionType) -> SugaredValue:
+    """Return the sugared form of a Python function."""
+    name = given.__name__
+    if name in STATIC_CONDITIONS and not inspect.signature(given).parameters:
+        return StaticCondition(STATIC_CONDITIONS[name])
+    branches = boolean_dispatch(given)
+    return FunctionValue(given) if branches is None else DispatchedFunction(name, branches)
+
+
+def form_of(given: Any) -> Form | None:
+    """Return what the compiler does at a call of a function that it knows."""
+    try:
+        if given in FORMS:
+            return FORMS[given]
+    except TypeError:
+        return None
+    if isinstance(given, types.FunctionType):
+        return FORMS.get(f"{given.__module__.partition('.')[0]}:{given.__name__}")
+    if isinstance(given, types.BuiltinFunctionType) and given.__name__ in STATIC_CONDITIONS:
+        known = STATIC_CONDITIONS[given.__name__]
+        return lambda emission, arguments, where: ConstantValue(known)
+    return None
+
+
+def operator_kind(given: Any) -> str | None:
+    """Return the kind of node for a function of torch that is written in C++, or None."""
+    if isinstance(given, torch._ops.OpOverloadPacket):
+        return str(given._qualified_op_name)
+    if isinstance(given, torch._ops.OpOverload):
+        return f"{given.namespace}::{given._schema.name.partition('::')[2]}"
+    if given in _RENAMED if isinstance(given, types.BuiltinFunctionType) else False:
+        return f"aten::{_RENAMED[given]}"
+    if isinstance(given, types.BuiltinFunctionType | types.MethodDescriptorType):
+        kind = f"aten::{given.__name__}"
+        return kind if _is_of_torch(given) and overloads(kind) else None
+    if isinstance(given, types.FunctionType) and _is_of_torch(given) and not _compiles(given):
+        kind = f"aten::{given.__name__}"
+        return kind if overloads(kind) else None
+    return None
+
+
+_PYTHON_WRAPPERS: Final = frozenset({"torch.functional", "torch._tensor", "torch._linalg_utils"})
+"""Modules whose functions prepare arguments in Python for the operator of the same name."""
+
+
+def _compiles(function: types.FunctionType) -> bool:
+    return function.__module__ not in _PYTHON_WRAPPERS
+
+
+def _is_of_torch(given: Any) -> bool:
+    module = getattr(given, "__module__", None) or ""
+    if module.partition(".")[0] == "torch":
+        return True
+    owner = getattr(given, "__objclass__", None) or getattr(given, "__self__", None)
+    return "_VariableFunctions" in repr(owner) or (getattr(owner, "__module__", "") or "").startswith("torch")
+
+
+def boolean_dispatch(function: types.FunctionType) -> Mapping[str, Any] | None:
+    """Return what a function of two versions chooses by: cells of its closure, or None."""
+    names = function.__code__.co_freevars
+    if not {"if_true", "if_false", "arg_name", "arg_index", "default"} <= set(names):
+        return None
+    return dict(zip(names, (cell.cell_contents for cell in function.__closure__ or ())))
+
+
+@dataclass(frozen=True)
+class ObjectValue(SugaredValue):
+    """A Python object of no kind that the language knows; its attributes may be of one."""
+
+    object: Any
+
+    def describe(self) -> str:
+        name = getattr(self.object, "__qualname__", getattr(self.object, "__name__", None))
+        return f"{name or 'an object of class ' + type(self.object).__name__}"
+
+    def constant(self) -> Any:
+        return self.object
+
+    def has_attr(self, name: str) -> bool:
+        return hasattr(self.object, name)
+
+    def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+        try:
+            found = getattr(self.object, name)
+        except AttributeError:
+            raise self.refuse(f"has no attribute {name}", where, "no-attribute") from None
+        return to_sugared_value(found, where)
+
+    def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
+        if not isinstance(self.object, list | tuple):
+            return None
+        return [to_sugared_value(part, where) for part in self.object]
+
+    def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
+        at = index.constant()
+        if at is UNKNOWN or not hasattr(self.object, "__getitem__"):
+            raise self.refuse("has no elements", where, "not-subscriptable")
+        try:
+            return to_sugared_value(self.object[at], where)
+        except (LookupError, TypeError) as error:
+            raise self.refuse(f"has no element {at!r}", where, "no-element") from error
+
+    def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
+        if not hasattr(self.object, "__len__"):
+            raise self.refuse("has no length", where, "no-length")
+        return ConstantValue(len(self.object))
+
+
+@dataclass(frozen=True)
+class FormValue(ObjectValue):
+    """A function that the compiler knows."""
+
+    name: str
+    form: Form
+
+    def __init__(self, name: str, form: Form, given: Any) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "form", form)
+        object.__setattr__(self, "object", given)
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        return self.form(emission, arguments, where)
+
+
+@dataclass(frozen=True)
+class StaticCondition(SugaredValue):
+    """A function whose answer is known while a program is compiled."""
+
+    known: bool
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        return ConstantValue(self.known)
+
+
+@dataclass(frozen=True)
+class OperatorValue(SugaredValue):
+    """An operator of the registry: ``torch.relu``."""
+
+    kind: str
+
+    def describe(self) -> str:
+        return f"the operator {self.kind}"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        given = [argument.as_value(emission, where) for argument in arguments.positional]
+        named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
+        return sugar(emission.emit(self.kind, given, where, named))
+
+
+@dataclass(frozen=True)
+class FunctionValue(SugaredValue):
+    """A Python function, which is compiled when it is called."""
+
+    function: types.FunctionType
+
+    def describe(self) -> str:
+        return f"the function {self.function.__qualname__}"
+
+    def constant(self) -> Any:
+        return self.function
+
+    def has_attr(self, name: str) -> bool:
+        return hasattr(self.function, name)
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        mark = script_mark(self.function)
+        if mark == "unused":
+            return raise_unused(emission, self.function.__qualname__, where)
+        if mark == "ignore":
+            return call_python(emission, self.function, arguments, where)
+        bound, names = bind(self.function, arguments, where)
+        types_, fixed, passed = _sorted_arguments(emission, bound, where)
+        callee = emission.compiler(self.function, types_, fixed, where)
+        return call_compiled(emission, callee, _of(callee, passed, names), where)
+
+
+def _of(callee: Any, passed: Mapping[str, SugaredValue], names: Sequence[str]) -> Arguments:
+    expected = {argument.name for argument in callee.schema.arguments}
+    return Arguments([], {name: passed[name] for name in names if name in passed and name in expected})
+
+
+def _sorted_arguments(
+    emission: Emission, bound: Mapping[str, SugaredValue], where: SourceRange
+) -> tuple[dict[str, Type], dict[str, SugaredValue], dict[str, SugaredValue]]:
+    """Return types of values, sugared values that are fixed in the callee, and values to pass."""
+    types_, fixed, passed = dict[str, Type](), dict[str, SugaredValue](), dict[str, SugaredValue]()
+    for name, given in bound.items():
+        if given.first_class:
+            passed[name] = SimpleValue(given.as_value(emission, where))
+            types_[name] = passed[name].value.type
+        else:
+            fixed[name] = given
+    return types_, fixed, passed
+
+
+def bind(
+    function: Callable[..., Any], arguments: Arguments, where: SourceRange
+) -> tuple[dict[str, SugaredValue], list[str]]:
+    """Return the argument of each parameter that is given one, and the parameters in order.
+
+    Raises:
+        ScriptError: the arguments do not fit.
+    """
+    signature = inspect.signature(function)
+    try:
+        found = signature.bind(*arguments.positional, **arguments.keywords).arguments
+    except TypeError as error:
+        message = f"{function.__qualname__}{signature} is called wrongly: {error}"
+        raise ScriptError(message, where, code="wrong-arguments") from error
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+    bound = dict[str, SugaredValue]()
+    for name, given in found.items():
+        if kinds[name] == inspect.Parameter.VAR_POSITIONAL:
+            bound[name] = TupleSugar(given)
+        elif kinds[name] != inspect.Parameter.VAR_KEYWORD:
+            bound[name] = given
+        elif given:
+            message = f"the parameter **{name} takes {', '.join(given)}"
+            raise ScriptError(message, where, code="keyword-parameters")
+    return bound, list(kinds)
+
+
+@dataclass(frozen=True)
+class BoundFunction(SugaredValue):
+    """A Python method with the object that it belongs to."""
+
+    function: Any
+    receiver: SugaredValue
+
+    def describe(self) -> str:
+        return f"the method {self.function.__qualname__}"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        given = Arguments([self.receiver, *arguments.positional], arguments.keywords)
+        return to_sugared_value(self.function, where).call(emission, given, where)
+
+
+@dataclass(frozen=True)
+class DispatchedFunction(SugaredValue):
+    """A function with two versions, chosen by an argument that has to be a constant."""
+
+    name: str
+    choice: Mapping[str, Any]
+
+    def describe(self) -> str:
+        return f"the function {self.name}"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        name, index = self.choice["arg_name"], self.choice["arg_index"]
+        decides: Any = self.choice["default"]
+        if name in arguments.keywords:
+            decides = arguments.keywords[name].constant()
+        elif len(arguments.positional) > index:
+            decides = arguments.positional[index].constant()
+        if decides is UNKNOWN:
+            fix = f"give {name} as True or False"
+            raise self.refuse(f"needs a constant {name}", where, "constant-argument", fix)
+        chosen = self.choice["if_true" if decides else "if_false"]
+        return to_sugared_value(chosen, where).call(emission, arguments, where)
+
+
+@dataclass(frozen=True)
+class ClassValue(ObjectValue):
+    """A Python class: NamedTuples can be made, context managers entered."""
+
+    object: Any
+
+    def describe(self) -> str:
+        return f"the class {self.object.__qualname__}"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        if issubclass(self.object, tuple) and hasattr(self.object, "_fields"):
+            return self._named_tuple(emission, arguments, where)
+        if issubclass(self.object, BaseException):
+            return ExceptionValue(self.object, arguments)
+        if hasattr(self.object, "__enter__"):
+            return call_python(emission, self.object, arguments, where)
+        constants = [argument.constant() for argument in arguments.positional]
+        if not arguments.keywords and all(is_constant(given) for given in constants):
+            made = _make(self.object, constants, where)
+            if is_constant(made):
+                return ConstantValue(made)
+        if overloads(f"aten::{self.object.__name__}") and _is_of_torch(self.object):
+            return OperatorValue(f"aten::{self.object.__name__}").call(emission, arguments, where)
+        fix = "use tensors, numbers, lists, dicts, tuples, NamedTuples or modules"
+        raise self.refuse("cannot be made in a script", where, "class", fix)
+
+    def _named_tuple(
+        self, emission: Emission, arguments: Arguments, where: SourceRange
+    ) -> SugaredValue:
+        type_ = named_tuple_type(self.object)
+        bound, names = bind(self.object, arguments, where)
+        defaults = getattr(self.object, "_field_defaults", {})
+        given = [
+            (bound[name] if name in bound else to_sugared_value(defaults[name], where))
+            for name in names
+        ]
+        values = [
+            converted(emission, value.as_value(emission, where), wanted, where)
+            for value, wanted in zip(given, type_.elements)
+        ]
+        return sugar(emission.node("prim::TupleConstruct", values, (type_,), where).output)
+
+
+def converted(emission: Emission, value: Value, type_: Type, where: SourceRange) -> Value:
+    """Return a value as one of a type.
+
+    Raises:
+        ScriptError: it is of another type.
+    """
+    from minitorch2.script.ir.types import is_subtype_of
+
+    if is_subtype_of(value.type, type_):
+        return emission.cast(value, type_, where)
+    from minitorch2.script.operators.match import convert
+
+    found = convert(emission.graph, value, type_, where)
+    if found is None:
+        message = f"a value of type {value.type} stands where {type_} is needed"
+        raise ScriptError(message, where, code="wrong-type", fix=f"give a value of type {type_}")
+    return found
+
+
+def _make(cls: type, arguments: Sequence[Any], where: SourceRange) -> Any:
+    try:
+        return cls(*arguments)
+    except Exception as error:  # noqa: BLE001  the class is the user's or torch's
+        message = f"{cls.__qualname__} refuses its arguments: {error}"
+        raise ScriptError(message, where, code="wrong-arguments") from error
+
+
+@dataclass(frozen=True)
+class ExceptionValue(SugaredValue):
+    """An exception that is to be raised."""
+
+    cls: type[BaseException]
+    arguments: Arguments
+
+    def describe(self) -> str:
+        return f"an exception {self.cls.__name__}"
+
+
+def script_mark(function: Any) -> str | None:
+    """Return how a function is marked: ``"ignore"``, ``"unused"``, ``"export"``, or None."""
+    mark = getattr(function, "__minitorch2_script__", None)
+    if isinstance(mark, str):
+        return mark
+    text = str(getattr(function, "_torchscript_modifier", "")).lower()
+    names = {"unused": "unused", "ignore": "ignore", "export": "export", "ignored": "ignore"}
+    return next((name for word, name in names.items() if word in text), None)
+
+
+@dataclass(frozen=True)
+class StaticExit(SugaredValue):
+    """The result of what never returns."""
+
+
+def raise_unused(emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+    """Insert the error that a function marked as unused raises when it is called."""
+    emission.node(
+        "prim::RaiseException",
+        (
+            emission.constant(f"{name} is marked as unused, and was called", where),
+            emission.constant("builtins.NotImplementedError", where),
+        ),
+        (),
+        where,
+    )
+    return StaticExit()
+
+
+def call_python(
+    emission: Emission, function: Callable[..., Any], arguments: Arguments, where: SourceRange
+) -> SugaredValue:
+    """Insert the call of a Python object when the graph runs."""
+    given = [argument.as_value(emission, where) for argument in arguments.all()]
+    names = tuple(arguments.keywords)
+    node = emission.node(
+        "prim::PythonOp", given, (ANY,), where, function=function, keywords=names
+    )
+    return SimpleValue(node.output)

@@ -1,0 +1,71 @@
+"""Names that a function does not set itself, as Python objects (TorchScript overview, Resolver).
+
+The emitter asks a resolver, so it works without the caller's Python as well: then only builtins
+and the objects of a table are known.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import typing
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any, Final
+
+import torch
+
+MISSING: Final = object()
+"""The answer of a resolver that does not know a name."""
+
+TEXT_NAMES: Final[Mapping[str, Any]] = {
+    "torch": torch,
+    "math": math,
+    "Tensor": torch.Tensor,
+    "Device": torch.device,
+    "Generator": torch.Generator,
+    **{name: getattr(typing, name) for name in ("List", "Dict", "Tuple", "Optional", "Any")},
+    "Union": typing.Union,
+    "NamedTuple": typing.NamedTuple,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+"""The names that text without a Python module around it may use, besides Python's builtins."""
+
+
+class Resolver:
+    """Names of one function: its closure, then its globals, then Python's builtins."""
+
+    def __init__(self, *tables: Mapping[str, Any]) -> None:
+        self.tables = (*tables, vars(builtins))
+
+    def resolve(self, name: str) -> Any:
+        """Return the object of a name, or `MISSING`."""
+        for table in self.tables:
+            if name in table:
+                return table[name]
+        return MISSING
+
+    def names(self) -> set[str]:
+        """Every name that can be resolved: errors suggest the nearest."""
+        return {name for table in self.tables for name in table}
+
+
+def resolver_of(function: FunctionType) -> Resolver:
+    """Return the resolver of a Python function's free names."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+    return Resolver({name: cell.cell_contents for name, cell in cells if _is_set(cell)},
+                    function.__globals__)
+
+
+def text_resolver(objects: Mapping[str, Any] | None = None) -> Resolver:
+    """Return the resolver of text that stands alone: builtins, torch, typing forms, `objects`."""
+    return Resolver(objects or {}, TEXT_NAMES)
+
+
+def _is_set(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True

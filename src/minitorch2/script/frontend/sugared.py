@@ -1,0 +1,381 @@
+"""Sugared values that have a value in the graph, or elements that do: values, constants, tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from minitorch2.script.frontend.emission import (
+    UNKNOWN,
+    Arguments,
+    Emission,
+    Iteration,
+    SugaredValue,
+)
+from minitorch2.script.ir.graph import Value
+from minitorch2.script.ir.types import (
+    DEVICE,
+    NONE,
+    STR,
+    ClassType,
+    DictType,
+    FunctionType,
+    ListType,
+    OptionalType,
+    TensorType,
+    TupleType,
+    Type,
+)
+from minitorch2.script.frontend.refine import joined
+from minitorch2.script.operators.match import match_arguments
+from minitorch2.script.operators.registry import overloads
+from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.source import SourceRange
+
+PROPERTIES: Final[Mapping[str, str]] = {
+    "shape": "aten::size",
+    "T": "aten::numpy_T",
+    "mT": "aten::mT",
+    "H": "aten::matrix_H",
+    "mH": "aten::mH",
+    "real": "aten::real",
+    "imag": "aten::imag",
+    "ndim": "aten::dim",
+    **{
+        name: f"prim::{name}"
+        for name in (
+            "dtype", "device", "layout", "requires_grad", "grad", "data", "is_leaf", "itemsize",
+            "nbytes", "is_cuda", "is_cpu", "is_xpu", "is_sparse", "is_sparse_csr", "is_mkldnn",
+            "is_quantized", "is_meta", "is_mps", "is_vulkan", "is_ipu", "is_nested", "name",
+        )
+    },
+}  # fmt: skip
+"""Attributes of tensors that are no methods, and the operators that give them."""
+
+CASTS: Final[Mapping[str, torch.dtype]] = {
+    "float": torch.float32,
+    "double": torch.float64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int": torch.int32,
+    "long": torch.int64,
+    "short": torch.int16,
+    "char": torch.int8,
+    "byte": torch.uint8,
+    "bool": torch.bool,
+    "cfloat": torch.complex64,
+    "cdouble": torch.complex128,
+}
+"""Methods of tensors that change the dtype."""
+
+METHODS: Final[Mapping[str, str]] = {
+    "ndimension": "dim",
+    "numel": "numel",
+    "nelement": "numel",
+    "wait": "wait",
+    "__len__": "len",
+}
+"""Methods whose operators have other names."""
+
+
+def sugar(value: Value) -> SugaredValue:
+    """Return the sugared form of a value in the graph; module types say theirs."""
+    if isinstance(value.type, ClassType) and hasattr(value.type.owner, "sugar"):
+        sugared: SugaredValue = value.type.owner.sugar(value)
+        return sugared
+    return SimpleValue(value)
+
+
+@dataclass(frozen=True)
+class SimpleValue(SugaredValue):
+    """A value in the graph."""
+
+    value: Value
+    first_class = True
+
+    @property
+    def type(self) -> Type:
+        """The static type of the value."""
+        return self.value.type
+
+    def describe(self) -> str:
+        return f"a value of type {self.type}"
+
+    def constant(self) -> Any:
+        return None if self.type == NONE else UNKNOWN
+
+    def as_value(self, emission: Emission, where: SourceRange) -> Value:
+        return self.value
+
+    def has_attr(self, name: str) -> bool:
+        if isinstance(self.type, TensorType):
+            return hasattr(torch.Tensor, name)
+        if isinstance(self.type, TupleType):
+            return name in (self.type.names or ())
+        return bool(overloads(f"aten::{name}"))
+
+    def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+        if isinstance(self.type, TensorType) and name in PROPERTIES:
+            return sugar(emission.emit(PROPERTIES[name], (self.value,), where))
+        if isinstance(self.type, TupleType) and name in (self.type.names or ()):
+            assert self.type.names is not None
+            return self._element(emission, self.type.names.index(name), where)
+        if self.type == DEVICE and name in ("type", "index"):
+            return sugar(emission.emit(f"prim::{name}", (self.value,), where))
+        if isinstance(self.type, OptionalType):
+            raise self.not_refined(f"attribute {name}", where)
+        return MethodValue(self.value, name)
+
+    def not_refined(self, what: str, where: SourceRange) -> ScriptError:
+        """Return the error for using an optional as if it were not None."""
+        text = where.text().partition(".")[0].strip() or "it"
+        assert isinstance(self.type, OptionalType)
+        return ScriptError(
+            f"{text} may be None (its type is {self.type}), and None has no {what}",
+            where,
+            code="optional-not-refined",
+            fix=f"test it before: `assert {text} is not None`, or `if {text} is not None:`",
+        )
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        if isinstance(self.type, FunctionType):
+            return call_compiled(emission, self.type.function, arguments, where)
+        raise self.refuse("cannot be called", where, "not-callable")
+
+    def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
+        if not isinstance(self.type, TupleType):
+            return None
+        node = emission.node("prim::TupleUnpack", (self.value,), self.type.elements, where)
+        return [sugar(value) for value in node.outputs]
+
+    def iteration(self, emission: Emission, where: SourceRange) -> Iteration:
+        values = self.value
+        if isinstance(self.type, DictType):
+            values = emission.emit("aten::keys", (values,), where)
+        elif isinstance(self.type, TensorType):
+            values = emission.emit("aten::unbind", (values,), where)
+        elif not isinstance(self.type, ListType) and self.type != STR:
+            raise self.refuse("cannot be iterated over", where, "not-iterable")
+        trips = emission.emit("aten::len", (values,), where)
+        return Iteration(trips, lambda at: sugar(emission.emit("aten::__getitem__", (values, at), where)))
+
+    def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
+        if isinstance(self.type, TupleType):
+            return self._element(emission, self._position(index, where), where)
+        if isinstance(self.type, OptionalType):
+            raise self.not_refined("elements", where)
+        key = index.as_value(emission, where)
+        return sugar(emission.emit("aten::__getitem__", (self.value, key), where))
+
+    def _position(self, index: SugaredValue, where: SourceRange) -> int:
+        assert isinstance(self.type, TupleType)
+        position = index.constant()
+        if not isinstance(position, int):
+            fix = "use a constant index, or a list instead of the tuple"
+            raise self.refuse("needs a constant index", where, "tuple-index", fix)
+        length = len(self.type.elements)
+        if not -length <= position < length:
+            raise self.refuse(f"has no element {position}", where, "tuple-index")
+        return position % length
+
+    def _element(self, emission: Emission, position: int, where: SourceRange) -> SugaredValue:
+        assert isinstance(self.type, TupleType)
+        at = emission.constant(position, where)
+        element = self.type.elements[position]
+        return sugar(emission.node("prim::TupleIndex", (self.value, at), (element,), where).output)
+
+    def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
+        if isinstance(self.type, TupleType):
+            return ConstantValue(len(self.type.elements))
+        if isinstance(self.type, OptionalType):
+            raise self.not_refined("length", where)
+        return sugar(emission.emit("aten::len", (self.value,), where))
+
+
+@dataclass(frozen=True)
+class MethodValue(SugaredValue):
+    """A method of a value in the graph: ``x.relu``."""
+
+    value: Value
+    name: str
+
+    def describe(self) -> str:
+        return f"the method {self.name} of a value of type {self.value.type}"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        given = [argument.as_value(emission, where) for argument in arguments.positional]
+        named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
+        of_tensor = isinstance(self.value.type, TensorType)
+        if of_tensor and self.name in CASTS and not given:
+            dtype = emission.constant(CASTS[self.name], where)
+            return sugar(emission.emit("aten::to", (self.value, dtype), where, named))
+        return sugar(emission.emit(self._kind(where), (self.value, *given), where, named))
+
+    def _kind(self, where: SourceRange) -> str:
+        name = METHODS.get(self.name, self.name)
+        if overloads(f"aten::{name}"):
+            return f"aten::{name}"
+        if overloads(f"prim::{name}"):
+            return f"prim::{name}"
+        message = f"a value of type {self.value.type} has no attribute {self.name}"
+        raise ScriptError(message, where, code="no-attribute")
+
+
+@dataclass(frozen=True)
+class ConstantValue(SugaredValue):
+    """A Python object that is known, and that the graph can hold: a number, a str, a dtype.
+
+    Tuples and lists of such objects count as well.
+    """
+
+    object: Any
+    first_class = True
+
+    def describe(self) -> str:
+        return f"the constant {self.object!r}"
+
+    def constant(self) -> Any:
+        return self.object
+
+    def as_value(self, emission: Emission, where: SourceRange) -> Value:
+        if not isinstance(self.object, list | tuple):
+            return emission.constant(self.object, where)
+        elements = [ConstantValue(part).as_value(emission, where) for part in self.object]
+        if isinstance(self.object, list):
+            return list_of(emission, elements, where)
+        return emission.tuple(elements, where)
+
+    def has_attr(self, name: str) -> bool:
+        return hasattr(self.object, name)
+
+    def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+        found = getattr(self.object, name, UNKNOWN)
+        if found is not UNKNOWN and is_constant(found):
+            return ConstantValue(found)
+        return sugar(self.as_value(emission, where)).attr(emission, name, where)
+
+    def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
+        if not isinstance(self.object, list | tuple):
+            return None
+        return [ConstantValue(part) for part in self.object]
+
+    def iteration(self, emission: Emission, where: SourceRange) -> Iteration:
+        return sugar(self.as_value(emission, where)).iteration(emission, where)
+
+    def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
+        at = index.constant()
+        if at is UNKNOWN or not hasattr(self.object, "__getitem__"):
+            return sugar(self.as_value(emission, where)).get_item(emission, index, where)
+        try:
+            return ConstantValue(self.object[at])
+        except (LookupError, TypeError) as error:
+            raise self.refuse(f"has no element {at!r}", where, "no-element") from error
+
+    def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
+        if not hasattr(self.object, "__len__"):
+            raise self.refuse("has no length", where, "no-length")
+        return ConstantValue(len(self.object))
+
+
+_CONSTANTS: Final = (
+    int, float, complex, str, bool, type(None), torch.dtype, torch.device, torch.layout,
+    torch.memory_format,
+)  # fmt: skip
+
+
+def is_constant(given: Any) -> bool:
+    """Tell whether a graph can hold a Python object as a constant."""
+    if type(given) in (list, tuple, torch.Size):
+        return all(map(is_constant, given))
+    return isinstance(given, _CONSTANTS)
+
+
+@dataclass(frozen=True)
+class TupleSugar(SugaredValue):
+    """Several sugared values: a tuple that is made only if it is needed as a value."""
+
+    values: Sequence[SugaredValue]
+
+    @property
+    def first_class(self) -> bool:  # type: ignore[override]
+        """Whether all elements have values in the graph."""
+        return all(value.first_class for value in self.values)
+
+    def describe(self) -> str:
+        return "a tuple"
+
+    def constant(self) -> Any:
+        found = tuple(value.constant() for value in self.values)
+        return UNKNOWN if any(part is UNKNOWN for part in found) else found
+
+    def as_value(self, emission: Emission, where: SourceRange) -> Value:
+        return emission.tuple([value.as_value(emission, where) for value in self.values], where)
+
+    def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
+        return list(self.values)
+
+    def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
+        position = index.constant()
+        if not isinstance(position, int) or not -len(self.values) <= position < len(self.values):
+            return sugar(self.as_value(emission, where)).get_item(emission, index, where)
+        return self.values[position]
+
+    def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
+        return ConstantValue(len(self.values))
+
+
+@dataclass(frozen=True)
+class BoundMethod(SugaredValue):
+    """A function of the compiler that stands for a method of a sugared value."""
+
+    name: str
+    function: Callable[[Emission, Arguments, SourceRange], SugaredValue]
+
+    def describe(self) -> str:
+        return f"the method {self.name}"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        return self.function(emission, arguments, where)
+
+
+def list_of(
+    emission: Emission, values: Sequence[Value], where: SourceRange, element: Type | None = None
+) -> Value:
+    """Insert the construction of a list; elements of different types have their common type."""
+    type_ = element or common_type([value.type for value in values], where)
+    elements = [emission.cast(value, type_, where) for value in values]
+    return emission.node("prim::ListConstruct", elements, (ListType(type_),), where).output
+
+
+def common_type(types: Sequence[Type], where: SourceRange) -> Type:
+    """Return the type of which all others are subtypes; of nothing, Tensor.
+
+    Raises:
+        ScriptError: there is none.
+    """
+    found = joined(types) if types else TensorType()
+    if found is None:
+        listed = ", ".join(dict.fromkeys(map(str, types)))
+        message = f"elements of one list have different types: {listed}"
+        fix = "give all elements one type, or use a tuple"
+        raise ScriptError(message, where, code="mixed-list", fix=fix)
+    return found
+
+
+def call_compiled(
+    emission: Emission, callee: Any, arguments: Arguments, where: SourceRange
+) -> SugaredValue:
+    """Insert the call of a compiled function.
+
+    Raises:
+        ScriptError: the arguments do not fit its schema.
+    """
+    positional = [argument.as_value(emission, where) for argument in arguments.positional]
+    named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
+    values = match_arguments(emission.graph, callee.schema, positional, named, where)
+    results = [result.type for result in callee.schema.returns]
+    return sugar(emission.node("prim::CallFunction", values, results, where, function=callee).output)
+
