@@ -1,17 +1,15 @@
 """Counts how many functions of torch.nn.functional compile as scripts, and why others do not.
 
-    python -m tests.script_survey            the reasons by count
-    python -m tests.script_survey NAME...    the whole error of each function named
+python -m tests.script_survey            the reasons by count
+python -m tests.script_survey NAME...    the whole error of each function named
 """
 
 import inspect
-import re
 import sys
 from collections import Counter
 
 import torch.nn.functional as functional
 
-from minitorch2.script.frontend.annotations import type_of_annotation  # noqa: F401
 from minitorch2.script.frontend.compile import compile_function
 from minitorch2.script.syntax.errors import ScriptError
 

@@ -225,8 +225,11 @@ def comment_types(
         if text.startswith("("):
             found, result = _signature(text, definition, resolver)
         else:
-            before = [p for p in definition.parameters
-                      if p.range.start < definition.range.start + comment.start()]
+            before = [
+                p
+                for p in definition.parameters
+                if p.range.start < definition.range.start + comment.start()
+            ]
             if before:
                 found[before[-1].name] = _comment_type(text, definition, resolver)
     return found, result
@@ -238,9 +241,10 @@ def _signature(
     arguments, _, result = text.rpartition("->")
     names = [parameter.name for parameter in definition.parameters]
     listed = _listed(arguments.strip(), definition)
-    names = names[len(names) - len(listed):] if len(names) >= len(listed) else names
+    names = names[len(names) - len(listed) :] if len(names) >= len(listed) else names
     found = {
-        name: type_of_annotation(item, resolver) for name, item in zip(names, listed)
+        name: type_of_annotation(item, resolver)
+        for name, item in zip(names, listed)
         if not (isinstance(item, t.Constant) and item.value is ...)
     }
     return found, _comment_type(result.strip(), definition, resolver)

@@ -82,7 +82,7 @@ def compile_function(
         message = f"{function!r} is no Python function"
         raise ScriptError(message, called_at, code="not-a-function", fix="give a function")
     with compiling(plain.__qualname__, called_at):
-        definition = function_from_ast(source_of(plain))
+        definition = function_from_ast(source_of(plain), postpones=True)
         return _compiled(
             definition,
             resolver_of(plain),
@@ -150,7 +150,9 @@ def _compiled(
     to_ssa(graph)
     exit_transform(graph)
     results = (Argument("", returns),)
-    return CompiledFunction(name, FunctionSchema(name, "", tuple(signature.arguments), results), graph)
+    return CompiledFunction(
+        name, FunctionSchema(name, "", tuple(signature.arguments), results), graph
+    )
 
 
 def _finish(emitter: StatementEmitter, definition: t.Def) -> Type:
@@ -162,10 +164,16 @@ def _finish(emitter: StatementEmitter, definition: t.Def) -> Type:
     where = definition.range
     if not emitter.environment.frame.exited:
         value = emitter.constant(None, where)
-        if emitter.return_type not in (None, NONE) and not isinstance(emitter.return_type, OptionalType):
+        if not emitter.returns:
+            emitter.return_type = NONE  # whatever the annotation says
+        if emitter.return_type not in (None, NONE) and not isinstance(
+            emitter.return_type, OptionalType
+        ):
             message = f"{definition.name} gives {emitter.return_type}, and may end without a return"
             header = definition.returns.range if definition.returns else where
-            raise ScriptError(message, header, code="missing-return", fix="return a value at the end")
+            raise ScriptError(
+                message, header, code="missing-return", fix="return a value at the end"
+            )
         if emitter.return_type is not None:
             value = emitter.cast(value, emitter.return_type, where)
         emitter.returns.append(emitter.node("prim::Return", (value,), (), where))
@@ -237,7 +245,7 @@ def _parameter_type(
     default: Any,
 ) -> Type:
     if parameter.type is not None:
-        return type_of_annotation(parameter.type, resolver)
+        return _annotated(parameter.type, resolver, default)
     if parameter.name in comments:
         return comments[parameter.name]
     if parameter.name in types:
@@ -249,7 +257,22 @@ def _parameter_type(
     return OptionalType(TENSOR) if known == NONE else known
 
 
-_CALLED: Final[WeakKeyDictionary[FunctionType, dict[object, CompiledFunction]]] = WeakKeyDictionary()
+def _annotated(annotation: t.Expr, resolver: Resolver, default: Any) -> Type:
+    """Return the type of an annotation; one that is unknown is that of its default None.
+
+    Such a parameter takes a function, which the caller fixes, or nothing.
+    """
+    try:
+        return type_of_annotation(annotation, resolver)
+    except ScriptError as error:
+        if error.code != "unknown-type" or default is not None:
+            raise
+        return NONE
+
+
+_CALLED: Final[WeakKeyDictionary[FunctionType, dict[object, CompiledFunction]]] = (
+    WeakKeyDictionary()
+)
 """Functions that were compiled for calls, by the types of parameters without annotation."""
 
 

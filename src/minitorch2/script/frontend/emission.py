@@ -101,9 +101,7 @@ class SugaredValue:
         """Return how a loop that is not unrolled goes over the value."""
         raise self.refuse("cannot be iterated over", where, "not-iterable")
 
-    def get_item(
-        self, emission: Emission, index: SugaredValue, where: SourceRange
-    ) -> SugaredValue:
+    def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
         """Return the element at an index or a key."""
         raise self.refuse("has no elements", where, "not-subscriptable")
 
@@ -185,7 +183,7 @@ class Emission:
         """Give a value a wider or a narrower type; nothing happens when the graph runs."""
         if value.type == type:
             return value
-        if value.type == NONE:
+        if NONE in (value.type, type):
             return self.constant(None, where, type)
         return self.node("prim::unchecked_cast", (value,), (type,), where).output
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 from minitorch2.script.frontend.annotations import type_of_annotation
@@ -11,7 +12,12 @@ from minitorch2.script.frontend.emit_calls import raise_error
 from minitorch2.script.frontend.emit_expressions import ExpressionEmitter
 from minitorch2.script.frontend.environment import Frame, Variable
 from minitorch2.script.frontend.indexing import set_index
-from minitorch2.script.frontend.python_values import ClassValue, ExceptionValue, StaticExit
+from minitorch2.script.frontend.python_values import (
+    ClassValue,
+    ExceptionValue,
+    StaticExit,
+    to_sugared_value,
+)
 from minitorch2.script.frontend.refine import apply
 from minitorch2.script.frontend.sugared import SimpleValue, TupleSugar, sugar
 from minitorch2.script.ir.graph import Node, Value
@@ -49,13 +55,18 @@ class StatementEmitter(ExpressionEmitter):
     # -- assignments --------------------------------------------------------------------------
 
     def on_Assign(self, statement: t.Assign) -> None:
-        declared = None if statement.type is None else type_of_annotation(statement.type, self.resolver)
+        declared = (
+            None if statement.type is None else type_of_annotation(statement.type, self.resolver)
+        )
         if statement.value is None:
             return
         value = self.expression(statement.value, declared or self._hint(statement.targets))
         if declared is not None:
-            value = sugar(self.converted(value.as_value(self, statement.range), declared,
-                                         statement.value.range))
+            value = sugar(
+                self.converted(
+                    value.as_value(self, statement.range), declared, statement.value.range
+                )
+            )
         for target in statement.targets:
             if isinstance(target, t.Name) and declared is not None:
                 self.store(target.id, value.as_value(self, target.range), target.range, declared)
@@ -110,7 +121,9 @@ class StatementEmitter(ExpressionEmitter):
             inner = item.value if isinstance(item, t.Starred) else item
             self.assign(inner, element)
 
-    def _list_elements(self, value: SugaredValue, count: int, where: SourceRange) -> list[SugaredValue]:
+    def _list_elements(
+        self, value: SugaredValue, count: int, where: SourceRange
+    ) -> list[SugaredValue]:
         listed = value.as_value(self, where)
         if isinstance(listed.type, TensorType):
             listed = self.emit("aten::unbind", (listed,), where)
@@ -138,8 +151,12 @@ class StatementEmitter(ExpressionEmitter):
         if statement.op == "+" and (parts := self._tuples(old, added, statement.value)) is not None:
             self.assign(target, TupleSugar(parts))
             return
-        result = self._augmented(statement.op, old.as_value(self, target.range),
-                                 added.as_value(self, statement.value.range), where)
+        result = self._augmented(
+            statement.op,
+            old.as_value(self, target.range),
+            added.as_value(self, statement.value.range),
+            where,
+        )
         if not (isinstance(target, t.Attribute) and isinstance(result.type, TensorType)):
             self.assign(target, sugar(result))
 
@@ -158,6 +175,19 @@ class StatementEmitter(ExpressionEmitter):
         found = self.expression(statement.value)
         if isinstance(found, StaticExit):
             self.environment.frame.exited = True
+
+    def on_Refused(self, statement: t.Refused) -> None:
+        raise statement.error
+
+    def on_Import(self, statement: t.Import) -> None:
+        try:
+            found: object = import_module(statement.module)
+            if statement.attribute is not None:
+                found = getattr(found, statement.attribute)
+        except (ImportError, AttributeError) as error:
+            raise ScriptError(str(error), statement.range, code="import") from error
+        value = to_sugared_value(found, statement.range)
+        self.environment.set_sugared(statement.name, value)
 
     def on_Pass(self, statement: t.Pass) -> None:
         """Emit nothing."""
@@ -278,8 +308,6 @@ class StatementEmitter(ExpressionEmitter):
 
     def _loop(self, statement: t.While | t.For, trips: Value, bind: object) -> None:
         """Emit a loop; again with wider types, if an iteration ends with other ones."""
-        before = self.environment.frame
-        names = dict(before.variables)
         while True:
             count = len(self.returns)
             node, frame, loop = self._loop_once(statement, trips, bind)
@@ -293,7 +321,6 @@ class StatementEmitter(ExpressionEmitter):
                 assert variable is not None
                 value = self.cast(self.load(name, variable, variable.where), type_, variable.where)
                 self.store(name, value, variable.where)
-        del names
         self._after_loop(frame)
 
     def _loop_once(
@@ -335,8 +362,10 @@ class StatementEmitter(ExpressionEmitter):
         for end in loop.ends:
             for name, variable in end.items():
                 before = self.environment.variable(name)
-                known = before and found.get(name, before.type)
-                if before is None or known is None or is_subtype_of(variable.type, known):
+                if before is None:
+                    continue
+                known = found.get(name, before.type)
+                if is_subtype_of(variable.type, known):
                     continue
                 both = unify(known, variable.type)
                 if both is None:

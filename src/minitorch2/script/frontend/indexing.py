@@ -11,7 +11,6 @@ from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
     BOOL,
     INT,
-    NONE,
     TENSOR,
     ListType,
     OptionalType,
@@ -29,7 +28,9 @@ class Indexed:
     tensors: Sequence[Value | None]
 
 
-def index_tensor(emission: Emission, tensor: Value, indices: Sequence[Any], where: SourceRange) -> Value:
+def index_tensor(
+    emission: Emission, tensor: Value, indices: Sequence[Any], where: SourceRange
+) -> Value:
     """Emit ``tensor[indices]``."""
     indexed = view_of(emission, tensor, indices, where)
     if not indexed.tensors:
@@ -49,7 +50,9 @@ def set_index(
         emission.emit(kind, (indexed.view, value), where)
         return
     if not is_tensor:
-        names = {name: emission.emit(f"prim::{name}", (tensor,), where) for name in ("dtype", "device")}
+        names = {
+            name: emission.emit(f"prim::{name}", (tensor,), where) for name in ("dtype", "device")
+        }
         value = emission.emit("aten::tensor", (value,), where, names)
     listed = _index_list(emission, indexed.tensors, where)
     emission.emit("aten::index_put_", (indexed.view, listed, value), where)
@@ -58,13 +61,17 @@ def set_index(
 def _index_list(emission: Emission, tensors: Sequence[Value | None], where: SourceRange) -> Value:
     type_ = OptionalType(TENSOR)
     values = [
-        emission.constant(None, where, type_) if value is None else emission.cast(value, type_, where)
+        emission.constant(None, where, type_)
+        if value is None
+        else emission.cast(value, type_, where)
         for value in tensors
     ]
     return emission.node("prim::ListConstruct", values, (ListType(type_),), where).output
 
 
-def view_of(emission: Emission, tensor: Value, indices: Sequence[Any], where: SourceRange) -> Indexed:
+def view_of(
+    emission: Emission, tensor: Value, indices: Sequence[Any], where: SourceRange
+) -> Indexed:
     """Emit what numbers, slices, None and ``...`` do; tensors are left for ``aten::index``."""
     at = next((i for i, index in enumerate(indices) if index is ...), len(indices))
     before, after = list(indices[:at]), list(indices[at + 1 :])
@@ -81,7 +88,9 @@ def view_of(emission: Emission, tensor: Value, indices: Sequence[Any], where: So
     return Indexed(view, tensors)
 
 
-def _from_the_right(emission: Emission, view: Value, indices: list[Any], where: SourceRange) -> Value:
+def _from_the_right(
+    emission: Emission, view: Value, indices: list[Any], where: SourceRange
+) -> Value:
     """Emit the indices after ``...``, whose dimensions are counted from the last one."""
     kept = 0
     for index in reversed(indices):
@@ -105,7 +114,9 @@ def _apply(
         start, stop, step = index
         if start is None and stop is None and step is None:
             return view
-        return emission.emit("aten::slice", (view, dim, start or none, stop or none, step or one), where)
+        return emission.emit(
+            "aten::slice", (view, dim, start or none, stop or none, step or one), where
+        )
     if _is_int(index):
         return emission.emit("aten::select", (view, dim, index), where)
     message = f"a tensor cannot be indexed by a value of type {index.type}"
@@ -120,7 +131,7 @@ def _is_tensor(index: Any) -> bool:
     return isinstance(index, Value) and (
         isinstance(index.type, TensorType | ListType)
         or index.type == BOOL
-        or (isinstance(index.type, OptionalType) and index.type != NONE)
+        or isinstance(index.type, OptionalType)
     )
 
 

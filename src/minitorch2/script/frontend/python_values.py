@@ -18,10 +18,19 @@ from minitorch2.script.frontend.sugared import (
     TupleSugar,
     call_compiled,
     is_constant,
+    list_of,
     sugar,
 )
 from minitorch2.script.ir.graph import Value
-from minitorch2.script.ir.types import ANY, Type
+from minitorch2.script.ir.types import (
+    ANY,
+    ListType,
+    PrimitiveType,
+    TupleType,
+    Type,
+    is_subtype_of,
+)
+from minitorch2.script.operators.match import convert
 from minitorch2.script.operators.registry import overloads
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
@@ -82,13 +91,17 @@ def to_sugared_value(given: Any, where: SourceRange) -> SugaredValue:
     if isinstance(given, type):
         return ClassValue(given)
     if (kind := operator_kind(given)) is not None:
-        return OperatorValue(kind)
+        return OperatorValue(kind, takes_many=_takes_many(given, kind))
     if isinstance(given, types.MethodType):
         return BoundFunction(given.__func__, to_sugared_value(given.__self__, where))
     if isinstance(given, types.FunctionType):
         return function_value(given)
     if isinstance(given, property | staticmethod | classmethod):
-        return to_sugared_value(given.__func__, where) if hasattr(given, "__func__") else ObjectValue(given)
+        return (
+            to_sugared_value(given.__func__, where)
+            if hasattr(given, "__func__")
+            else ObjectValue(given)
+        )
     return ObjectValue(given)
 
 
@@ -146,7 +159,9 @@ def _is_of_torch(given: Any) -> bool:
     if module.partition(".")[0] == "torch":
         return True
     owner = getattr(given, "__objclass__", None) or getattr(given, "__self__", None)
-    return "_VariableFunctions" in repr(owner) or (getattr(owner, "__module__", "") or "").startswith("torch")
+    return "_VariableFunctions" in repr(owner) or (
+        getattr(owner, "__module__", "") or ""
+    ).startswith("torch")
 
 
 def boolean_dispatch(function: types.FunctionType) -> Mapping[str, Any] | None:
@@ -231,14 +246,45 @@ class OperatorValue(SugaredValue):
     """An operator of the registry: ``torch.relu``."""
 
     kind: str
+    takes_many: int | None = None
+    """The position from which on arguments are the elements of a list: ``*tensors``."""
 
     def describe(self) -> str:
         return f"the operator {self.kind}"
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         given = [argument.as_value(emission, where) for argument in arguments.positional]
-        named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
+        named = {
+            k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()
+        }
+        if self.takes_many is not None and len(given) > self.takes_many:
+            given = self._gathered(emission, given, self.takes_many, where)
         return sugar(emission.emit(self.kind, given, where, named))
+
+    def _gathered(
+        self, emission: Emission, given: list[Value], first: int, where: SourceRange
+    ) -> list[Value]:
+        if len(given) == first + 1 and isinstance(given[first].type, ListType | TupleType):
+            return given
+        return [*given[:first], list_of(emission, given[first:], where)]
+
+
+def _takes_many(given: Any, kind: str) -> int | None:
+    """Return the position of ``*tensors`` in a function of torch whose operator takes a list."""
+    if not isinstance(given, types.FunctionType):
+        return None
+    parameters = list(inspect.signature(given).parameters.values())
+    stars = [i for i, p in enumerate(parameters) if p.kind == inspect.Parameter.VAR_POSITIONAL]
+    if not stars:
+        return None
+    wanted = [schema.arguments[stars[0] :][:1] for schema in (o.schema for o in overloads(kind))]
+    takes_list = all(
+        argument
+        and isinstance(argument[0].type, ListType)
+        and not isinstance(argument[0].type.element, PrimitiveType | ListType)
+        for argument in wanted
+    )
+    return stars[0] if takes_list else None
 
 
 @dataclass(frozen=True)
@@ -270,7 +316,9 @@ class FunctionValue(SugaredValue):
 
 def _of(callee: Any, passed: Mapping[str, SugaredValue], names: Sequence[str]) -> Arguments:
     expected = {argument.name for argument in callee.schema.arguments}
-    return Arguments([], {name: passed[name] for name in names if name in passed and name in expected})
+    return Arguments(
+        [], {name: passed[name] for name in names if name in passed and name in expected}
+    )
 
 
 def _sorted_arguments(
@@ -280,8 +328,8 @@ def _sorted_arguments(
     types_, fixed, passed = dict[str, Type](), dict[str, SugaredValue](), dict[str, SugaredValue]()
     for name, given in bound.items():
         if given.first_class:
-            passed[name] = SimpleValue(given.as_value(emission, where))
-            types_[name] = passed[name].value.type
+            value = given.as_value(emission, where)
+            passed[name], types_[name] = SimpleValue(value), value.type
         else:
             fixed[name] = given
     return types_, fixed, passed
@@ -402,12 +450,8 @@ def converted(emission: Emission, value: Value, type_: Type, where: SourceRange)
     Raises:
         ScriptError: it is of another type.
     """
-    from minitorch2.script.ir.types import is_subtype_of
-
     if is_subtype_of(value.type, type_):
         return emission.cast(value, type_, where)
-    from minitorch2.script.operators.match import convert
-
     found = convert(emission.graph, value, type_, where)
     if found is None:
         message = f"a value of type {value.type} stands where {type_} is needed"
@@ -418,7 +462,7 @@ def converted(emission: Emission, value: Value, type_: Type, where: SourceRange)
 def _make(cls: type, arguments: Sequence[Any], where: SourceRange) -> Any:
     try:
         return cls(*arguments)
-    except Exception as error:  # noqa: BLE001  the class is the user's or torch's
+    except Exception as error:
         message = f"{cls.__qualname__} refuses its arguments: {error}"
         raise ScriptError(message, where, code="wrong-arguments") from error
 
@@ -469,7 +513,5 @@ def call_python(
     """Insert the call of a Python object when the graph runs."""
     given = [argument.as_value(emission, where) for argument in arguments.all()]
     names = tuple(arguments.keywords)
-    node = emission.node(
-        "prim::PythonOp", given, (ANY,), where, function=function, keywords=names
-    )
+    node = emission.node("prim::PythonOp", given, (ANY,), where, function=function, keywords=names)
     return SimpleValue(node.output)

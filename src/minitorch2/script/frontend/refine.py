@@ -88,7 +88,7 @@ def members(type_: Type) -> tuple[Type, ...] | None:
 
 def joined(types: Iterable[Type]) -> Type | None:
     """Return the least type of all, numbers of several kinds being `Scalar`."""
-    listed = list(types)
+    listed = list(dict.fromkeys(types))
     numbers = [type_ for type_ in listed if type_ in (INT, FLOAT, COMPLEX, BOOL)]
     if len(numbers) > 1:
         listed = [NUMBER, *(type_ for type_ in listed if type_ not in numbers)]

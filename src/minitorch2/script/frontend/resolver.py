@@ -54,8 +54,9 @@ class Resolver:
 def resolver_of(function: FunctionType) -> Resolver:
     """Return the resolver of a Python function's free names."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or ())
-    return Resolver({name: cell.cell_contents for name, cell in cells if _is_set(cell)},
-                    function.__globals__)
+    return Resolver(
+        {name: cell.cell_contents for name, cell in cells if _is_set(cell)}, function.__globals__
+    )
 
 
 def text_resolver(objects: Mapping[str, Any] | None = None) -> Resolver:

@@ -15,6 +15,7 @@ from minitorch2.script.frontend.emission import (
     Iteration,
     SugaredValue,
 )
+from minitorch2.script.frontend.refine import joined
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
     DEVICE,
@@ -29,7 +30,6 @@ from minitorch2.script.ir.types import (
     TupleType,
     Type,
 )
-from minitorch2.script.frontend.refine import joined
 from minitorch2.script.operators.match import match_arguments
 from minitorch2.script.operators.registry import overloads
 from minitorch2.script.syntax.errors import ScriptError
@@ -160,7 +160,9 @@ class SimpleValue(SugaredValue):
         elif not isinstance(self.type, ListType) and self.type != STR:
             raise self.refuse("cannot be iterated over", where, "not-iterable")
         trips = emission.emit("aten::len", (values,), where)
-        return Iteration(trips, lambda at: sugar(emission.emit("aten::__getitem__", (values, at), where)))
+        return Iteration(
+            trips, lambda at: sugar(emission.emit("aten::__getitem__", (values, at), where))
+        )
 
     def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
         if isinstance(self.type, TupleType):
@@ -207,7 +209,9 @@ class MethodValue(SugaredValue):
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         given = [argument.as_value(emission, where) for argument in arguments.positional]
-        named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
+        named = {
+            k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()
+        }
         of_tensor = isinstance(self.value.type, TensorType)
         if of_tensor and self.name in CASTS and not given:
             dtype = emission.constant(CASTS[self.name], where)
@@ -377,5 +381,6 @@ def call_compiled(
     named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
     values = match_arguments(emission.graph, callee.schema, positional, named, where)
     results = [result.type for result in callee.schema.returns]
-    return sugar(emission.node("prim::CallFunction", values, results, where, function=callee).output)
-
+    return sugar(
+        emission.node("prim::CallFunction", values, results, where, function=callee).output
+    )

@@ -241,9 +241,11 @@ SCALAR_TYPE: Final = PrimitiveType("ScalarType")
 LAYOUT: Final = PrimitiveType("Layout")
 MEMORY_FORMAT: Final = PrimitiveType("MemoryFormat")
 
-# A type and those that may stand for it. Archives hold dtypes and layouts as ints.
+# A type and those that may stand for it. Archives hold dtypes and layouts as ints,
+# and annotations call them so.
 SUBTYPES: Final[Mapping[Type, tuple[Type, ...]]] = {
     NUMBER: (INT, FLOAT, COMPLEX),
+    INT: (SCALAR_TYPE, LAYOUT, MEMORY_FORMAT),
     SCALAR_TYPE: (INT,),
     LAYOUT: (INT,),
     MEMORY_FORMAT: (INT,),

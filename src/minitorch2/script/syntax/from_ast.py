@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 from minitorch2.script.syntax import tree as t
+from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.refusals import refusal, syntax_error
 from minitorch2.script.syntax.source import SourceFile, SourceRange
 from minitorch2.syntax_tree import parse
@@ -30,15 +31,20 @@ _REFUSED: Final = {
 """The entry of `REFUSALS` for each class of nodes that no tree stands for."""
 
 
-def function_from_ast(file: SourceFile) -> t.Def:
+def function_from_ast(file: SourceFile, *, postpones: bool = False) -> t.Def:
     """Return the tree of the text of one function.
+
+    Args:
+        file: the text.
+        postpones: let statements that are no part of the language be `Refused` trees, and read
+            a generator that is the only argument of a call as a list comprehension.
 
     Raises:
         ScriptError: the text is no function of the language.
     """
     match _statements(file):
         case [ast.FunctionDef() as node]:
-            return _Reader(file).function(node)
+            return _Reader(file, postpones=postpones).function(node)
         case [ast.AsyncFunctionDef() as node]:
             raise refusal("async", _Reader(file).range(node))
     raise syntax_error("one function is expected: `def name(...): ...`", file.range())
@@ -69,11 +75,16 @@ def _statements(file: SourceFile) -> list[ast.stmt]:
         raise syntax_error(f"this is no Python: {error.msg}", file.range(start, start)) from None
 
 
+_READ_FROM_PYTHON: Final = frozenset({"Import", "ImportFrom", "Lambda"})
+"""What functions of Python may have, and text of scripts may not."""
+
+
 class _Reader:
     """Reads nodes of one file; a method named ``read_X`` reads nodes of the class `ast.X`."""
 
-    def __init__(self, file: SourceFile) -> None:
+    def __init__(self, file: SourceFile, *, postpones: bool = False) -> None:
         self.file = file
+        self.postpones = postpones
 
     # Ranges
 
@@ -100,7 +111,7 @@ class _Reader:
 
     def read(self, node: ast.AST) -> Any:
         name = type(node).__name__
-        if name in _REFUSED:
+        if name in _REFUSED and not (self.postpones and name in _READ_FROM_PYTHON):
             raise refusal(_REFUSED[name], self.range(node))
         method: Callable[[Any, SourceRange], t.Tree] = getattr(self, f"read_{name}")
         return method(node, self.range(node))
@@ -116,7 +127,17 @@ class _Reader:
         return tuple(map(self.expression, nodes))
 
     def body(self, nodes: Iterable[ast.stmt]) -> tuple[t.Stmt, ...]:
-        return tuple(map(self.read, nodes))
+        return tuple(map(self.statement, nodes))
+
+    def statement(self, node: ast.stmt) -> t.Stmt:
+        """Read a statement; one that is refused becomes a `Refused`, if refusals are postponed."""
+        try:
+            found: t.Stmt = self.read(node)
+        except ScriptError as error:
+            if not self.postpones:
+                raise
+            return t.Refused(error, range=self.range(node))
+        return found
 
     # Definitions
 
@@ -223,6 +244,24 @@ class _Reader:
         context = self.expression(item.context_expr)
         return t.WithItem(context, self.optional(item.optional_vars), range=at)
 
+    def read_Import(self, node: ast.Import, at: SourceRange) -> t.Stmt:
+        first, *others = node.names
+        self.unless(others, "import", node)
+        name = first.asname or first.name.partition(".")[0]
+        return t.Import(first.name if first.asname else name, None, name, range=at)
+
+    def read_ImportFrom(self, node: ast.ImportFrom, at: SourceRange) -> t.Stmt:
+        first, *others = node.names
+        self.unless(others or node.level or not node.module, "import", node)
+        return t.Import(node.module or "", first.name, first.asname or first.name, range=at)
+
+    def read_Lambda(self, node: ast.Lambda, at: SourceRange) -> t.Expr:
+        given = node.args
+        special = given.vararg or given.kwarg or given.kwonlyargs or given.defaults
+        self.unless(special, "lambda", node)
+        names = tuple(argument.arg for argument in (*given.posonlyargs, *given.args))
+        return t.Lambda(names, self.expression(node.body), range=at)
+
     def read_Delete(self, node: ast.Delete, at: SourceRange) -> t.Stmt:
         return t.Delete(self.expressions(node.targets), range=at)
 
@@ -249,7 +288,14 @@ class _Reader:
         return t.Attribute(self.expression(node.value), node.attr, range=at)
 
     def read_Call(self, node: ast.Call, at: SourceRange) -> t.Expr:
-        function, arguments = self.expression(node.func), self.expressions(node.args)
+        function = self.expression(node.func)
+        if self.postpones and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+            inner = node.args[0]
+            listed = t.ListComprehension(
+                self.expression(inner.elt), *self.loop(inner), range=self.range(inner)
+            )
+            return t.Call(function, (listed,), (), range=at)
+        arguments = self.expressions(node.args)
         return t.Call(function, arguments, tuple(map(self.read, node.keywords)), range=at)
 
     def read_keyword(self, node: ast.keyword, at: SourceRange) -> t.Keyword:
@@ -305,7 +351,9 @@ class _Reader:
         key, value = self.expression(node.key), self.expression(node.value)
         return t.DictComprehension(key, value, *self.loop(node), range=at)
 
-    def loop(self, node: ast.ListComp | ast.DictComp) -> tuple[t.Expr, t.Expr, tuple[t.Expr, ...]]:
+    def loop(
+        self, node: ast.ListComp | ast.DictComp | ast.GeneratorExp
+    ) -> tuple[t.Expr, t.Expr, tuple[t.Expr, ...]]:
         first, *others = node.generators
         self.unless(first.is_async, "async", node)
         found = self.expression(first.target), self.expression(first.iter)

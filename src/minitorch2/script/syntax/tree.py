@@ -138,6 +138,14 @@ class Compare(Expr):
 
 
 @dataclass(frozen=True)
+class Lambda(Expr):
+    """``lambda a, b: body``."""
+
+    parameters: tuple[str, ...]
+    body: Expr
+
+
+@dataclass(frozen=True)
 class Conditional(Expr):
     """``then if condition else otherwise``."""
 
@@ -292,6 +300,22 @@ class Continue(Stmt):
 @dataclass(frozen=True)
 class Pass(Stmt):
     """``pass``."""
+
+
+@dataclass(frozen=True)
+class Import(Stmt):
+    """``import a.b as c`` or ``from a import b as c``: a module, an attribute of it, a name."""
+
+    module: str
+    attribute: str | None
+    name: str
+
+
+@dataclass(frozen=True)
+class Refused(Stmt):
+    """A statement that is no part of the language; it is an error only where it could run."""
+
+    error: Exception
 
 
 @dataclass(frozen=True)

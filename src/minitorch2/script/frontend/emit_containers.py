@@ -1,0 +1,254 @@
+"""Literals and comprehensions of containers, and subscripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitorch2.script.frontend.emission import UNKNOWN, SugaredValue
+from minitorch2.script.frontend.emit_conditions import ConditionEmitter
+from minitorch2.script.frontend.emit_iteration import elements_of
+from minitorch2.script.frontend.environment import Variable
+from minitorch2.script.frontend.indexing import index_tensor
+from minitorch2.script.frontend.python_values import converted
+from minitorch2.script.frontend.refine import (
+    apply,
+    joined,
+)
+from minitorch2.script.frontend.sugared import (
+    SimpleValue,
+    TupleSugar,
+    list_of,
+    sugar,
+)
+from minitorch2.script.ir.graph import Value
+from minitorch2.script.ir.types import (
+    STR,
+    TENSOR,
+    DictType,
+    ListType,
+    OptionalType,
+    TensorType,
+    TupleType,
+    Type,
+)
+from minitorch2.script.syntax import tree as t
+from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.source import SourceRange
+
+
+class ContainerEmitter(ConditionEmitter):
+    """Emits tuples, lists, dicts and their parts."""
+
+    def converted(self, value: Value, type_: Type, where: SourceRange) -> Value:
+        """Return a value as one of a type, or raise."""
+        return converted(self, value, type_, where)
+
+    def _starred(self, argument: t.Starred) -> list[SugaredValue]:
+        given = self.expression(argument.value)
+        items = elements_of(self, given, argument.range)
+        if items is None:
+            fix = "pass the list itself, or a tuple with a star"
+            raise given.refuse("has no known number of elements", argument.range, "star", fix)
+        return items
+
+    def emit_TupleLiteral(self, expression: t.TupleLiteral, hint: Type | None) -> SugaredValue:
+        hints: Sequence[Type | None] = [None] * len(expression.items)
+        if isinstance(hint, TupleType) and len(hint.elements) == len(expression.items):
+            hints = hint.elements
+        return TupleSugar(self._elements(expression.items, hints))
+
+    def _elements(
+        self, items: Sequence[t.Expr], hints: Sequence[Type | None]
+    ) -> list[SugaredValue]:
+        found = list[SugaredValue]()
+        for item, hint in zip(items, hints):
+            if isinstance(item, t.Starred):
+                found += self._starred(item)
+            else:
+                found.append(self.expression(item, hint))
+        return found
+
+    def emit_ListLiteral(self, expression: t.ListLiteral, hint: Type | None) -> SugaredValue:
+        hint = hint.element if isinstance(hint, OptionalType) else hint
+        element = hint.element if isinstance(hint, ListType) else None
+        parts = self._elements(expression.items, [element] * len(expression.items))
+        if parts and not all(part.first_class for part in parts):
+            return TupleSugar(parts)
+        values = [part.as_value(self, expression.range) for part in parts]
+        if element is not None:
+            values = [self.converted(value, element, expression.range) for value in values]
+        return sugar(list_of(self, values, expression.range, element))
+
+    def emit_DictLiteral(self, expression: t.DictLiteral, hint: Type | None) -> SugaredValue:
+        hint = hint.element if isinstance(hint, OptionalType) else hint
+        type_ = hint if isinstance(hint, DictType) else None
+        keys = [self.value(key) for key in expression.keys]
+        values = [self.value(value, type_.value if type_ else None) for value in expression.values]
+        if type_ is None:
+            key = self._common("keys", keys, STR, expression.range)
+            type_ = DictType(key, self._common("values", values, TENSOR, expression.range))
+        pairs = [
+            part
+            for key_, value in zip(keys, values)
+            for part in (key_, self.converted(value, type_.value, expression.range))
+        ]
+        return sugar(self.node("prim::DictConstruct", pairs, (type_,), expression.range).output)
+
+    def _common(
+        self, what: str, values: Sequence[Value], nothing: Type, where: SourceRange
+    ) -> Type:
+        found = joined([value.type for value in values]) if values else nothing
+        if found is None:
+            message = f"{what} of one dict have different types"
+            raise ScriptError(message, where, code="mixed-dict", fix="give them one type")
+        return found
+
+    def emit_ListComprehension(
+        self, expression: t.ListComprehension, hint: Type | None
+    ) -> SugaredValue:
+        iterable = self.expression(expression.iterable)
+        items = elements_of(self, iterable, expression.range)
+        element = hint.element if isinstance(hint, ListType) else None
+        if items is not None and not expression.conditions:
+            return self._unrolled(expression, items, element)
+        made = self.node(
+            "prim::ListConstruct", (), (hint or ListType(TENSOR),), expression.range
+        ).output
+
+        def append() -> None:
+            value = self.value(expression.element, element)
+            if element is None:
+                made.type = ListType(value.type)
+            self.emit("aten::append", (made, value), expression.range)
+
+        if items is None:
+            self._looped(expression, iterable, append)
+        else:
+            for item in items:
+                self.scoped(
+                    expression.target, item, lambda: self._filtered(expression.conditions, append)
+                )
+        return sugar(made)
+
+    def _unrolled(
+        self, expression: t.ListComprehension, items: Sequence[SugaredValue], element: Type | None
+    ) -> SugaredValue:
+        found = list[SugaredValue]()
+        for item in items:
+            self.scoped(
+                expression.target, item,
+                lambda: found.append(self.expression(expression.element, element)),
+            )  # fmt: skip
+        if not all(part.first_class for part in found):
+            return TupleSugar(found)
+        values = [part.as_value(self, expression.range) for part in found]
+        return sugar(list_of(self, values, expression.range, element))
+
+    def emit_DictComprehension(self, expression: t.DictComprehension) -> SugaredValue:
+        iterable = self.expression(expression.iterable)
+        items = elements_of(self, iterable, expression.range)
+        type_ = DictType(STR, TENSOR)
+        made = self.node("prim::DictConstruct", (), (type_,), expression.range).output
+
+        def put() -> None:
+            key, value = self.value(expression.key), self.value(expression.value)
+            made.type = DictType(key.type, value.type)
+            self.emit("aten::_set_item", (made, key, value), expression.range)
+
+        if items is None:
+            self._looped(expression, iterable, put)
+        else:
+            for item in items:
+                self.scoped(
+                    expression.target, item, lambda: self._filtered(expression.conditions, put)
+                )
+        return sugar(made)
+
+    def scoped(self, target: t.Expr, item: SugaredValue, emit: Callable[[], None]) -> None:
+        """Emit with the names of a comprehension's target set, which others do not see."""
+        saved = {name: self.environment.find(name) for name in _target_names(target)}
+        self.assign(target, item)
+        emit()
+        for name, found in saved.items():
+            self.environment.remove(name, f"{name} is the variable of a comprehension")
+            if isinstance(found, Variable):
+                self.environment.set_variable(name, found)
+            elif found is not None:
+                self.environment.set_sugared(name, found)
+
+    def _looped(
+        self,
+        expression: t.ListComprehension | t.DictComprehension,
+        iterable: SugaredValue,
+        emit: Callable[[], None],
+    ) -> None:
+        iteration = iterable.iteration(self, expression.iterable.range)
+        node = self.loop_node(iteration.trips, expression.range)
+        with self.inside(node.blocks[0]):
+            item = iteration.element(node.blocks[0].inputs[0])
+            self.assign(expression.target, item)
+            self._filtered(expression.conditions, emit)
+        with self.inside(node.blocks[1]):
+            node.blocks[1].add_output(self.truth(True, expression.range))
+
+    def _filtered(self, conditions: Sequence[t.Expr], emit: Callable[[], None]) -> None:
+        if not conditions:
+            emit()
+            return
+        condition = self.condition(conditions[0])
+        if condition.value is None:
+            if condition.known:
+                self._filtered(conditions[1:], emit)
+            return
+        node = self.if_node(condition.value, conditions[0].range)
+        with self.inside(node.blocks[0]):
+            apply(condition.when_true, self, conditions[0].range)
+            self._filtered(conditions[1:], emit)
+
+    def assign(self, target: t.Expr, value: SugaredValue) -> None:
+        """Assign to a target; statements know how."""
+        raise NotImplementedError
+
+    def emit_Subscript(self, expression: t.Subscript) -> SugaredValue:
+        given = self.expression(expression.value)
+        where = expression.range
+        if isinstance(given, SimpleValue) and isinstance(given.type, TensorType):
+            return sugar(index_tensor(self, given.value, self.indices(expression.index), where))
+        if isinstance(expression.index, t.Slice):
+            return self._slice(given, expression.index, where)
+        return given.get_item(self, self.expression(expression.index), where)
+
+    def indices(self, index: t.Expr) -> list[Any]:
+        """Return what a tensor is indexed by: values, slices of values, None and `...`."""
+        items = index.items if isinstance(index, t.TupleLiteral) else (index,)
+        return [self._index(item) for item in items]
+
+    def _index(self, item: t.Expr) -> Any:
+        if isinstance(item, t.Slice):
+            parts = (item.start, item.stop, item.step)
+            return tuple(None if part is None else self.value(part) for part in parts)
+        if isinstance(item, t.Constant) and (item.value is ... or item.value is None):
+            return item.value
+        found = self.expression(item)
+        return None if found.constant() is None else found.as_value(self, item.range)
+
+    def _slice(self, given: SugaredValue, index: t.Slice, where: SourceRange) -> SugaredValue:
+        parts = [index.start, index.stop, index.step]
+        if isinstance(given, SimpleValue) and not isinstance(given.type, TupleType):
+            start, stop, step = (None if p is None else self.value(p) for p in parts)
+            none, one = self.constant(None, where), self.constant(1, where)
+            inputs = (given.value, start or none, stop or none, step or one)
+            return sugar(self.emit("aten::slice", inputs, where))
+        items = given.items(self, where)
+        bounds = [None if part is None else self.expression(part).constant() for part in parts]
+        if items is None or UNKNOWN in bounds:
+            raise given.refuse("cannot be sliced like this", where, "slice", "use constants")
+        return TupleSugar(items[slice(*bounds)])
+
+
+def _target_names(target: t.Expr) -> list[str]:
+    if isinstance(target, t.Name):
+        return [target.id]
+    items = getattr(target, "items", ())
+    return [name for item in items for name in _target_names(item)]
