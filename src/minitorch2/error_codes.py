@@ -69,9 +69,51 @@ recompile | a call needs a compilation that is forbidden, or its function was re
 replay | a call holds what a folder cannot | call a function of tensors, constants, modules and plain objects that makes it itself
 residual-names | residual code uses a name that nothing gives: a bug of minitorch2 | $report
 script | a function cannot be scripted, for a reason without a code of its own | see the message
+script-branch-types | the two sides of a conditional expression in a script have different types | give both sides one type
+script-class | a script makes an object of a class that has no place in a graph | use tensors, numbers, lists, dicts, tuples, NamedTuples or modules
+script-constant-argument | an argument that decides what a script is has to be known while it is compiled | give a literal
 script-construct | a scripted function uses a construct of Python that is no part of TorchScript | the message says what to write instead
+script-ellipsis | `...` stands outside of a subscript in a script | write the dimensions
+script-expression | an expression of a script has no value | write another one
+script-fork | something is forked that is no function or method of the script | give a function or a method of the script
+script-immutable | a script writes to an element of a tuple or a string | make a new one, or use a list
+script-import | a module that a script imports cannot be imported | correct its name, or install it
+script-index-after-ellipsis | a tensor is an index after `...` in a script | write `:` for each dimension instead
+script-index-type | a tensor is indexed in a script by something that is no index | use ints, slices, tensors, None and `...`
+script-keyword-parameters | a scripted function is given names for its parameter `**` | pass none, or name the parameters
+script-maybe-undefined | a name of a script has no value on some way, or two types | give it a value of one type on every way
+script-missing-return | a scripted function gives a value, and may end without a return | return a value at the end
+script-mixed-dict | keys or values of one dict of a script have different types | give them one type
+script-mixed-list | elements of one list of a script have different types | give them one type, or use a tuple
+script-no-attribute | something in a script has no such attribute | the message names the owner
+script-no-element | a constant in a script has no such element | the message names it
+script-no-length | `len` of something in a script that has none | give a list, a dict, a tuple, a str or a tensor
+script-not-a-function | something is scripted that is no function | give a function or a module
+script-not-a-value | a module, a class or a function stands in a script where a value is needed | pass what it gives
+script-not-callable | something is called in a script that cannot be called | the message names it
+script-not-iterable | a loop of a script goes over something that has no elements | use a range, a list, a dict, a tuple or a tensor
+script-not-subscriptable | something in a script has no elements | the message names it
+script-optional-not-refined | a script uses a value that may be None | test it before: `assert x is not None`
+script-outside-loop | `break` or `continue` stands outside of a loop of a script | leave it out
+script-raise | a script raises something that is no exception | write `raise ValueError("...")`
+script-reassigned | a loop of a script gives a module or a function to a name again | use a list of modules
+script-return-types | a scripted function returns values of different types | return values of one type
+script-slice | something in a script is sliced with bounds that are not known | use constants, or a list
+script-star | `*` or `**` in a call of a script needs a known number of elements | pass a tuple, or write each argument
+script-statement | a statement is no part of the language of scripts | write another one
 script-syntax | text to be scripted follows no rule of the grammar | correct it where the message points
+script-target | something is assigned to or deleted in a script that cannot be | assign to a name, an attribute or an element
+script-tuple-index | a tuple of a script is indexed by what is no constant, or has no such element | use a constant index, or a list
+script-tuple-length | a tuple is made in a script of what has no known number of elements | use a list
+script-two-types | a name of a script has one type before a loop and another one in it | use another name for the other value
+script-type-of | a script calls `type` | use `isinstance(x, T)`
+script-unknown-name | a name of a script is not defined | the message names the nearest one
+script-unknown-type | an annotation of a script is no type of the language | use Tensor, int, float, bool, str, List, Dict, Tuple, Optional or a NamedTuple
+script-unpack | a script unpacks another number of values than there are names | use as many names
+script-unrolled-exit | a script leaves a loop over modules or a tuple early | put what follows into an `if`
 script-unset-name | a scripted function reads a name that has no value on some way there | give it a value before the branch or the loop that assigns it
+script-wrong-arguments | a call in a script does not fit the function | the message names what it takes
+script-wrong-type | a value of a script stands where one of another type is needed | give a value of the type that the message names
 shapes-spec | `shapes_spec` names a parameter that the function does not have, or no dimensions | name parameters of the compiled function
 signature-mismatch | a substitute takes other parameters than the function that it stands for | give it the same, or pass skip_signature_check=True
 specialised-size | a size that is marked as dynamic was made a number | the message has the chain of lines; `maybe_mark_dynamic` allows it

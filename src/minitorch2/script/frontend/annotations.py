@@ -134,7 +134,7 @@ def type_of_annotation(expression: t.Expr, resolver: Resolver) -> ir.Type:
     except UnknownTypeError as error:
         message = f"{error.args[0]} is no type of the language"
         fix = "use Tensor, int, float, bool, str, List, Dict, Tuple, Optional or a NamedTuple"
-        raise ScriptError(message, expression.range, code="unknown-type", fix=fix) from error
+        raise ScriptError(message, expression.range, code="script-unknown-type", fix=fix) from error
 
 
 def _broadcast_element(expression: t.Expr, resolver: Resolver) -> t.Expr | None:

@@ -80,7 +80,7 @@ def compile_function(
     plain = inspect.unwrap(function)
     if not isinstance(plain, FunctionType):
         message = f"{function!r} is no Python function"
-        raise ScriptError(message, called_at, code="not-a-function", fix="give a function")
+        raise ScriptError(message, called_at, code="script-not-a-function", fix="give a function")
     with compiling(plain.__qualname__, called_at):
         definition = function_from_ast(source_of(plain), postpones=True)
         return _compiled(
@@ -172,7 +172,7 @@ def _finish(emitter: StatementEmitter, definition: t.Def) -> Type:
             message = f"{definition.name} gives {emitter.return_type}, and may end without a return"
             header = definition.returns.range if definition.returns else where
             raise ScriptError(
-                message, header, code="missing-return", fix="return a value at the end"
+                message, header, code="script-missing-return", fix="return a value at the end"
             )
         if emitter.return_type is not None:
             value = emitter.cast(value, emitter.return_type, where)
@@ -183,7 +183,9 @@ def _finish(emitter: StatementEmitter, definition: t.Def) -> Type:
         listed = " and ".join(dict.fromkeys(map(str, found)))
         message = f"{definition.name} returns values of different types: {listed}"
         place = emitter.returns[-1].range
-        raise ScriptError(message, place, code="return-types", fix="return values of one type")
+        raise ScriptError(
+            message, place, code="script-return-types", fix="return values of one type"
+        )
     for node in emitter.returns:
         with emitter.graph.inserting_before(node):
             node.replace_input(0, emitter.cast(node.inputs[0], type_, node.range))
@@ -265,7 +267,7 @@ def _annotated(annotation: t.Expr, resolver: Resolver, default: Any) -> Type:
     try:
         return type_of_annotation(annotation, resolver)
     except ScriptError as error:
-        if error.code != "unknown-type" or default is not None:
+        if error.code != "script-unknown-type" or default is not None:
             raise
         return NONE
 

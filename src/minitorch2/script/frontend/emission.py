@@ -73,7 +73,7 @@ class SugaredValue:
 
     def as_value(self, emission: Emission, where: SourceRange) -> Value:
         """Return the value in the graph."""
-        raise self.refuse("cannot be used as a value", where, "not-a-value")
+        raise self.refuse("cannot be used as a value", where, code="script-not-a-value")
 
     def has_attr(self, name: str) -> bool:
         """Tell whether `hasattr` gives True."""
@@ -81,17 +81,19 @@ class SugaredValue:
 
     def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
         """Return the attribute `name`."""
-        raise self.refuse(f"has no attribute {name}", where, "no-attribute")
+        raise self.refuse(f"has no attribute {name}", where, code="script-no-attribute")
 
     def set_attr(
         self, emission: Emission, name: str, value: SugaredValue, where: SourceRange
     ) -> None:
         """Set the attribute `name`."""
-        raise self.refuse(f"has no attribute {name} that can be set", where, "no-attribute")
+        raise self.refuse(
+            f"has no attribute {name} that can be set", where, code="script-no-attribute"
+        )
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         """Return the result of a call."""
-        raise self.refuse("cannot be called", where, "not-callable")
+        raise self.refuse("cannot be called", where, code="script-not-callable")
 
     def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
         """Return the elements, if their number is known; loops over them are unrolled."""
@@ -99,18 +101,18 @@ class SugaredValue:
 
     def iteration(self, emission: Emission, where: SourceRange) -> Iteration:
         """Return how a loop that is not unrolled goes over the value."""
-        raise self.refuse("cannot be iterated over", where, "not-iterable")
+        raise self.refuse("cannot be iterated over", where, code="script-not-iterable")
 
     def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
         """Return the element at an index or a key."""
-        raise self.refuse("has no elements", where, "not-subscriptable")
+        raise self.refuse("has no elements", where, code="script-not-subscriptable")
 
     def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
         """Return what `len` gives."""
-        raise self.refuse("has no length", where, "no-length")
+        raise self.refuse("has no length", where, code="script-no-length")
 
     def refuse(
-        self, what: str, where: SourceRange, code: str, fix: str | None = None
+        self, what: str, where: SourceRange, *, code: str, fix: str | None = None
     ) -> ScriptError:
         """Return the error for something that this value cannot do."""
         return ScriptError(f"{self.describe()} {what}", where, code=code, fix=fix)

@@ -63,7 +63,7 @@ def _evaluated(cls: type, known: Sequence[Any], where: SourceRange) -> Any:
     try:
         return cls(*known)
     except (TypeError, ValueError) as error:
-        raise ScriptError(str(error), where, code="wrong-arguments") from error
+        raise ScriptError(str(error), where, code="script-wrong-arguments") from error
 
 
 for _cls in _CASTS:
@@ -179,7 +179,9 @@ def emit_print(emission: Emission, arguments: Arguments, where: SourceRange) -> 
     """Emit ``print``; its keywords are no part of the language."""
     if arguments.keywords:
         message = f"print has no keyword {next(iter(arguments.keywords))} here"
-        raise ScriptError(message, where, code="wrong-arguments", fix="put all into one string")
+        raise ScriptError(
+            message, where, code="script-wrong-arguments", fix="put all into one string"
+        )
     values = [argument.as_value(emission, where) for argument in arguments.positional]
     emission.node("prim::Print", values, (), where)
     return ConstantValue(None)
@@ -198,7 +200,7 @@ def emit_warn(emission: Emission, arguments: Arguments, where: SourceRange) -> S
 def emit_new_tensor(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
     """Refuse ``torch.Tensor(...)``."""
     fix = "use `torch.tensor(...)`, or `torch.empty(...)`"
-    raise ScriptError("torch.Tensor makes no tensor here", where, code="class", fix=fix)
+    raise ScriptError("torch.Tensor makes no tensor here", where, code="script-class", fix=fix)
 
 
 @form(torch._assert)
@@ -246,7 +248,7 @@ def emit_fork(emission: Emission, arguments: Arguments, where: SourceRange) -> S
     call = result.node
     if call.kind not in ("prim::CallFunction", "prim::CallMethod"):
         fix = "give a function or a method of the script"
-        raise function.refuse("cannot be forked", where, "fork", fix)
+        raise function.refuse("cannot be forked", where, code="script-fork", fix=fix)
     node = emission.node("prim::fork", call.inputs, (FutureType(result.type),), where)
     node.attributes.update(call.attributes)
     call.destroy()

@@ -82,7 +82,7 @@ class ConditionEmitter(OperatorEmitter):
         if type_ is None:
             message = f"the two branches have different types: {types[0]} and {types[1]}"
             fix = "give both branches one type"
-            raise ScriptError(message, where, code="branch-types", fix=fix)
+            raise ScriptError(message, where, code="script-branch-types", fix=fix)
         for block in blocks:
             with self.graph.inserting_at_end(block):
                 index = len(block.outputs) - 1

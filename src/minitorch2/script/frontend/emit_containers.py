@@ -49,7 +49,9 @@ class ContainerEmitter(ConditionEmitter):
         items = elements_of(self, given, argument.range)
         if items is None:
             fix = "pass the list itself, or a tuple with a star"
-            raise given.refuse("has no known number of elements", argument.range, "star", fix)
+            raise given.refuse(
+                "has no known number of elements", argument.range, code="script-star", fix=fix
+            )
         return items
 
     def emit_TupleLiteral(self, expression: t.TupleLiteral, hint: Type | None) -> SugaredValue:
@@ -101,7 +103,7 @@ class ContainerEmitter(ConditionEmitter):
         found = joined([value.type for value in values]) if values else nothing
         if found is None:
             message = f"{what} of one dict have different types"
-            raise ScriptError(message, where, code="mixed-dict", fix="give them one type")
+            raise ScriptError(message, where, code="script-mixed-dict", fix="give them one type")
         return found
 
     def emit_ListComprehension(
@@ -243,7 +245,9 @@ class ContainerEmitter(ConditionEmitter):
         items = given.items(self, where)
         bounds = [None if part is None else self.expression(part).constant() for part in parts]
         if items is None or UNKNOWN in bounds:
-            raise given.refuse("cannot be sliced like this", where, "slice", "use constants")
+            raise given.refuse(
+                "cannot be sliced like this", where, code="script-slice", fix="use constants"
+            )
         return TupleSugar(items[slice(*bounds)])
 
 

@@ -34,7 +34,7 @@ class ExpressionEmitter(ContainerEmitter):
         emit = getattr(self, f"emit_{type(expression).__name__}", None)
         if emit is None:
             message = f"a {type(expression).__name__} has no value here"
-            raise ScriptError(message, expression.range, code="expression")
+            raise ScriptError(message, expression.range, code="script-expression")
         if isinstance(
             expression,
             t.ListLiteral | t.DictLiteral | t.TupleLiteral | t.Conditional | t.ListComprehension,
@@ -56,7 +56,7 @@ class ExpressionEmitter(ContainerEmitter):
         if (reason := self.environment.why_lost(name)) is not None:
             fix = f"give {name} a value of one type on every way to here"
             message = f"{name} has no value here: {reason}"
-            raise ScriptError(message, where, code="maybe-undefined", fix=fix)
+            raise ScriptError(message, where, code="script-maybe-undefined", fix=fix)
         resolved = self.resolver.resolve(name)
         if resolved is MISSING:
             raise self._unknown_name(name, where)
@@ -66,12 +66,12 @@ class ExpressionEmitter(ContainerEmitter):
         known = {name for frame in self.environment.frames for name in frame.variables}
         near = difflib.get_close_matches(name, sorted(known | self.resolver.names()), 1)
         fix = f"did you mean {near[0]}?" if near else f"set {name} before, or import it"
-        return ScriptError(f"{name} is not defined", where, code="unknown-name", fix=fix)
+        return ScriptError(f"{name} is not defined", where, code="script-unknown-name", fix=fix)
 
     def emit_Constant(self, expression: t.Constant) -> SugaredValue:
         if expression.value is ...:
             message = "`...` stands for dimensions in a subscript only"
-            raise ScriptError(message, expression.range, code="ellipsis")
+            raise ScriptError(message, expression.range, code="script-ellipsis")
         return ConstantValue(expression.value)
 
     def emit_Attribute(self, expression: t.Attribute) -> SugaredValue:
@@ -97,7 +97,7 @@ class ExpressionEmitter(ContainerEmitter):
         """Emit ``annotate(T, value)``: the value as one of the type."""
         if len(expression.arguments) != 2:
             message = "annotate takes a type and a value"
-            raise ScriptError(message, expression.range, code="wrong-arguments")
+            raise ScriptError(message, expression.range, code="script-wrong-arguments")
         type_ = type_of_annotation(expression.arguments[0], self.resolver)
         value = self.value(expression.arguments[1], type_)
         return sugar(self.converted(value, type_, expression.range))
@@ -122,7 +122,7 @@ class ExpressionEmitter(ContainerEmitter):
         if isinstance(given, dict) and all(isinstance(name, str) for name in given):
             return {k: to_sugared_value(value, keyword.range) for k, value in given.items()}
         message = "`**` needs names that are known while compiling"
-        raise ScriptError(message, keyword.range, code="star", fix="write each keyword")
+        raise ScriptError(message, keyword.range, code="script-star", fix="write each keyword")
 
     def emit_Lambda(self, expression: t.Lambda) -> SugaredValue:
         return BoundMethod("a lambda", partial(self._call_lambda, expression))
@@ -133,7 +133,7 @@ class ExpressionEmitter(ContainerEmitter):
         """Emit the body of a lambda where it is called; its names are those of this place."""
         if arguments.keywords or len(arguments.positional) != len(function.parameters):
             message = f"the lambda takes {len(function.parameters)} arguments"
-            raise ScriptError(message, where, code="wrong-arguments")
+            raise ScriptError(message, where, code="script-wrong-arguments")
         found = list[SugaredValue]()
         names = tuple(t.Name(name, range=function.range) for name in function.parameters)
         target = t.TupleLiteral(names, range=function.range)

@@ -140,7 +140,7 @@ def emit_range(emission: Emission, arguments: Arguments, where: SourceRange) -> 
     given = arguments.positional
     if not 1 <= len(given) <= 3 or arguments.keywords:
         message = f"range takes 1 to 3 ints, and got {len(arguments.all())} arguments"
-        raise ScriptError(message, where, code="wrong-arguments")
+        raise ScriptError(message, where, code="script-wrong-arguments")
     bounds = [ConstantValue(0), given[0]] if len(given) == 1 else list(given)
     bounds += [ConstantValue(1)] * (3 - len(bounds))
     constants = [bound.constant() for bound in bounds]
@@ -156,7 +156,9 @@ def _as_int(emission: Emission, given: SugaredValue, where: SourceRange) -> Valu
     if isinstance(value.type, TensorType):
         return emission.emit("aten::IntImplicit", (value,), where)
     if value.type != INT:
-        raise given.refuse("cannot be a bound of a range", where, "wrong-type", "give an int")
+        raise given.refuse(
+            "cannot be a bound of a range", where, code="script-wrong-type", fix="give an int"
+        )
     return value
 
 
@@ -254,7 +256,7 @@ def emit_tuple(emission: Emission, arguments: Arguments, where: SourceRange) -> 
         return TupleSugar(items)
     if isinstance(given, SimpleValue) and isinstance(given.type, ListType):
         return sugar(emission.emit("aten::list", (given.value,), where))
-    raise given.refuse("has no known number of elements", where, "tuple-length")
+    raise given.refuse("has no known number of elements", where, code="script-tuple-length")
 
 
 @form(dict)
@@ -285,5 +287,7 @@ def emit_repeat(emission: Emission, arguments: Arguments, where: SourceRange) ->
     given, times = only(arguments, 2, "repeat", where)
     count = times.constant()
     if not isinstance(count, int):
-        raise times.refuse("is no constant number of repetitions", where, "constant-argument")
+        raise times.refuse(
+            "is no constant number of repetitions", where, code="script-constant-argument"
+        )
     return TupleSugar([given] * count)

@@ -131,7 +131,9 @@ def emit_getattr(emission: Emission, arguments: Arguments, where: SourceRange) -
 def _constant_name(given: SugaredValue, where: SourceRange) -> str:
     name = given.constant()
     if not isinstance(name, str):
-        raise given.refuse("is no constant name of an attribute", where, "constant-argument")
+        raise given.refuse(
+            "is no constant name of an attribute", where, code="script-constant-argument"
+        )
     return name
 
 
@@ -139,7 +141,7 @@ def _constant_name(given: SugaredValue, where: SourceRange) -> str:
 def emit_type(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
     """Refuse ``type(x)``: types are no values."""
     fix = "use `isinstance(x, T)`"
-    raise ScriptError("`type` gives no value in a script", where, code="type-of", fix=fix)
+    raise ScriptError("`type` gives no value in a script", where, code="script-type-of", fix=fix)
 
 
 @form(torch.is_tensor)

@@ -49,7 +49,7 @@ class StatementEmitter(ExpressionEmitter):
             emit = getattr(self, f"on_{type(statement).__name__}", None)
             if emit is None:
                 message = f"{type(statement).__name__} is no statement of a script"
-                raise ScriptError(message, statement.range, code="statement")
+                raise ScriptError(message, statement.range, code="script-statement")
             emit(statement)
 
     # -- assignments --------------------------------------------------------------------------
@@ -93,14 +93,16 @@ class StatementEmitter(ExpressionEmitter):
                 self._set_item(target, value)
             case _:
                 message = "this cannot be assigned to"
-                raise ScriptError(message, target.range, code="target")
+                raise ScriptError(message, target.range, code="script-target")
 
     def _assign_name(self, name: str, value: SugaredValue, where: SourceRange) -> None:
         if value.first_class:
             self.store(name, value.as_value(self, where), where)
             return
         if self.loops and self.environment.find(name) is not None:
-            raise value.refuse(f"cannot be given to {name} again in a loop", where, "reassigned")
+            raise value.refuse(
+                f"cannot be given to {name} again in a loop", where, code="script-reassigned"
+            )
         self.environment.set_sugared(name, value)
 
     def _unpack(self, items: Sequence[t.Expr], value: SugaredValue, where: SourceRange) -> None:
@@ -108,7 +110,7 @@ class StatementEmitter(ExpressionEmitter):
         elements = value.items(self, where)
         if elements is None:
             if star is not None:
-                raise value.refuse("has no known number of elements", where, "unpack")
+                raise value.refuse("has no known number of elements", where, code="script-unpack")
             elements = self._list_elements(value, len(items), where)
         if star is not None:
             behind = len(items) - star - 1
@@ -116,7 +118,7 @@ class StatementEmitter(ExpressionEmitter):
             elements = [*elements[:star], middle, *elements[len(elements) - behind :]]
         if len(elements) != len(items):
             message = f"{len(elements)} values are unpacked to {len(items)} names"
-            raise ScriptError(message, where, code="unpack")
+            raise ScriptError(message, where, code="script-unpack")
         for item, element in zip(items, elements):
             inner = item.value if isinstance(item, t.Starred) else item
             self.assign(inner, element)
@@ -128,7 +130,7 @@ class StatementEmitter(ExpressionEmitter):
         if isinstance(listed.type, TensorType):
             listed = self.emit("aten::unbind", (listed,), where)
         if not isinstance(listed.type, ListType):
-            raise value.refuse("cannot be unpacked", where, "unpack")
+            raise value.refuse("cannot be unpacked", where, code="script-unpack")
         types = [listed.type.element] * count
         return [sugar(v) for v in self.node("prim::ListUnpack", (listed,), types, where).outputs]
 
@@ -142,7 +144,7 @@ class StatementEmitter(ExpressionEmitter):
             return
         if isinstance(given.type, TupleType) or given.type == STR:
             fix = "make a new one, or use a list"
-            raise owner.refuse("cannot be written to", where, "immutable", fix)
+            raise owner.refuse("cannot be written to", where, code="script-immutable", fix=fix)
         self.emit("aten::_set_item", (given, self.value(target.index), new), where)
 
     def on_AugmentedAssign(self, statement: t.AugmentedAssign) -> None:
@@ -185,7 +187,7 @@ class StatementEmitter(ExpressionEmitter):
             if statement.attribute is not None:
                 found = getattr(found, statement.attribute)
         except (ImportError, AttributeError) as error:
-            raise ScriptError(str(error), statement.range, code="import") from error
+            raise ScriptError(str(error), statement.range, code="script-import") from error
         value = to_sugared_value(found, statement.range)
         self.environment.set_sugared(statement.name, value)
 
@@ -200,7 +202,7 @@ class StatementEmitter(ExpressionEmitter):
                 owner = self.value(target.value)
                 self.emit("aten::Delete", (owner, self.value(target.index)), target.range)
             else:
-                raise ScriptError("this cannot be deleted", target.range, code="target")
+                raise ScriptError("this cannot be deleted", target.range, code="script-target")
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -254,7 +256,9 @@ class StatementEmitter(ExpressionEmitter):
             given = given.call(self, Arguments(), where)
         if not isinstance(given, ExceptionValue):
             fix = 'write `raise ValueError("...")`'
-            raise ScriptError("only an exception can be raised", where, code="raise", fix=fix)
+            raise ScriptError(
+                "only an exception can be raised", where, code="script-raise", fix=fix
+            )
         texts = [self._text(part, where) for part in given.arguments.positional]
         message = texts[0] if len(texts) == 1 else self.constant("", where)
         if len(texts) > 1:
@@ -299,7 +303,7 @@ class StatementEmitter(ExpressionEmitter):
         if (left := _leaves_loop(statement.body)) is not None:
             message = "a loop over modules or a tuple is unrolled, and cannot be left early"
             fix = "put what follows into an `if`"
-            raise ScriptError(message, left.range, code="unrolled-exit", fix=fix)
+            raise ScriptError(message, left.range, code="script-unrolled-exit", fix=fix)
         for item in items:
             if self.environment.frame.exited:
                 return
@@ -375,7 +379,7 @@ class StatementEmitter(ExpressionEmitter):
             before = self.environment.variable(name)
             if before is not None and not reason.endswith("deleted"):
                 message = f"{reason}, and was set before the loop"
-                raise ScriptError(message, before.where, code="two-types")
+                raise ScriptError(message, before.where, code="script-two-types")
         return found
 
     def _two_types(self, name: str, before: Variable, after: Variable) -> ScriptError:
@@ -384,7 +388,7 @@ class StatementEmitter(ExpressionEmitter):
             f"and {after.type} after an iteration"
         )
         fix = f"use another name for the value of type {after.type}"
-        return ScriptError(message, after.where, code="two-types", fix=fix)
+        return ScriptError(message, after.where, code="script-two-types", fix=fix)
 
     def _after_loop(self, frame: Frame[SugaredValue]) -> None:
         """Names that only the body sets have no value after the loop: it may not run at all."""
@@ -403,7 +407,7 @@ class StatementEmitter(ExpressionEmitter):
         if not self.loops:
             word = kind.removeprefix("prim::").lower()
             message = f"`{word}` stands outside of a loop"
-            raise ScriptError(message, statement.range, code="outside-loop")
+            raise ScriptError(message, statement.range, code="script-outside-loop")
         self.loops[-1].ends.append(self._changed(self._loop_frame()))
         self.node(kind, (), (), statement.range)
         self.environment.frame.exited = True

@@ -29,5 +29,5 @@ def only(arguments: Arguments, count: int, name: str, where: SourceRange) -> lis
     """
     if len(arguments.positional) != count or arguments.keywords:
         message = f"{name} takes {count} arguments here, and got {len(arguments.all())}"
-        raise ScriptError(message, where, code="wrong-arguments")
+        raise ScriptError(message, where, code="script-wrong-arguments")
     return arguments.positional

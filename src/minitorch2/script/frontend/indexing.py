@@ -97,7 +97,7 @@ def _from_the_right(
         if _is_tensor(index):
             message = "a tensor as an index after `...` is no part of the language"
             fix = "write `:` for each dimension instead of `...`"
-            raise ScriptError(message, where, code="index-after-ellipsis", fix=fix)
+            raise ScriptError(message, where, code="script-index-after-ellipsis", fix=fix)
         view = _apply(emission, view, index, -1 - kept, where)
         kept += not _is_int(index)
     return view
@@ -120,7 +120,7 @@ def _apply(
     if _is_int(index):
         return emission.emit("aten::select", (view, dim, index), where)
     message = f"a tensor cannot be indexed by a value of type {index.type}"
-    raise ScriptError(message, where, code="index-type")
+    raise ScriptError(message, where, code="script-index-type")
 
 
 def _is_int(index: Any) -> bool:

@@ -192,7 +192,9 @@ class ObjectValue(SugaredValue):
         try:
             found = getattr(self.object, name)
         except AttributeError:
-            raise self.refuse(f"has no attribute {name}", where, "no-attribute") from None
+            raise self.refuse(
+                f"has no attribute {name}", where, code="script-no-attribute"
+            ) from None
         return to_sugared_value(found, where)
 
     def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
@@ -203,15 +205,15 @@ class ObjectValue(SugaredValue):
     def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
         at = index.constant()
         if at is UNKNOWN or not hasattr(self.object, "__getitem__"):
-            raise self.refuse("has no elements", where, "not-subscriptable")
+            raise self.refuse("has no elements", where, code="script-not-subscriptable")
         try:
             return to_sugared_value(self.object[at], where)
         except (LookupError, TypeError) as error:
-            raise self.refuse(f"has no element {at!r}", where, "no-element") from error
+            raise self.refuse(f"has no element {at!r}", where, code="script-no-element") from error
 
     def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
         if not hasattr(self.object, "__len__"):
-            raise self.refuse("has no length", where, "no-length")
+            raise self.refuse("has no length", where, code="script-no-length")
         return ConstantValue(len(self.object))
 
 
@@ -348,7 +350,7 @@ def bind(
         found = signature.bind(*arguments.positional, **arguments.keywords).arguments
     except TypeError as error:
         message = f"{function.__qualname__}{signature} is called wrongly: {error}"
-        raise ScriptError(message, where, code="wrong-arguments") from error
+        raise ScriptError(message, where, code="script-wrong-arguments") from error
     kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
     bound = dict[str, SugaredValue]()
     for name, given in found.items():
@@ -358,7 +360,7 @@ def bind(
             bound[name] = given
         elif given:
             message = f"the parameter **{name} takes {', '.join(given)}"
-            raise ScriptError(message, where, code="keyword-parameters")
+            raise ScriptError(message, where, code="script-keyword-parameters")
     return bound, list(kinds)
 
 
@@ -396,7 +398,9 @@ class DispatchedFunction(SugaredValue):
             decides = arguments.positional[index].constant()
         if decides is UNKNOWN:
             fix = f"give {name} as True or False"
-            raise self.refuse(f"needs a constant {name}", where, "constant-argument", fix)
+            raise self.refuse(
+                f"needs a constant {name}", where, code="script-constant-argument", fix=fix
+            )
         chosen = self.choice["if_true" if decides else "if_false"]
         return to_sugared_value(chosen, where).call(emission, arguments, where)
 
@@ -425,7 +429,7 @@ class ClassValue(ObjectValue):
         if overloads(f"aten::{self.object.__name__}") and _is_of_torch(self.object):
             return OperatorValue(f"aten::{self.object.__name__}").call(emission, arguments, where)
         fix = "use tensors, numbers, lists, dicts, tuples, NamedTuples or modules"
-        raise self.refuse("cannot be made in a script", where, "class", fix)
+        raise self.refuse("cannot be made in a script", where, code="script-class", fix=fix)
 
     def _named_tuple(
         self, emission: Emission, arguments: Arguments, where: SourceRange
@@ -455,7 +459,9 @@ def converted(emission: Emission, value: Value, type_: Type, where: SourceRange)
     found = convert(emission.graph, value, type_, where)
     if found is None:
         message = f"a value of type {value.type} stands where {type_} is needed"
-        raise ScriptError(message, where, code="wrong-type", fix=f"give a value of type {type_}")
+        raise ScriptError(
+            message, where, code="script-wrong-type", fix=f"give a value of type {type_}"
+        )
     return found
 
 
@@ -464,7 +470,7 @@ def _make(cls: type, arguments: Sequence[Any], where: SourceRange) -> Any:
         return cls(*arguments)
     except Exception as error:
         message = f"{cls.__qualname__} refuses its arguments: {error}"
-        raise ScriptError(message, where, code="wrong-arguments") from error
+        raise ScriptError(message, where, code="script-wrong-arguments") from error
 
 
 @dataclass(frozen=True)

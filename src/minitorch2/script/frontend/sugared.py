@@ -136,14 +136,14 @@ class SimpleValue(SugaredValue):
         return ScriptError(
             f"{text} may be None (its type is {self.type}), and None has no {what}",
             where,
-            code="optional-not-refined",
+            code="script-optional-not-refined",
             fix=f"test it before: `assert {text} is not None`, or `if {text} is not None:`",
         )
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         if isinstance(self.type, FunctionType):
             return call_compiled(emission, self.type.function, arguments, where)
-        raise self.refuse("cannot be called", where, "not-callable")
+        raise self.refuse("cannot be called", where, code="script-not-callable")
 
     def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
         if not isinstance(self.type, TupleType):
@@ -158,7 +158,7 @@ class SimpleValue(SugaredValue):
         elif isinstance(self.type, TensorType):
             values = emission.emit("aten::unbind", (values,), where)
         elif not isinstance(self.type, ListType) and self.type != STR:
-            raise self.refuse("cannot be iterated over", where, "not-iterable")
+            raise self.refuse("cannot be iterated over", where, code="script-not-iterable")
         trips = emission.emit("aten::len", (values,), where)
         return Iteration(
             trips, lambda at: sugar(emission.emit("aten::__getitem__", (values, at), where))
@@ -177,10 +177,10 @@ class SimpleValue(SugaredValue):
         position = index.constant()
         if not isinstance(position, int):
             fix = "use a constant index, or a list instead of the tuple"
-            raise self.refuse("needs a constant index", where, "tuple-index", fix)
+            raise self.refuse("needs a constant index", where, code="script-tuple-index", fix=fix)
         length = len(self.type.elements)
         if not -length <= position < length:
-            raise self.refuse(f"has no element {position}", where, "tuple-index")
+            raise self.refuse(f"has no element {position}", where, code="script-tuple-index")
         return position % length
 
     def _element(self, emission: Emission, position: int, where: SourceRange) -> SugaredValue:
@@ -225,7 +225,7 @@ class MethodValue(SugaredValue):
         if overloads(f"prim::{name}"):
             return f"prim::{name}"
         message = f"a value of type {self.value.type} has no attribute {self.name}"
-        raise ScriptError(message, where, code="no-attribute")
+        raise ScriptError(message, where, code="script-no-attribute")
 
 
 @dataclass(frozen=True)
@@ -276,11 +276,11 @@ class ConstantValue(SugaredValue):
         try:
             return ConstantValue(self.object[at])
         except (LookupError, TypeError) as error:
-            raise self.refuse(f"has no element {at!r}", where, "no-element") from error
+            raise self.refuse(f"has no element {at!r}", where, code="script-no-element") from error
 
     def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
         if not hasattr(self.object, "__len__"):
-            raise self.refuse("has no length", where, "no-length")
+            raise self.refuse("has no length", where, code="script-no-length")
         return ConstantValue(len(self.object))
 
 
@@ -365,7 +365,7 @@ def common_type(types: Sequence[Type], where: SourceRange) -> Type:
         listed = ", ".join(dict.fromkeys(map(str, types)))
         message = f"elements of one list have different types: {listed}"
         fix = "give all elements one type, or use a tuple"
-        raise ScriptError(message, where, code="mixed-list", fix=fix)
+        raise ScriptError(message, where, code="script-mixed-list", fix=fix)
     return found
 
 
