@@ -54,6 +54,11 @@ from minitorch2.lazy import barrier, program
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
+from minitorch2.script.passes import (
+    eliminate_common_subexpressions as merging,
+)
+from minitorch2.script.passes import insert_bailouts, regions
+from minitorch2.script.passes.eliminate_dead_code import Needed
 from tests.mutants.planting import Edit, Swap
 from tests.property import (
     test_bytecode_machine,
@@ -69,6 +74,7 @@ from tests.property import (
     test_lowering_families,
     test_numba_kernels,
     test_rewriting,
+    test_script_passes,
     test_state,
     test_surroundings,
     test_tensor_objects,
@@ -497,6 +503,35 @@ MUTANTS = (
              'return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min',
              "return 0"),
         test_triton_kernels.test_kernels_agree_with_the_numpy_interpreter,
+        examples=300,
+    ),
+    Mutant(
+        "script",
+        "dead code ignores writes that the caller sees",
+        Edit(Needed._is_seen, "any(self._memory.escapes(value) for value in written)", "False"),
+        test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
+    ),
+    Mutant(
+        "script",
+        "an expression behind a write counts as computed before it",
+        Edit(merging.may_merge, "any(memory.is_written(value) for value in again.inputs)",
+             "False"),
+        test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
+        examples=300,
+    ),
+    Mutant(
+        "script",
+        "a region swallows what is printed between its operators",
+        Edit(regions.runs, "elif found[-1]:",
+             'elif found[-1] and node.kind != "prim::Print":'),
+        test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
+        examples=300,
+    ),
+    Mutant(
+        "script",
+        "a bailout in a loop runs iterations that were done before it again",
+        Edit(insert_bailouts._remaining_iterations, '"aten::sub"', '"aten::add"'),
+        test_script_passes.test_a_guard_that_fails_anywhere_bails_out_to_the_rest_of_the_program,
         examples=300,
     ),
 )  # fmt: skip

@@ -12,8 +12,8 @@ from minitorch2.codegen.numba import linking, machine_code
 from tests.mutants.mutants import MUTANTS, Mutant
 
 EXAMPLE_BYTES = 4000
-LAYERS = {"bytecode machine", "lazy", "bytecode capture", "guards", "graph", "autograd", "loopir",
-          "scheduler", "wrapper", "graph cache", "codegen numba",
+LAYERS = {"bytecode machine", "lazy", "script", "bytecode capture", "guards", "graph", "autograd",
+          "loopir", "scheduler", "wrapper", "graph cache", "codegen numba",
           "codegen triton"}  # fmt: skip
 
 

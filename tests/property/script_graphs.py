@@ -230,6 +230,18 @@ def products(w: Writer, scope, depth):
     return w.node("aten::maximum", total, found[2])
 
 
+def twice(w: Writer, scope, depth):
+    """Compute an expression twice, with a write or a print between, and use both results."""
+    value = w.pick(scope, TENSOR)
+    first = w.node("aten::neg", value)[0]
+    if w.flat is FLAT and w.draw(st.booleans()):
+        w.node("aten::neg_", value)
+    elif w.draw(st.booleans()):
+        w.node("prim::Print", first, types=[])
+    again = w.node("aten::neg", value)[0]
+    return w.node("aten::sub", first, again, w.constant(1))
+
+
 def unchanged(w: Writer, scope, depth):
     """Give a matrix through operators that laws leave out."""
     kind = w.draw(st.sampled_from(["aten::t", "aten::mul", "aten::dropout"]))
@@ -318,7 +330,7 @@ def opened(w: Writer, values: Sequence[Value]) -> list[Value]:
     return found
 
 
-PURE = [add, multiply, unary, number, items, pair, shout, halves, products, unchanged]
+PURE = [add, multiply, unary, number, items, pair, shout, halves, products, unchanged, twice]
 FLAT = [*PURE, write, write_row]
 NESTED = [branch, loop]
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch2 import config
+from minitorch2.script.ir.types import TensorType
 from minitorch2.script.passes import pipeline
 from minitorch2.script.passes.batch_matmuls import batch_matmuls
 from minitorch2.script.passes.clear_types import clear_types
@@ -73,3 +74,25 @@ def test_guards_hold_or_bail_out_to_the_rest_of_the_program(graph, profiled):
         pipeline.run_passes(pipeline.DERIVATIVE_PRESERVING, graph)
     assert_same(original, graph)
     assert_same(original, graph, larger)
+
+
+class Wrong(Record):
+    """A record that has seen what never comes."""
+
+    type = TensorType(torch.int8, None, None, (7,))
+
+    def __init__(self) -> None:
+        pass
+
+
+@given(graph=graphs(), place=st.integers(0, 30))
+def test_a_guard_that_fails_anywhere_bails_out_to_the_rest_of_the_program(graph, place):
+    clear_types(graph)
+    original = graph.copy()
+    insert_profiles(graph, Record)
+    profiles = [node for node in graph.nodes() if node.kind == "prim::profile"]
+    for node in profiles[place : place + 1]:
+        node.attributes["record"] = Wrong()
+    with config.patch(verify=True):
+        pipeline.guard(graph)
+    assert_same(original, graph)

@@ -8,7 +8,7 @@ from minitorch2.script.ir.graph import Block, Node, Value
 
 
 class Replacements(dict[Value, Value]):
-    """What stands for values where nodes are copied; every other value stands for itself."""
+    """A map of values to what stands for them in a copy; other values stand for themselves."""
 
     def __missing__(self, value: Value) -> Value:
         return value

@@ -1,7 +1,6 @@
 """Remove guards whose outcome follows from others.
 
-Where the inputs of an operator have checked types, its output needs no check: the sum of two
-tensors of sizes (2, 3) has these sizes (TorchScript overview, "Profiling Programs").
+The sum of two tensors whose sizes are checked to be (2, 3) has these sizes: it needs no check (TorchScript overview, "Profiling Programs").
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Put the attributes of a module into the graph of its method, as constants.
 
-What the graph sets or writes to stays an attribute.
+An attribute that the graph sets or writes to stays.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ PROFILE = "prim::profile"
 
 
 class Record(Protocol):
-    """What a profile node remembers: the type of all tensors seen; None before the first."""
+    """A profile node's memory: the type of all tensors seen; None before the first."""
 
     @property
     def type(self) -> TensorType | None:

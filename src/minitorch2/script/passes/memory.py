@@ -1,8 +1,8 @@
-"""Who may share memory with whom, by the alias annotations of operators.
+"""Find which values may share memory, by the alias annotations of operators.
 
-Two values may alias if they are in one class: a class is closed under every annotation of a node
-between them, under containers and what they hold, and under branches and loops (TorchScript
-overview, "Handling Mutability"). Everything that the caller knows is one class.
+Two values may alias if they are in one class. Annotations of operators put values into one class,
+and so do containers, branches and loops. The caller's values are one class (TorchScript overview,
+"Handling Mutability").
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Memory:
     def may_replace(self, old: Iterable[Value], new: Iterable[Value]) -> bool:
         """Return whether other values, equal at their definition, may stand for some values.
 
-        No value may be written to. Where the caller gets both, it could write to one of them.
+        No value may be written to. The caller must not get both: it could write to one of them.
         """
         pairs = list(zip(old, new, strict=True))
         if any(self.is_written(v) for v in chain(*pairs)):

@@ -109,7 +109,7 @@ def dropout_of_evaluation(node: Node, memory: Memory) -> Any:
 
 @law("aten::__is__", "aten::__isnot__")
 def compared_with_none(node: Node, memory: Memory) -> Any:
-    """Whether a value is None follows from its type, unless that is optional."""
+    """The type of a value tells whether it is None, unless the type is optional."""
     known = [_is_none(value) for value in node.inputs]
     if None in known or True not in known:
         return NOT_CONSTANT
@@ -191,6 +191,6 @@ def known_device(node: Node, memory: Memory) -> Any:
 
 @law("aten::is_floating_point")
 def known_to_float(node: Node, memory: Memory) -> Any:
-    """Whether a tensor has floating-point numbers follows from its dtype."""
+    """The dtype of a tensor tells whether it has floating-point numbers."""
     dtype = _form(node, memory).dtype
     return NOT_CONSTANT if dtype is None else dtype.is_floating_point

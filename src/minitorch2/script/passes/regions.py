@@ -61,7 +61,7 @@ def _closed(run: list[Node]) -> list[list[Node]]:
 
 
 def _leaves(value: Value, inside: set[Node]) -> bool:
-    """Return whether a value that is no tensor is read outside."""
+    """Return whether a value is read outside and is not a tensor."""
     is_tensor = isinstance(value.type, TensorType)
     return not is_tensor and any(use.user not in inside for use in value.uses)
 

@@ -1,6 +1,6 @@
 """Remove the ``expand`` that a recording put before an operator which broadcasts by itself.
 
-Such an ``expand`` says so (``implicit=True``), and holds for the recorded sizes only.
+The recording marks this ``expand`` with ``implicit=True``. It holds for the recorded sizes only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the types of a node's inputs tell of its outputs: dtype, device, rank, sizes, gradients.
+"""Infer the types of a node's outputs: dtype, device, rank, sizes, gradients.
 
-The operator itself runs on meta tensors. Where a size is not known a stand-in takes its place, and
-only what does not depend on it is believed.
+The operator itself runs on meta tensors. A stand-in takes the place of a size that is not known.
+Then only facts that do not depend on it are believed.
 """
 
 from __future__ import annotations
