@@ -1,6 +1,7 @@
 """Remove guards whose outcome follows from others.
 
-The sum of two tensors whose sizes are checked to be (2, 3) has these sizes: it needs no check (TorchScript overview, "Profiling Programs").
+The sum of two tensors whose sizes are checked to be (2, 3) has these sizes: it needs no check
+(TorchScript overview, "Profiling Programs").
 """
 
 from __future__ import annotations
