@@ -54,6 +54,7 @@ marked-size | a dimension is marked with limits that its present size does not k
 missing-symbol | a kernel calls a function of the math library that is not there | see `python -m minitorch2 doctor`
 mode-and-options | `compile` was given both a mode and options | add the options of the mode to yours; `minitorch2.list_mode_options` lists them
 no-bundle | the bytes are no bundle of cache entries, or a damaged one | save it again with `minitorch2.save_cache_artifacts`
+no-overload | an operator of a script has no overload for arguments of these types | the message compares the nearest overload argument by argument
 no-source | the text of a function to be scripted cannot be read | define it with `def` in a file, or give its text
 no-such-dimension | a dimension is marked that a tensor does not have | count dimensions from 0, or from -1 at the end
 not-alone | the file of a wrapper, run alone, calls a function that only the process that compiled it had | give the function a name that an import finds
@@ -76,6 +77,7 @@ script-construct | a scripted function uses a construct of Python that is no par
 script-ellipsis | `...` stands outside of a subscript in a script | write the dimensions
 script-expression | an expression of a script has no value | write another one
 script-fork | something is forked that is no function or method of the script | give a function or a method of the script
+script-graph | a graph of a script breaks a rule: scoping, types or ownership | report it with the graph's text
 script-immutable | a script writes to an element of a tuple or a string | make a new one, or use a list
 script-import | a module that a script imports cannot be imported | correct its name, or install it
 script-index-after-ellipsis | a tensor is an index after `...` in a script | write `:` for each dimension instead
@@ -93,6 +95,7 @@ script-not-a-value | a module, a class or a function stands in a script where a 
 script-not-callable | something is called in a script that cannot be called | the message names it
 script-not-iterable | a loop of a script goes over something that has no elements | use a range, a list, a dict, a tuple or a tensor
 script-not-subscriptable | something in a script has no elements | the message names it
+script-operator | a graph of a script has a node that nothing runs | use an operator of PyTorch, or register one
 script-optional-not-refined | a script uses a value that may be None | test it before: `assert x is not None`
 script-outside-loop | `break` or `continue` stands outside of a loop of a script | leave it out
 script-raise | a script raises something that is no exception | write `raise ValueError("...")`
@@ -103,6 +106,7 @@ script-star | `*` or `**` in a call of a script needs a known number of elements
 script-statement | a statement is no part of the language of scripts | write another one
 script-syntax | text to be scripted follows no rule of the grammar | correct it where the message points
 script-target | something is assigned to or deleted in a script that cannot be | assign to a name, an attribute or an element
+script-text | the text of a graph, a schema or a type is not in its grammar | the message shows the place
 script-tuple-index | a tuple of a script is indexed by what is no constant, or has no such element | use a constant index, or a list
 script-tuple-length | a tuple is made in a script of what has no known number of elements | use a list
 script-two-types | a name of a script has one type before a loop and another one in it | use another name for the other value
@@ -130,6 +134,7 @@ triton-unavailable | tensors are on a GPU, and Triton cannot be used | pip insta
 unknown-backend | there is no backend of this name | see `minitorch2.list_backends(())`
 unknown-log | there is no log of this name, or it logs nothing | MINITORCH2_LOGS=help lists them
 unknown-mode | there is no mode of this name | see `minitorch2.list_mode_options()`
+unknown-operator | a script names an operator that PyTorch does not have | the message names it
 unknown-option | there is no option of this name | see `minitorch2.list_options()`
 unknown-pass | there is no pass over graphs of this name | $message
 unknown-place | there is no place among the passes of this name | $message

@@ -104,7 +104,7 @@ class Step:
         self.values.append(None)
 
     def let_go(self) -> None:
-        """Forget the values that only this list holds. A view is let go before what it is a view of.
+        """Forget the values that only this list holds. A view is let go before its base.
 
         Python's references tell: this list's, the local variable's and the argument's are three.
         """

@@ -1,4 +1,4 @@
-"""Questions about a tensor of a trace that are no operators: its sizes, its strides, its flags."""
+"""Questions about a tensor of a trace that are not operators: its sizes, its strides, its flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a traced function reaches besides its arguments: globals, closures, and what they hold.
+"""The surroundings of a traced function: globals, closures, and all that they hold.
 
 A trace holds operators only. If the function changes a list, a dict, an attribute or a global, the
 change would happen once, while the trace is recorded. So what the function reaches is compared

@@ -54,7 +54,7 @@ def trace(
 ) -> TracedFunction:
     """Record a call of a function or a module as a graph (PyTorch 2 paper, section 2.1).
 
-    The graph holds for other sizes. What the call relied on is checked in each later call.
+    The graph holds for other sizes. The assumptions of the call are checked in each later call.
 
     Args:
         function: a function, or an `nn.Module`, whose parameters become attributes of ``self``.
@@ -211,7 +211,7 @@ def reads_training(module: torch.nn.Module) -> bool:
 
 @contextmanager
 def _unchanged(recorder: Recorder, function: Callable[..., Any]) -> Iterator[None]:
-    """Give tensors and generators their state back after the block: a trace is no call."""
+    """Give tensors and generators their state back after the block: a trace is not a call."""
     buffers = list(function.buffers()) if isinstance(function, torch.nn.Module) else []
     for buffer in buffers:
         recorder.written[id(buffer)] = buffer, buffer.detach().clone()
