@@ -113,7 +113,7 @@ def named(p: Point):
 
 
 def numbers(a: int, b: float):
-    return a / 2, a // 2, a % 3, a * a, -a, b + a, math.sqrt(b), math.pi, abs(-a), float(a), int(b)
+    return a / 2, a // 2, a % 3, a**2, -a, b + a, math.sqrt(b), math.pi, abs(-a), float(a), int(b)
 
 
 def texts(a: int, b: str):

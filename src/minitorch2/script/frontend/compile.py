@@ -262,7 +262,7 @@ def _parameter_type(
 def _annotated(annotation: t.Expr, resolver: Resolver, default: Any) -> Type:
     """Return the type of an annotation; one that is unknown is that of its default None.
 
-    Such a parameter takes a function, which the caller fixes, or nothing.
+    The parameter takes a function, which the caller fixes, or nothing.
     """
     try:
         return type_of_annotation(annotation, resolver)

@@ -1,8 +1,8 @@
-"""What is known while one function becomes a graph, and the interface of what its names stand for.
+"""The state of one function while it becomes a graph, and the interface of what its names stand for.
 
-`Emission` owns the graph and the environment. `SugaredValue` is anything that an expression can
-be while the function is compiled; most kinds of it, such as modules of Python, have no value in the
-graph (TorchScript overview, SugaredValue).
+`Emission` owns the graph and the environment. A `SugaredValue` is anything that an expression can
+be. Most kinds of it, such as modules of Python, have no value in the graph (TorchScript overview,
+SugaredValue).
 """
 
 from __future__ import annotations

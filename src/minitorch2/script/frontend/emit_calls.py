@@ -176,7 +176,7 @@ def emit_sorted(emission: Emission, arguments: Arguments, where: SourceRange) ->
 
 @form(print)
 def emit_print(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-    """Emit ``print``; its keywords are no part of the language."""
+    """Emit ``print``; its keywords are not part of the language."""
     if arguments.keywords:
         message = f"print has no keyword {next(iter(arguments.keywords))} here"
         raise ScriptError(

@@ -18,6 +18,7 @@ from minitorch2.script.frontend.sugared import (
 )
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
+    INT,
     NONE,
     STR,
     OptionalType,
@@ -40,6 +41,9 @@ _COMPARE: Final = {
     "==": "aten::eq", "!=": "aten::ne",
 }  # fmt: skip
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_MOST_FACTORS: Final = 16
+"""TorchScript's power of ints is a float: up to this exponent it is a product instead."""
+
 _UNARY: Final = {"-": "aten::neg", "~": "aten::bitwise_not"}
 _FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": lambda a, b: a < b,
@@ -110,12 +114,24 @@ class OperatorEmitter(Emission):
         tensor_right = isinstance(right.type, TensorType)
         if tensor_right and not tensor_left and not isinstance(left.type, OptionalType):
             return self._reflected(op, left, right, where)
+        if op == "**" and left.type == right.type == INT:
+            return self._power(left, right, where)
         kind = BINARY[op]
         if op == "//" and tensor_left:
             kind = "aten::floor_divide"
         if op == "%" and left.type == STR:
             kind = "aten::percentFormat"
         return self.emit(kind, (left, right), where)
+
+    def _power(self, left: Value, right: Value, where: SourceRange) -> Value:
+        """Emit a power of ints; one with a small constant exponent is an int, as in Python."""
+        exponent = right.constant()
+        if not isinstance(exponent, int) or not 1 <= exponent <= _MOST_FACTORS:
+            return self.emit("aten::pow", (left, right), where)
+        result = left
+        for _ in range(exponent - 1):
+            result = self.emit("aten::mul", (result, left), where)
+        return result
 
     def _reflected(self, op: str, left: Value, right: Value, where: SourceRange) -> Value:
         """Emit an operator of a number and a tensor, as the tensor's reflected method does."""

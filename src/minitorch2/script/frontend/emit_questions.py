@@ -139,7 +139,7 @@ def _constant_name(given: SugaredValue, where: SourceRange) -> str:
 
 @form(type)
 def emit_type(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-    """Refuse ``type(x)``: types are no values."""
+    """Refuse ``type(x)``: types are not values."""
     fix = "use `isinstance(x, T)`"
     raise ScriptError("`type` gives no value in a script", where, code="script-type-of", fix=fix)
 

@@ -1,4 +1,4 @@
-"""What a condition tells of types: after ``x is not None``, the name x has no optional type.
+"""Refinements: after ``x is not None``, the name x has no optional type.
 
 A refinement is a narrower type of a name. `Condition` carries those that hold where the condition
 is true, and those that hold where it is false; ``not``, ``and``, ``or`` combine them.

@@ -305,7 +305,7 @@ class TupleSugar(SugaredValue):
 
     @property
     def first_class(self) -> bool:  # type: ignore[override]
-        """Whether all elements have values in the graph."""
+        """Tell whether all elements have values in the graph."""
         return all(value.first_class for value in self.values)
 
     def describe(self) -> str:
