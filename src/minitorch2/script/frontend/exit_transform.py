@@ -2,9 +2,9 @@
 
 After it a graph has no `prim::LoopContinuation` and no `prim::Return` but that of the blocks. A
 branch that always exits gets the rest of its block in its other branch: then no value has to say
-whether the exit was taken. Where an exit may be taken or not, a value of type bool says so, and the
+whether the exit was taken. If an exit may be taken or not, a value of type bool says so, and the
 rest of the block becomes conditional. A block that always raises an exception counts as one that
-exits; what it would have given is `prim::Uninitialized`.
+exits; its results are `prim::Uninitialized`.
 """
 
 from __future__ import annotations
@@ -276,8 +276,8 @@ def _range(block: Block) -> SourceRange:
 def make_with_blocks(block: Block) -> None:
     """Put what stands between `prim::Enter` and `prim::Exit` into a block of a `prim::With`.
 
-    The `prim::Exit` comes into its second block: it runs whether or not the first one exits. What
-    later nodes read of the first block is an output.
+    The `prim::Exit` comes into its second block: it runs whether or not the first one exits. Values
+    of the first block that later nodes read are its outputs.
     """
     for enter in list(block.nodes):
         if enter.kind == "prim::Enter" and enter.block is block:

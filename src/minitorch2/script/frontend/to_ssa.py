@@ -3,10 +3,10 @@
 A graph of the emission stores and loads names, and its loops have a block for the condition. The
 steps are those of the TorchScript overview ("Conversion To SSA"), in its order:
 
-1. names that branches and loops store are carried through them, as outputs and inputs;
-2. `break` and `continue` become `prim::LoopContinuation`, with what the next iteration gets;
-3. the condition of a loop is computed before it and at the end of its body;
-4. loads become the values that were stored, and both kinds of nodes go.
+1. Names that branches and loops store are carried through them, as outputs and inputs.
+2. `break` and `continue` become `prim::LoopContinuation`, with the values of the next iteration.
+3. The condition of a loop is computed before it and at the end of its body.
+4. Loads become the values that were stored, and both kinds of nodes go.
 
 The fifth step is `exit_transform`. It has to come last: types of names are settled by then.
 """

@@ -41,7 +41,7 @@ def compiling(name: str, called_at: SourceRange | None = None) -> Iterator[None]
 
 
 class ScriptError(MinitorchError):
-    """A program is no program of TorchScript, or cannot be compiled to a graph.
+    """A program that is not TorchScript, or cannot be compiled to a graph.
 
     Args:
         message: one sentence that says what is the matter.

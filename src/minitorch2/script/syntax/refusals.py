@@ -1,4 +1,4 @@
-"""Python's constructs that are no part of the language, with what to write instead."""
+"""Python's constructs outside of the language, with what to write instead."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ class Import(Stmt):
 
 @dataclass(frozen=True)
 class Refused(Stmt):
-    """A statement that is no part of the language; it is an error only where it could run."""
+    """A statement outside of the language; it is an error only where it could run."""
 
     error: Exception
 

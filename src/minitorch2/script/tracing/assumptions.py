@@ -1,4 +1,4 @@
-"""What a trace relies on: conditions that each call checks.
+"""The assumptions of a trace: conditions that each call checks.
 
 Python looks at sizes and at data while a trace is recorded. Each answer is written into the graph
 as a condition. A call that it does not hold for raises `TraceDivergedError`, which names the line
@@ -68,7 +68,7 @@ def or_python(
 ) -> Callable[..., Any]:
     """Return a function that runs a trace, or the Python function where a check refuses the call.
 
-    What the trace has written or drawn before the check is undone.
+    Writes and draws of the trace before the check are undone.
 
     Args:
         run: takes the arguments of a call, and runs the graph.

@@ -1,6 +1,6 @@
 """The check of a trace: it is recorded again, and what the function reaches is compared.
 
-What differs between two traces of the same inputs does not come from the inputs: random numbers of
+A difference between two traces of the same inputs is not due to the inputs: random numbers of
 Python, the order of a set, the time, a counter. A change in the function's
 surroundings was written by the function, and a trace would not write it.
 """

@@ -6,9 +6,9 @@ methods here answer what PyTorch would read from memory, or from the tensor's ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -16,14 +16,31 @@ from torch.utils._python_dispatch import _disable_current_modes
 from minitorch2.errors import TraceError
 from minitorch2.script.ir.graph import Value
 
-if TYPE_CHECKING:
-    from minitorch2.script.tracing.recorder import Recorder
 
-RECORDING: Final[ContextVar[Recorder | None]] = ContextVar("RECORDING", default=None)
+class Recording(Protocol):
+    """A recorder, as a traced tensor sees it; `recorder.py` has the class."""
+
+    def record(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator on the data, and put it into the graph."""
+
+    def call(self, function: Any, arguments: Sequence[Any], run: Callable[..., Any]) -> Any:
+        """Record the call of a scripted function."""
+
+    def observe_flag(self, tensor: TracedTensor, name: str) -> bool:
+        """Return a tensor's flag, and let the graph check it."""
+
+    def observe_data(self, tensor: TracedTensor) -> torch.Tensor:
+        """Return a copy of the data, and let the graph check them."""
+
+    def refuse(self, cause: str, fix: str) -> TraceError:
+        """Return the error of a function that cannot be traced."""
+
+
+RECORDING: Final[ContextVar[Recording | None]] = ContextVar("RECORDING", default=None)
 """The recorder of this thread; None where nothing is traced."""
 
 
-def recording() -> Recorder:
+def recording() -> Recording:
     """Return the recorder of this thread.
 
     Raises:
