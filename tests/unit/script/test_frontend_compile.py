@@ -140,6 +140,15 @@ def methods(x):
     return x.view(2, -1).permute(1, 0).float(), x.size(0), x.shape[1], x.dtype, x.dim(), x.T.sum()
 
 
+def pooled(x):
+    return functional.max_pool2d(x, 2, 1) + functional.max_pool2d(x, kernel_size=2, stride=(1, 1))
+
+
+def results_with_names(x):
+    best = x.max(dim=0)
+    return best.values, best.indices, bool(x.sum().item()), Point(len(x), 0.5).y
+
+
 def no_gradient(x):
     with torch.no_grad():
         y = x * 2
@@ -169,6 +178,8 @@ PROGRAMS = [
     (writes, torch.arange(12.0).reshape(3, 4)),
     (reflected, torch.tensor([0.5, 2.0])),
     (methods, torch.arange(12).reshape(3, 4)),
+    (pooled, torch.arange(16.0).reshape(1, 1, 4, 4)),
+    (results_with_names, torch.arange(12.0).reshape(3, 4)),
     (no_gradient, torch.ones(2, requires_grad=True)),
 ]
 

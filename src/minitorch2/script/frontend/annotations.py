@@ -147,6 +147,10 @@ def _broadcast_element(expression: t.Expr, resolver: Resolver) -> t.Expr | None:
 
 def broadcast_length(expression: t.Expr | None, resolver: Resolver) -> int | None:
     """Return N of ``BroadcastingListN[X]``."""
+    if isinstance(expression, t.Binary):  # BroadcastingListN[X] | None
+        return broadcast_length(expression.left, resolver)
+    if isinstance(expression, t.Subscript) and isinstance(expression.index, t.Subscript):
+        return broadcast_length(expression.index, resolver)  # Optional[BroadcastingListN[X]]
     if isinstance(expression, t.Subscript) and _broadcast_element(expression, resolver):
         digits = re.sub(r"\D", "", getattr(expression.value, "id", ""))
         return int(digits) if digits else None

@@ -1,4 +1,4 @@
-"""The state of one function while it becomes a graph, and the interface of what its names stand for.
+"""The state of one function while it becomes a graph, and the interface of its sugared values.
 
 `Emission` owns the graph and the environment. A `SugaredValue` is anything that an expression can
 be. Most kinds of it, such as modules of Python, have no value in the graph (TorchScript overview,
@@ -17,6 +17,7 @@ from minitorch2.script.frontend.resolver import Resolver
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import BOOL, INT, NONE, TupleType, Type
 from minitorch2.script.operators.match import emit_operator
+from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.operators.schema import FunctionSchema
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
@@ -170,7 +171,18 @@ class Emission:
         results = emit_operator(self.graph, kind, arguments, keywords or {}, where)
         if len(results) == 1:
             return results[0]
-        return self.tuple(results, where) if results else self.constant(None, where)
+        return self._result_tuple(results, where) if results else self.constant(None, where)
+
+    def _result_tuple(self, results: Sequence[Value], where: SourceRange) -> Value:
+        """Return several results as a tuple; results that have names keep them as its fields."""
+        node = results[0].node
+        found = operator_of(node)
+        names = tuple(result.name for result in found.schema.returns) if found else ()
+        value = self.tuple(results, where)
+        if all(names) and len(names) == len(results):
+            types = tuple(result.type for result in results)
+            value.type = TupleType(types, names, node.kind.partition("::")[2])
+        return value
 
     def constant(self, value: Any, where: SourceRange, type: Type | None = None) -> Value:
         """Insert a constant."""

@@ -31,6 +31,7 @@ from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
     BOOL,
     NONE,
+    NUMBER,
     STR,
     DictType,
     FutureType,
@@ -78,6 +79,8 @@ def truth_of(emission: Emission, value: Value, where: SourceRange) -> Value:
         length = emission.emit("aten::len", (value,), where)
         zero = emission.constant(0, where)
         return emission.emit("aten::ne", (length, zero), where)
+    if value.type == NUMBER:
+        return emission.emit("aten::ne", (value, emission.constant(0, where)), where)
     if value.type == NONE:
         return emission.truth(False, where)
     if isinstance(value.type, TupleType):

@@ -445,7 +445,8 @@ class ClassValue(ObjectValue):
             converted(emission, value.as_value(emission, where), wanted, where)
             for value, wanted in zip(given, type_.elements)
         ]
-        return sugar(emission.node("prim::TupleConstruct", values, (type_,), where).output)
+        node = emission.node("prim::TupleConstruct", values, (type_,), where, name=type_.name)
+        return sugar(node.output)
 
 
 def converted(emission: Emission, value: Value, type_: Type, where: SourceRange) -> Value:
