@@ -12,6 +12,7 @@ from minitorch2.script.runtime.python_code import compile_graph
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.from_ast import function_from_ast
 from minitorch2.script.syntax.source import SourceFile
+from tests.unit.script.wrong_scripts import WRONG_BODIES
 
 
 def run(function, *arguments):
@@ -264,6 +265,13 @@ def test_a_wrong_program_names_line_cause_and_fix(body):
         compiled = compile_tree(function_from_ast(text_of(body)))
         raise AssertionError(str(compiled.graph))
     assert str(caught.value).startswith(WRONG[body])
+
+
+@pytest.mark.parametrize("body", WRONG_BODIES)
+def test_the_whole_text_of_an_error(body):
+    with pytest.raises(ScriptError) as caught:
+        compile_tree(function_from_ast(text_of(body)))
+    assert str(caught.value) == WRONG_BODIES[body]
 
 
 def test_a_side_that_is_never_taken_may_be_wrong():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -131,7 +132,8 @@ class SimpleValue(SugaredValue):
 
     def not_refined(self, what: str, where: SourceRange) -> ScriptError:
         """Return the error for using an optional as if it were not None."""
-        text = where.text().partition(".")[0].strip() or "it"
+        name = re.match(r"\w+(?=[.\[])", where.text())
+        text = name.group() if name else "it"
         assert isinstance(self.type, OptionalType)
         return ScriptError(
             f"{text} may be None (its type is {self.type}), and None has no {what}",

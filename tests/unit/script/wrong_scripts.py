@@ -1,0 +1,142 @@
+"""Programs that are wrong, with the whole text of their errors."""
+
+WRONG_BODIES = {
+    "y: Optional[int] = None\n    return y.bit_length": (
+        "program.py:3, in f\n"
+        "    return y.bit_length\n"
+        "           ~~~~~~~~~~~~\n"
+        "y may be None (its type is int?), and None has no attribute bit_length "
+        "[script-optional-not-refined]\n"
+        "Fix: test it before: `assert y is not None`, or `if y is not None:`"
+    ),
+    "y = 1\n    for i in range(3):\n        y = x\n    return y": (
+        "program.py:4, in f\n"
+        "    y = x\n"
+        "    ~\n"
+        "y has the type int before the loop (line 2), and Tensor after an iteration "
+        "[script-two-types]\n"
+        "Fix: use another name for the value of type Tensor"
+    ),
+    "for m in (1, 2):\n        break": (
+        "program.py:3, in f\n"
+        "    break\n"
+        "    ~~~~~\n"
+        "a loop over modules or a tuple is unrolled, and cannot be left early "
+        "[script-unrolled-exit]\n"
+        "Fix: put what follows into an `if`"
+    ),
+    "return 1 if x.sum() > 0 else 'a'": (
+        "program.py:2, in f\n"
+        "    return 1 if x.sum() > 0 else 'a'\n"
+        "           ~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+        "the two branches have different types: int and str "
+        "[script-branch-types]\n"
+        "Fix: give both branches one type"
+    ),
+    "if x.sum() > 0:\n        y = 1\n    return y": (
+        "program.py:4, in f\n"
+        "    return y\n"
+        "           ~\n"
+        "y has no value here: y is set in one branch of an if only "
+        "[script-maybe-undefined]\n"
+        "Fix: give y a value of one type on every way to here"
+    ),
+    "if x.sum() > 0:\n        return 1\n    return 'a'": (
+        "program.py:4, in f\n"
+        "    return 'a'\n"
+        "    ~~~~~~~~~~\n"
+        "f returns values of different types: int and str "
+        "[script-return-types]\n"
+        "Fix: return values of one type"
+    ),
+    "return x[..., x > 0]": (
+        "program.py:2, in f\n"
+        "    return x[..., x > 0]\n"
+        "           ~~~~~~~~~~~~~\n"
+        "a tensor as an index after `...` is no part of the language "
+        "[script-index-after-ellipsis]\n"
+        "Fix: write `:` for each dimension instead of `...`"
+    ),
+    "return x['a']": (
+        "program.py:2, in f\n"
+        "    return x['a']\n"
+        "           ~~~~~~\n"
+        "a tensor cannot be indexed by a value of type str [script-index-type]"
+    ),
+    "continue": (
+        "program.py:2, in f\n"
+        "    continue\n"
+        "    ~~~~~~~~\n"
+        "`continue` stands outside of a loop [script-outside-loop]"
+    ),
+    "(1, 2)[x.dim()]": (
+        "program.py:2, in f\n"
+        "    (1, 2)[x.dim()]\n"
+        "    ~~~~~~~~~~~~~~~\n"
+        "a value of type (int, int) needs a constant index "
+        "[script-tuple-index]\n"
+        "Fix: use a constant index, or a list instead of the tuple"
+    ),
+    "return {'a': 1, 'b': 'c'}": (
+        "program.py:2, in f\n"
+        "    return {'a': 1, 'b': 'c'}\n"
+        "           ~~~~~~~~~~~~~~~~~~\n"
+        "values of one dict have different types "
+        "[script-mixed-dict]\n"
+        "Fix: give them one type"
+    ),
+    "t = (1, 2)\n    t[0] = 3": (
+        "program.py:3, in f\n"
+        "    t[0] = 3\n"
+        "    ~~~~\n"
+        "a value of type (int, int) cannot be written to "
+        "[script-immutable]\n"
+        "Fix: make a new one, or use a list"
+    ),
+    "return torch.relu": (
+        "program.py:2, in f\n"
+        "    return torch.relu\n"
+        "           ~~~~~~~~~~\n"
+        "the operator aten::relu cannot be used as a value [script-not-a-value]"
+    ),
+    "return range(x)(3)": (
+        "program.py:2, in f\n"
+        "    return range(x)(3)\n"
+        "           ~~~~~~~~~~~\n"
+        "a range cannot be called [script-not-callable]"
+    ),
+    "torch.nothing(x)": (
+        "program.py:2, in f\n"
+        "    torch.nothing(x)\n"
+        "    ~~~~~~~~~~~~~\n"
+        "torch has no attribute nothing [script-no-attribute]"
+    ),
+    "return int('a')": (
+        "program.py:2, in f\n"
+        "    return int('a')\n"
+        "           ~~~~~~~~\n"
+        "invalid literal for int() with base 10: 'a' [script-wrong-arguments]"
+    ),
+    "return x(1)": (
+        "program.py:2, in f\n"
+        "    return x(1)\n"
+        "           ~~~~\n"
+        "a value of type Tensor cannot be called [script-not-callable]"
+    ),
+    "len = 3\n    del len\n    return len": (
+        "program.py:4, in f\n"
+        "    return len\n"
+        "           ~~~\n"
+        "len has no value here: len was deleted "
+        "[script-maybe-undefined]\n"
+        "Fix: give len a value of one type on every way to here"
+    ),
+    "y: Optional[Tensor] = None\n    return y[0]": (
+        "program.py:3, in f\n"
+        "    return y[0]\n"
+        "           ~~~~\n"
+        "y may be None (its type is Tensor?), and None has no elements "
+        "[script-optional-not-refined]\n"
+        "Fix: test it before: `assert y is not None`, or `if y is not None:`"
+    ),
+}
