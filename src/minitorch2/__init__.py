@@ -5,7 +5,8 @@
 Read the packages in this order, each with its own docstring. First come `graph` (the language all
 layers share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward).
 Then read `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`,
-which chains them. `lazy` captures in another way: it defers operators. `errors`, `cautions`,
+which chains them. `lazy` captures in another way: it defers operators. `script`
+is a third way, a typed subset of Python; `jit` has its interface. `errors`, `cautions`,
 `config`, `controls`, `dimensions`, `logs`, `stages`,
 `progress`, `profiling`, `compile_lock` (threads), `syntax_tree` (text to code) and `source_lines`
 (its text for debuggers) are used by all of these packages.
@@ -18,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
-    from minitorch2 import config, errors, guard_filters, lazy, logs, stages
+    from minitorch2 import config, errors, guard_filters, jit, lazy, logs, stages
     from minitorch2.api import (
         CacheInfo,
         Explanation,
@@ -85,7 +86,7 @@ _NAMES = {
     "wrappers": ("nonstrict_trace", "wrap_numpy"),
 }  # fmt: skip
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
-_MODULES = ("config", "errors", "guard_filters", "lazy", "logs", "stages", "testing")
+_MODULES = ("config", "errors", "guard_filters", "jit", "lazy", "logs", "stages", "testing")
 
 __all__ = [
     "CacheInfo",
@@ -108,6 +109,7 @@ __all__ = [
     "graph_break",
     "guard_filters",
     "is_compiling",
+    "jit",
     "lazily",
     "lazy",
     "list_backends",

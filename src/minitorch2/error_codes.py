@@ -74,6 +74,7 @@ script-branch-types | the two sides of a conditional expression in a script have
 script-class | a script makes an object of a class that has no place in a graph | use tensors, numbers, lists, dicts, tuples, NamedTuples or modules
 script-constant-argument | an argument that decides what a script is has to be known while it is compiled | give a literal
 script-construct | a scripted function uses a construct of Python that is no part of TorchScript | the message says what to write instead
+script-define | text that is to define functions holds something else | leave only `def` statements in it
 script-ellipsis | `...` stands outside of a subscript in a script | write the dimensions
 script-expression | an expression of a script has no value | write another one
 script-fork | something is forked that is no function or method of the script | give a function or a method of the script
@@ -87,6 +88,7 @@ script-maybe-undefined | a name of a script has no value on some way, or two typ
 script-missing-return | a scripted function gives a value, and may end without a return | return a value at the end
 script-mixed-dict | keys or values of one dict of a script have different types | give them one type
 script-mixed-list | elements of one list of a script have different types | give them one type, or use a tuple
+script-module-hooks | a module that is to be scripted has hooks | remove them, and register them on the scripted module
 script-no-attribute | something in a script has no such attribute | the message names the owner
 script-no-element | a constant in a script has no such element | the message names it
 script-no-length | `len` of something in a script that has none | give a list, a dict, a tuple, a str or a tensor
@@ -100,6 +102,7 @@ script-optional-not-refined | a script uses a value that may be None | test it b
 script-outside-loop | `break` or `continue` stands outside of a loop of a script | leave it out
 script-raise | a script raises something that is no exception | write `raise ValueError("...")`
 script-reassigned | a loop of a script gives a module or a function to a name again | use a list of modules
+script-recursive-method | a scripted method calls itself, so its type is not known | write a loop
 script-return-types | a scripted function returns values of different types | return values of one type
 script-slice | something in a script is sliced with bounds that are not known | use constants, or a list
 script-star | `*` or `**` in a call of a script needs a known number of elements | pass a tuple, or write each argument

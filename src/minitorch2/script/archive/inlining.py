@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 
-_STATEMENTS = frozenset({"prim::If", "prim::Loop", "prim::SetAttr", "prim::fork", "prim::Enter"})
+_STATEMENTS = frozenset(
+    {"prim::If", "prim::Loop", "prim::SetAttr", "prim::fork", "prim::Enter"}
+    | {"prim::TupleUnpack", "prim::ListUnpack"}
+)
 
 
 def inlined_values(graph: Graph) -> set[Value]:

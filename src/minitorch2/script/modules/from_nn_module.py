@@ -1,0 +1,289 @@
+"""An `nn.Module` to a module type: parameters, buffers, sub-modules, constants, attributes.
+
+Methods are compiled when something calls them, beginning with `forward`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterator
+from types import FunctionType, MethodType
+from typing import Any, Final, Literal
+
+import torch
+from torch import nn
+
+from minitorch2.script.frontend.annotations import UnknownTypeError, type_from_object
+from minitorch2.script.frontend.compile import CompiledFunction, compile_tree
+from minitorch2.script.frontend.python_values import script_mark
+from minitorch2.script.frontend.resolver import resolver_of
+from minitorch2.script.ir.types import (
+    ANY,
+    NONE,
+    TENSOR,
+    OptionalType,
+    Type,
+    is_subtype_of,
+    type_of,
+    walk_types,
+)
+from minitorch2.script.modules.attribute import Attribute
+from minitorch2.script.modules.module import Container, Methods, ModuleType, Slot
+from minitorch2.script.modules.module_value import make_module_type
+from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.from_ast import function_from_ast
+from minitorch2.script.syntax.reading import source_of
+
+_OF_EVERY_MODULE: Final = frozenset(vars(nn.Module()))
+_CONTAINERS: Final[tuple[tuple[type, Container], ...]] = (
+    (nn.Sequential, "sequential"),
+    (nn.ModuleList, "list"),
+    (nn.ModuleDict, "dict"),
+)
+_KNOWN: Final[dict[type, list[tuple[Any, ModuleType]]]] = {}
+"""Module types that exist, by the Python class of their modules, with what they depend on."""
+_NAMES: Final[set[str]] = set()
+
+
+def module_type_of(module: nn.Module) -> ModuleType:
+    """Return the type of a module; modules that differ in values only have the same one."""
+    return _Reader(module).type()
+
+
+def new_module_type(module: nn.Module) -> ModuleType:
+    """Return a type for this module alone, so that its methods can be replaced."""
+    return _Reader(module).new_type()
+
+
+def unique_name(base: str) -> str:
+    """Return a qualified name that no other module type of this process has."""
+    name, count = base, 0
+    while name in _NAMES:
+        head, _, tail = base.rpartition(".")
+        name, count = f"{head}.___minitorch2_mangle_{count}.{tail}", count + 1
+    _NAMES.add(name)
+    return name
+
+
+class _Reader:
+    """Reads one module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.python_class = type(module)
+        self.slots: dict[str, Slot] = {}
+        self.constants: dict[str, Any] = {}
+        self.static: dict[str, Any] = {}
+        self.refused: dict[str, str] = {}
+        self.hints = _hints(self.python_class)
+
+    def type(self) -> ModuleType:
+        """Return the module's type: one that is known already, or a new one."""
+        self._refuse_hooks()
+        self._read()
+        modules = self._modules()
+        own = {name: f for name, f in vars(self.module).items() if isinstance(f, MethodType)}
+        key = (
+            self.slots,
+            {name: (type(value), value) for name, value in self.constants.items()},
+            {name: id(value) for name, value in self.static.items()},
+            {name: id(type_) for name, type_ in modules.items()},
+            {name: id(method.__func__) for name, method in own.items()},
+        )
+        known = _KNOWN.setdefault(self.python_class, [])
+        for other, type_ in known:
+            if _equal(other, key):
+                return type_
+        made = self._make(modules)
+        known.append((key, made))
+        return made
+
+    def _refuse_hooks(self) -> None:
+        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        if any(getattr(self.module, table) for table in hooks):
+            raise ScriptError(
+                f"a module of class {self.python_class.__qualname__} has hooks, and no graph has",
+                None,
+                code="script-module-hooks",
+                fix="remove the hooks, and register them on the scripted module",
+            )
+
+    def new_type(self) -> ModuleType:
+        """Return a new type."""
+        self._read()
+        return self._make(self._modules())
+
+    def _modules(self) -> dict[str, ModuleType]:
+        children = self.module._modules.items()
+        return {name: module_type_of(child) for name, child in children if child is not None}
+
+    def _make(self, modules: dict[str, ModuleType]) -> ModuleType:
+        name = f"__torch__.{self.python_class.__module__}.{self.python_class.__qualname__}"
+        name = name.replace("__torch__.__main__.", "__torch__.").replace(".<locals>", "")
+        compiler = _MethodCompiler(self.module)
+        made = make_module_type(
+            unique_name(name),
+            Methods(compiler),
+            slots=self.slots,
+            constants=self.constants,
+            modules=modules,
+            static=self.static,
+            refused=self.refused,
+            marked=_marked(self.module),
+            container=next((k for cls, k in _CONTAINERS if isinstance(self.module, cls)), ""),
+        )
+        compiler.type = made
+        return made
+
+    def _read(self) -> None:
+        for name, parameter in self.module._parameters.items():
+            self._tensor(name, parameter, "parameter")
+        for name, buffer in self.module._buffers.items():
+            self._tensor(name, buffer, "buffer")
+        for name, child in self.module._modules.items():
+            if child is None:
+                self.static[name] = None
+        self.slots["training"] = Slot("attribute", type_of(True))
+        constants = {*getattr(self.module, "__constants__", ()), *_finals(self.hints)}
+        for name, value in self._attributes():
+            self._attribute(name, value, is_constant=name in constants)
+
+    def _tensor(
+        self, name: str, tensor: torch.Tensor | None, kind: Literal["parameter", "buffer"]
+    ) -> None:
+        """Give a parameter or buffer its place; one that is None keeps what it was annotated as."""
+        hinted = self._hinted(name)
+        if tensor is not None:
+            type_ = hinted if isinstance(hinted, OptionalType) and kind == "buffer" else TENSOR
+            self.slots[name] = Slot(kind, type_)
+        elif isinstance(hinted, OptionalType) and kind == "buffer":
+            self.slots[name] = Slot(kind, hinted)
+        else:
+            self.static[name] = None
+
+    def _attributes(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over further attributes: the module's own, then those of its classes."""
+        own = vars(self.module)
+        yield from ((name, value) for name, value in own.items() if name not in _OF_EVERY_MODULE)
+        for base in self.python_class.__mro__:
+            if base is nn.Module:
+                return
+            for name, value in vars(base).items():
+                is_plain = not (
+                    name.startswith("__") or callable(value) or hasattr(value, "__get__")
+                )
+                if is_plain and name not in own and name not in self.slots:
+                    yield name, value
+
+    def _attribute(self, name: str, value: Any, *, is_constant: bool) -> None:
+        if isinstance(value, Attribute):
+            self.slots[name] = Slot("attribute", type_from_object(value.type))
+        elif is_constant:
+            self.constants[name] = tuple(value) if isinstance(value, list) else value
+        elif value is None and self._hinted(name) is None:
+            self.static[name] = None
+        elif callable(value) and not isinstance(value, nn.Module):
+            self.static[name] = value
+        else:
+            self._slot(name, value)
+
+    def _slot(self, name: str, value: Any) -> None:
+        hinted = self._hinted(name)
+        found = type_of(value)
+        if hinted is None and isinstance(value, list | dict) and not value:
+            self.refused[name] = "the type of an empty container is not known: annotate it"
+        elif hinted is None and any(inner == ANY for inner in walk_types(found)):
+            self.refused[name] = (
+                f"a value of type {type(value).__name__} is no value of the language"
+            )
+        elif hinted is not None and value is None and not is_subtype_of(NONE, hinted):
+            self.refused[name] = f"its annotation says {hinted}, and its value is None"
+        else:
+            self.slots[name] = Slot("attribute", found if hinted is None else hinted)
+
+    def _hinted(self, name: str) -> Type | None:
+        try:
+            return type_from_object(self.hints[name]) if name in self.hints else None
+        except UnknownTypeError:
+            return None
+
+
+def _equal(first: Any, second: Any) -> bool:
+    """Compare keys; constants that cannot be compared, such as tensors, are different."""
+    try:
+        return bool(first == second)
+    except (RuntimeError, ValueError):
+        return False
+
+
+def _hints(python_class: type) -> dict[str, Any]:
+    """Return the annotations of a class and its bases, but for those of `nn.Module`."""
+    found: dict[str, Any] = {}
+    for base in reversed(python_class.__mro__):
+        if base in nn.Module.__mro__:
+            continue
+        try:
+            found.update(typing.get_type_hints(base))
+        except (NameError, TypeError, AttributeError):  # names that only type checkers know
+            found.update(base.__dict__.get("__annotations__", {}))
+    return found
+
+
+def _finals(hints: dict[str, Any]) -> set[str]:
+    return {
+        name
+        for name, hint in hints.items()
+        if hint is typing.Final or typing.get_origin(hint) is typing.Final
+    }
+
+
+class _MethodCompiler:
+    """Compiles methods of one module type, by name."""
+
+    type: ModuleType
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __call__(self, name: str) -> CompiledFunction | None:
+        function = _function(self.module, name)
+        if function is None:
+            return None
+        qualified = f"{self.type.name}.{name}"
+        if name in self.type.marked:
+            return None
+        parameters = inspect.signature(function, follow_wrapped=False).parameters
+        return compile_tree(
+            function_from_ast(source_of(function)),
+            resolver_of(function),
+            self_type=self.type.class_type,
+            name=qualified,
+            defaults={n: p.default for n, p in parameters.items() if p.default is not p.empty},
+        )
+
+
+def _function(module: nn.Module, name: str) -> FunctionType | None:
+    """Return the Python function of a method; None if the name is no method of users' classes."""
+    found = inspect.getattr_static(module, name, None)
+    if isinstance(found, MethodType):
+        found = found.__func__
+    if not isinstance(found, FunctionType):
+        return None
+    is_ours = getattr(nn.Module, name, None) is not found
+    return found if is_ours and name != "__init__" else None
+
+
+def _marked(module: nn.Module) -> dict[str, FunctionType]:
+    """Return the methods that are marked as ignored or unused."""
+    names = [name for name in dir(type(module)) if not name.startswith("__")]
+    functions = {name: _function(module, name) for name in names}
+    left_out = ("ignore", "unused")
+    return {n: f for n, f in functions.items() if f is not None and script_mark(f) in left_out}
+
+
+def exported_methods(module: nn.Module) -> list[str]:
+    """Return the names of methods that are compiled although nothing calls them."""
+    names = [name for name in dir(type(module)) if not name.startswith("__")]
+    functions = ((name, _function(module, name)) for name in names)
+    return [name for name, f in functions if f is not None and script_mark(f) == "export"]

@@ -1,0 +1,199 @@
+"""What can be called: a schema, a pure graph, and the executor that is made at the first call.
+
+Parameters and other attributes that the graph reads become further inputs of it before it runs
+(TorchScript overview, "Method"), so the executor treats them as it treats arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from minitorch2.script.frontend.compile import CompiledFunction
+from minitorch2.script.ir.graph import Graph, Node, Value
+from minitorch2.script.ir.types import ClassType
+from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
+from minitorch2.script.passes.inline import inline
+from minitorch2.script.runtime.executor import GraphExecutor
+from minitorch2.script.tracing.traced_tensor import RECORDING
+
+Path: TypeAlias = tuple[str, ...]
+
+CODE_PRINTERS: Final[list[Callable[[Any], str]]] = []
+"""What prints a function as text: the room `archive`, which lies above, puts it here."""
+
+
+class ScriptFunction:
+    """A function with its graph. As in the overview, it is a module with the one method `forward`.
+
+    Attributes:
+        name: qualified name.
+        schema: names and types of parameters, defaults, and the type of the result.
+        graph: the code as it was written: calls are not inlined.
+        call: runs the function on the values of all parameters.
+    """
+
+    is_method = False
+
+    def __init__(
+        self, compiled: CompiledFunction, original: Callable[..., Any] | None = None
+    ) -> None:
+        self.name = compiled.name
+        self.schema: FunctionSchema = compiled.schema
+        self.graph: Graph = compiled.graph
+        self.original = original
+        self.call: Callable[..., Any] = lambda *inputs: self.run(None, inputs)
+        self.__name__ = compiled.name.rpartition(".")[2]
+        self.__doc__ = getattr(original, "__doc__", None)
+
+    def __repr__(self) -> str:
+        return f"<script function {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*bind_arguments(self.schema, args, kwargs))
+
+    def run(self, module: Any, inputs: Sequence[Any]) -> Any:
+        """Run the graph.
+
+        Args:
+            module: the object that the method belongs to; None for a function.
+            inputs: values of all parameters, in order.
+        """
+        values = self._all_inputs(module, inputs)
+        recorder = RECORDING.get()
+        if recorder is not None:
+            return recorder.call(self._lifted, values, lambda *data: self.executor.run(data))
+        return self.executor.run(values)
+
+    def graph_for(self, *inputs: Any, module: Any = None, **kwargs: Any) -> Graph:
+        """Return the graph as it is optimized for inputs like these."""
+        bound = bind_arguments(self.schema, inputs, kwargs)
+        return self.executor.graph_for(*self._all_inputs(module, bound))
+
+    @property
+    def code(self) -> str:
+        """The graph as Python text, which `read_code` compiles to an equal graph."""
+        return CODE_PRINTERS[-1](self)
+
+    @property
+    def member_inputs(self) -> tuple[Path, ...]:
+        """Paths of the parameters and attributes that become further inputs; none of functions."""
+        return self._lifted.paths
+
+    @property
+    def inlined_graph(self) -> Graph:
+        """A copy of the graph in which no call is left."""
+        graph = self.graph.copy()
+        inline(graph)
+        return graph
+
+    @cached_property
+    def executor(self) -> GraphExecutor:
+        """What optimizes and runs the pure graph."""
+        return GraphExecutor(self._lifted.graph)
+
+    @cached_property
+    def _lifted(self) -> LiftedGraph:
+        return LiftedGraph(self.inlined_graph, is_method=self.is_method)
+
+    def _all_inputs(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        lifted = self._lifted
+        first = [module] if lifted.takes_module else []
+        return [*first, *inputs, *(read_path(module, path) for path in lifted.paths)]
+
+
+class Method(ScriptFunction):
+    """A function of a module type; the first input of its graph is the module."""
+
+    is_method = True
+
+    def __repr__(self) -> str:
+        return f"<script method {self.name}>"
+
+
+class LiftedGraph:
+    """An inlined graph in which attributes of the module are further inputs.
+
+    What the graph writes stays an attribute, and so does what may come from more than one module.
+
+    Attributes:
+        graph: the graph.
+        paths: for each further input, the attribute's path from the module, such as
+            ``("encoder", "0", "weight")``.
+        takes_module: whether the graph needs the module itself, as its first input.
+    """
+
+    def __init__(self, graph: Graph, *, is_method: bool) -> None:
+        self.graph = graph
+        self.paths: tuple[Path, ...] = ()
+        self.takes_module = is_method
+        if is_method:
+            self._lift(graph.inputs[0])
+
+    def _lift(self, module: Value) -> None:
+        written = {n.attributes["name"] for n in self.graph.nodes() if n.kind == "prim::SetAttr"}
+        inputs: dict[Path, Value] = {}
+        modules: dict[Value, Path] = {module: ()}
+        for node in list(self.graph.nodes()):
+            path = _path_of(node, modules)
+            if path is None:
+                continue
+            if isinstance(node.output.type, ClassType):
+                modules[node.output] = path
+            elif node.attributes["name"] not in written:
+                if path not in inputs:
+                    inputs[path] = self.graph.add_input(".".join(path), node.output.type)
+                node.output.replace_all_uses_with(inputs[path])
+                node.destroy()
+        self._remove_unread(modules)
+        self.paths = tuple(inputs)
+        if not module.uses:
+            self.graph.block.remove_input(0)
+            self.takes_module = False
+
+    def _remove_unread(self, modules: dict[Value, Path]) -> None:
+        for value in reversed(modules):
+            if not value.uses and value.node.kind == "prim::GetAttr":
+                value.node.destroy()
+
+
+def _path_of(node: Node, modules: dict[Value, Path]) -> Path | None:
+    """Return the path that a node reads of the module; None if it reads none."""
+    if node.kind != "prim::GetAttr" or node.inputs[0] not in modules:
+        return None
+    return (*modules[node.inputs[0]], node.attributes["name"])
+
+
+def read_path(module: Any, path: Path) -> Any:
+    """Return the attribute that a path leads to."""
+    for name in path:
+        module = getattr(module, name)
+    return module
+
+
+def bind_arguments(
+    schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[Any]:
+    """Return the values of all parameters in order, with defaults for those that are not given.
+
+    Raises:
+        TypeError: too many arguments, an unknown name, a value given twice, or none given.
+    """
+    parameters = [a for a in schema.arguments if a.name != "self"]
+    if len(args) > len(parameters):
+        raise TypeError(f"{schema.name} takes {len(parameters)} arguments, and got {len(args)}")
+    left = dict(kwargs)
+    values = list(args)
+    for given, parameter in enumerate(parameters):
+        if given < len(args):
+            if parameter.name in left:
+                raise TypeError(f"{schema.name} got two values for {parameter.name!r}")
+            continue
+        value = left.pop(parameter.name, parameter.default)
+        if value is NO_DEFAULT:
+            raise TypeError(f"{schema.name} needs a value for {parameter.name!r}")
+        values.append(value)
+    if left:
+        raise TypeError(f"{schema.name} has no parameter {next(iter(left))!r}")
+    return values

@@ -1,0 +1,50 @@
+"""Functions with a meaning for the compiler, and what they do where Python runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from minitorch2.script.runtime import fork_join
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK = "__minitorch2_script__"
+
+
+def ignore(function: F) -> F:
+    """Leave a function to Python: a graph calls it as it is. Such a graph cannot be saved."""
+    setattr(function, _MARK, "ignore")
+    return function
+
+
+def unused(function: F) -> F:
+    """Leave a function out: a graph that would call it raises an exception instead."""
+    setattr(function, _MARK, "unused")
+    return function
+
+
+def export(function: F) -> F:
+    """Compile a method of a module although `forward` does not call it."""
+    setattr(function, _MARK, "export")
+    return function
+
+
+def annotate(_type: Any, value: T) -> T:
+    """Return a value; in compiled code it has the type that is given first."""
+    return value
+
+
+def is_scripting() -> bool:
+    """Return False; in compiled code it is True, and the other branch is not compiled."""
+    return False
+
+
+def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Begin a call on another thread; return a future for `wait`."""
+    return fork_join.fork(lambda: function(*args, **kwargs))
+
+
+def wait(future: Any) -> Any:
+    """Return the result of a future, once it is there."""
+    return fork_join.wait(future)

@@ -1,0 +1,103 @@
+"""`minitorch2.jit`: functions, text without Python, marks, traces, futures."""
+
+import pytest
+import torch
+from torch import nn
+
+import minitorch2
+from minitorch2 import jit
+
+
+def helper(x, factor: int = 2):
+    return x * factor
+
+
+@jit.unused
+def never(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def test_script_compiles_a_function_once():
+    def f(x, n: int, flag: bool = True):
+        if not jit.is_scripting():
+            return never(x)
+        return helper(x, n) if flag else x
+
+    script = minitorch2.jit.script(f)
+    assert jit.script(script) is script
+    x = torch.ones(2)
+    assert script(x, 3).tolist() == [3, 3]
+    assert script(x, n=3, flag=False).tolist() == [1, 1]
+    assert [str(argument.type) for argument in script.schema.arguments] == ["Tensor", "int", "bool"]
+    assert script.member_inputs == ()
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "needs a value for 'x'"),
+        ((1, 2, 3), {}, "takes 2 arguments"),
+        ((1,), {"x": 1}, "two values"),
+        ((1,), {"y": 1}, "no parameter 'y'"),
+    ],
+)
+def test_wrong_arguments_are_refused(args, kwargs, message):
+    with pytest.raises(TypeError, match=message):
+        jit.script(helper)(*args, **kwargs)
+
+
+def test_text_alone_defines_functions():
+    unit = jit.define(
+        """
+        def twice(x):
+            return x + x
+
+        def four_times(x):
+            return twice(twice(x))
+        """
+    )
+    assert unit.four_times(torch.ones(1)).item() == 4
+    assert [function.name for function in unit] == ["twice", "four_times"]
+    with pytest.raises(AttributeError):
+        print(unit.five_times)
+
+
+def test_a_scripted_function_calls_another_one():
+    inner = jit.script(helper)
+
+    def f(x):
+        return inner(x, 5)
+
+    script = jit.script(f)
+    assert script(torch.ones(1)).item() == 5
+    assert "prim::CallFunction" in str(script.graph)
+    assert "prim::CallFunction" not in str(script.inlined_graph)
+
+
+def test_traces_of_functions_and_modules_run():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    traced = jit.trace(model, torch.randn(4, 2))
+    for size in (4, 7):
+        x = torch.randn(size, 2)
+        torch.testing.assert_close(traced(x), model(x))
+    assert traced[0].weight is model[0].weight
+    assert jit.trace(helper, torch.ones(2))(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_a_trace_may_fall_back_to_python():
+    def f(x):
+        return x * 2 if x.sum() > 0 else x - 1
+
+    traced = jit.trace(f, torch.ones(2), assumptions="python")
+    assert traced(-torch.ones(2)).tolist() == [-2, -2]
+    assert traced(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_fork_and_wait_in_python():
+    future = jit.fork(helper, torch.ones(1), factor=7)
+    assert jit.wait(future).item() == 7
+
+
+def test_only_functions_and_modules_are_scripted():
+    with pytest.raises(TypeError, match="got int"):
+        jit.script(3)

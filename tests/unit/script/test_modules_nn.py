@@ -1,0 +1,131 @@
+"""nn.Modules as scripts: attributes of all kinds, shared types, containers, and what is refused."""
+
+from typing import Final
+
+import pytest
+import torch
+from torch import nn
+
+from minitorch2 import jit
+from minitorch2.script.syntax.errors import ScriptError
+
+
+class Block(nn.Module):
+    factor: Final[int]
+    limit: int | None
+
+    def __init__(self, factor):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.shift = nn.Parameter(torch.ones(2))
+        self.register_buffer("scale", torch.full((2,), 3.0))
+        self.register_parameter("absent", None)
+        self.factor = factor
+        self.limit = None
+        self.steps = 2
+        self.names = jit.Attribute([], list[str])
+
+    def repeated(self, x, times: int):
+        for _ in range(times):
+            x = x * self.scale
+        return x
+
+    def forward(self, x):
+        if self.absent is not None:
+            x = x + self.absent
+        if self.limit is None:
+            x = self.repeated(self.linear(x), self.steps)
+        return x * self.factor + self.shift + len(self.names)
+
+    @jit.export
+    def doubled(self, x):
+        return x * 2
+
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(1), Block(1), Block(3)])
+        self.named = nn.ModuleDict({"first one": nn.ReLU(), "b": nn.Tanh()})
+        self.head = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+
+    def forward(self, x):
+        for index, block in enumerate(self.blocks):
+            x = block(x) + index
+        for module in self.named.values():
+            x = module(x)
+        return self.head(x) + len(self.blocks)
+
+
+def test_a_module_is_scripted_with_attributes_of_every_kind():
+    block = Block(2)
+    script = jit.script(block)
+    x = torch.randn(3, 2)
+    expected = (block.linear(x) * 9) * 2 + block.shift
+    torch.testing.assert_close(script(x), expected)
+    torch.testing.assert_close(script(x), expected)
+    assert script.doubled(x).equal(x * 2)
+    assert script.linear.weight is block.linear.weight
+    assert list(script.state_dict()) == ["shift", "scale", "linear.weight", "linear.bias"]
+
+
+def test_parameters_are_further_inputs_of_the_pure_graph():
+    method = jit.script(Block(2))._type.methods["forward"]
+    assert ("linear", "weight") in method.member_inputs
+    assert ("steps",) in method.member_inputs
+    assert not any(node.kind == "prim::GetAttr" for node in method.executor.graph.nodes())
+    assert "prim::CallMethod" in str(method.graph)
+
+
+def test_containers_unroll_and_modules_that_differ_in_values_share_a_type():
+    stack = Stack()
+    script = jit.script(stack)
+    for block in stack.blocks:
+        block.names = []
+    torch.manual_seed(0)
+    x = torch.randn(4, 2)
+    torch.testing.assert_close(script(x), stack(x))
+    first, second, third = (block._type for block in script.blocks)
+    assert first is second
+    assert first is not third
+
+
+def test_gradients_reach_the_parameters_of_the_original():
+    stack = Stack()
+    for block in stack.blocks:
+        block.names = jit.Attribute([], list[str])
+    jit.script(stack)(torch.randn(4, 2)).sum().backward()
+    assert all(parameter.grad is not None for parameter in stack.parameters())
+
+
+def test_training_is_a_flag_of_the_scripted_module():
+    script = jit.script(nn.Dropout(0.5))
+    x = torch.ones(100)
+    assert 0 in script(x)
+    assert script.eval()(x).equal(x)
+    assert 0 in script.train()(x)
+
+
+def test_hooks_and_unknown_attributes_are_refused():
+    class Odd(nn.Module):
+        def forward(self, x):
+            return x + self.missing
+
+    with pytest.raises(ScriptError, match="has no attribute missing"):
+        jit.script(Odd())
+    hooked = nn.Linear(2, 2)
+    hooked.register_forward_hook(lambda *_: None)
+    with pytest.raises(ScriptError, match="hooks"):
+        jit.script(nn.Sequential(hooked))
+
+
+def test_a_frozen_module_has_no_parameters():
+    stack = nn.Sequential(nn.Linear(2, 3), nn.Tanh()).eval()
+    frozen = jit.freeze(jit.script(stack))
+    x = torch.randn(5, 2)
+    torch.testing.assert_close(frozen(x), stack(x))
+    assert not list(frozen.parameters())
+    kept = jit.freeze(jit.script(Block(2)).eval(), preserved_attrs=["shift"])
+    assert [name for name, _ in kept.named_parameters()] == ["shift"]
+    with pytest.raises(ValueError, match="eval"):
+        jit.freeze(jit.script(nn.Linear(2, 2)))
