@@ -58,6 +58,20 @@ def test_what_is_appended_to_a_list_can_be_written_through_it():
     assert not db.move_after_topologically_valid(v["w"].node, v["z"].node)
 
 
+def test_an_element_of_a_list_literal_can_be_written_through_the_list():
+    graph = parse_graph("""graph(%n : int, %x : Tensor):
+  %y : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%y)
+  %k : Tensor[] = aten::slice(%l, %n, %n, %n)
+  %g : Tensor = aten::__getitem__(%k, %n)
+  %w : Tensor = aten::relu_(%g)
+  %z : Tensor = aten::neg(%y)
+  return (%z)""")
+    v, db = named(graph), AliasDb(graph)
+    assert db.may_alias(v["g"], v["y"])
+    assert not db.move_after_topologically_valid(v["w"].node, v["z"].node)
+
+
 def test_lists_that_are_read_hold_their_elements():
     graph = parse_graph("""graph(%n : int, %x : Tensor):
   %y : Tensor = aten::relu(%x)

@@ -49,6 +49,7 @@ def call(kind, *types, graph=None, **named):
         ("aten::arange", ["Tensor"], "", "Tensor"),
         ("aten::to", ["Tensor", "str"], "prim_Device", "Tensor"),
         ("aten::to", ["Tensor", "ScalarType"], "dtype", "Tensor"),
+        ("aten::Bool", ["Scalar"], "Scalar", "bool"),
         ("prim::dtype", ["Tensor"], "", "ScalarType"),
         ("aten::eq", ["ScalarType", "ScalarType"], "ScalarType", "bool"),
     ],

@@ -230,6 +230,8 @@ class AliasDb:
             if not is_mutable(value.type):
                 continue
             levels = list(result.alias.levels()) if result.alias else []
+            if any(level.is_wildcard for level in levels):
+                self._escape_contents(given)
             for depth, level in enumerate(levels):
                 targets = [each for name in level.before for each in sets.get(name, ())]
                 if depth == 0:
@@ -239,9 +241,14 @@ class AliasDb:
             if doubtful:
                 self._point(value, [*given, Element()] if not self._element(value).targets else ())
             if any(map(is_mutable, value.type.contained())) and len(levels) < 2:
-                for each in given:  # a copy of a list holds what the list holds
-                    self._tracker.escape(each)
+                self._escape_contents(given)  # a copy of a list holds what the list holds
                 self._tracker.hold(self._element(value), [self._tracker.wildcard])
+
+    def _escape_contents(self, containers: Iterable[Element]) -> None:
+        """Let what containers hold be known outside: an operator gives some of it."""
+        for container in containers:
+            for each in self._tracker.contents(container):
+                self._tracker.escape(each)
 
 
 def _may_give_inputs_back(operator: Operator) -> bool:

@@ -316,6 +316,7 @@ SCHEMAS: Final[dict[str, Function]] = {
         for name in ("eq", "ne")
         for kind in ("ScalarType", "Layout", "MemoryFormat")
     },
+    "aten::Bool.Scalar(Scalar a) -> bool": bool,
     "aten::__contains__.substring(str text, str part) -> bool": operator.contains,
     "prim::is_floating_point(ScalarType self) -> bool": _attribute("is_floating_point"),
 }
