@@ -115,7 +115,7 @@ def find(full_name):
         ("aten::len.Tensor", (torch.ones(3, 2),), 3),
         ("aten::Int.str", ("12",), 12),
         ("prim::dtype", (torch.ones(1),), torch.float32),
-        ("aten::eq.ScalarType", (torch.int8, torch.int8), True),
+        ("aten::eq.int", (torch.int8, torch.int8), True),
         ("prim::unchecked_unwrap_optional", (3,), 3),
     ],
 )

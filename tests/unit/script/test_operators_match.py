@@ -51,7 +51,7 @@ def call(kind, *types, graph=None, **named):
         ("aten::to", ["Tensor", "ScalarType"], "dtype", "Tensor"),
         ("aten::Bool", ["Scalar"], "Scalar", "bool"),
         ("prim::dtype", ["Tensor"], "", "ScalarType"),
-        ("aten::eq", ["ScalarType", "ScalarType"], "ScalarType", "bool"),
+        ("aten::eq", ["ScalarType", "ScalarType"], "int", "bool"),
     ],
 )  # fmt: skip
 def test_the_overload_is_found(kind, types, overload, result):

@@ -311,11 +311,6 @@ SCHEMAS: Final[dict[str, Function]] = {
     "prim::T(Tensor(a) a) -> Tensor(a)": _attribute("T"),
     "prim::H(Tensor(a) a) -> Tensor(a)": _attribute("H"),
     "prim::name(Tensor a) -> str?": _attribute("name"),
-    **{
-        f"aten::{name}.{kind}({kind} a, {kind} b) -> bool": getattr(operator, name)
-        for name in ("eq", "ne")
-        for kind in ("ScalarType", "Layout", "MemoryFormat")
-    },
     "aten::Bool.Scalar(Scalar a) -> bool": bool,
     "aten::__contains__.substring(str text, str part) -> bool": operator.contains,
     "prim::is_floating_point(ScalarType self) -> bool": _attribute("is_floating_point"),
