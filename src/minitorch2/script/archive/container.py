@@ -26,7 +26,7 @@ _ROOT = "archive"
 
 @dataclass
 class Contents:
-    """What an archive holds.
+    """Hold the contents of an archive.
 
     Attributes:
         root: the module.

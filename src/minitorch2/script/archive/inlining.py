@@ -1,4 +1,4 @@
-"""Which values of a graph are printed as expressions inside of other expressions.
+"""Choose the values of a graph that are printed as expressions inside of other expressions.
 
 A value is printed where it is used if it has one use, and if nothing else would be evaluated
 between its own place and that use. So the text evaluates in the order of the graph.
@@ -59,7 +59,7 @@ def _names_results(user: Node) -> bool:
 
 
 def _previous(node: Node) -> Node | None:
-    """Return the node before this one in its block that is no constant."""
+    """Return the node before this one in its block that is not a constant."""
     before = node.previous
     while before is not None and before.kind == "prim::Constant":
         before = before.previous

@@ -39,7 +39,7 @@ _RESERVED: Final = frozenset(
 
 @dataclass
 class References:
-    """What the text of functions refers to, collected while they are printed.
+    """Collect what the text of functions refers to, while they are printed.
 
     Attributes:
         constants: values of ``CONSTANTS.c0`` and so on.

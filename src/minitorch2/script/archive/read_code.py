@@ -1,6 +1,6 @@
 """Text of archives to module types and functions: what `print_code` and torch.jit write.
 
-The text is the front end's language; the names that it has besides are resolved here:
+The text is the front end's language. Some more names are resolved here.
 ``torch.f`` is the operator ``aten::f``, ``ops.ns.f`` is ``ns::f``, ``CONSTANTS.c0`` is a value of
 the archive, ``__torch__.a.B`` is a class or function of another text of the archive.
 """
@@ -173,7 +173,7 @@ def _unmangled(name: str) -> str:
 
 
 def _annotations(definition: t.ClassDef) -> dict[str, t.Expr]:
-    """Return the declared attributes of a class; constants are no attributes."""
+    """Return the declared attributes of a class; constants are not attributes."""
     found: dict[str, t.Expr] = {}
     for statement in definition.body:
         match statement:

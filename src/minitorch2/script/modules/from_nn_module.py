@@ -264,7 +264,7 @@ class _MethodCompiler:
 
 
 def _function(module: nn.Module, name: str) -> FunctionType | None:
-    """Return the Python function of a method; None if the name is no method of users' classes."""
+    """Return the Python function of a method; None if the name is not a method of users' classes."""
     found = inspect.getattr_static(module, name, None)
     if isinstance(found, MethodType):
         found = found.__func__

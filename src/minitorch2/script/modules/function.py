@@ -1,4 +1,4 @@
-"""What can be called: a schema, a pure graph, and the executor that is made at the first call.
+"""Functions that can be called: a schema, a pure graph, and the executor that is made at the first call.
 
 Parameters and other attributes that the graph reads become further inputs of it before it runs
 (TorchScript overview, "Method"), so the executor treats them as it treats arguments.
@@ -90,7 +90,7 @@ class ScriptFunction:
 
     @cached_property
     def executor(self) -> GraphExecutor:
-        """What optimizes and runs the pure graph."""
+        """The executor that optimizes and runs the pure graph."""
         return GraphExecutor(self._lifted.graph)
 
     @cached_property
@@ -115,7 +115,7 @@ class Method(ScriptFunction):
 class LiftedGraph:
     """An inlined graph in which attributes of the module are further inputs.
 
-    What the graph writes stays an attribute, and so does what may come from more than one module.
+    An attribute that the graph writes stays one, and so does one that may come from more than one module.
 
     Attributes:
         graph: the graph.

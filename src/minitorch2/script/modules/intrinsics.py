@@ -13,7 +13,7 @@ _MARK = "__minitorch2_script__"
 
 
 def ignore(function: F) -> F:
-    """Leave a function to Python: a graph calls it as it is. Such a graph cannot be saved."""
+    """Leave a function to Python: a graph calls it as it is. That graph cannot be saved."""
     setattr(function, _MARK, "ignore")
     return function
 

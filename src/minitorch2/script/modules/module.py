@@ -71,7 +71,7 @@ class Methods(Mapping[str, Method]):
 
 @dataclass(eq=False)
 class ModuleType:
-    """What modules of one kind share.
+    """Describe modules of one kind: their attributes and methods, without values.
 
     Attributes:
         name: qualified name, unique in this process: ``"__torch__.Encoder"``.

@@ -1,4 +1,4 @@
-"""What `self`, and a sub-module, is while a method is compiled (TorchScript overview, ModuleValue).
+"""`self` and sub-modules, while a method is compiled (TorchScript overview, ModuleValue).
 
 `self.weight` becomes a `prim::GetAttr`, a constant becomes a constant, a sub-module another
 `ModuleValue`. Containers of modules have a known number of elements, so loops over them unroll.

@@ -1,4 +1,4 @@
-"""What the user holds: an `nn.Module` whose methods run graphs."""
+"""Scripted modules, as the user holds them: an `nn.Module` whose methods run graphs."""
 
 from __future__ import annotations
 
