@@ -1,4 +1,4 @@
-"""Choose the values of a graph that are printed as expressions inside of other expressions.
+"""Choose the values of a graph that are printed inside of other expressions.
 
 A value is printed where it is used if it has one use, and if nothing else would be evaluated
 between its own place and that use. So the text evaluates in the order of the graph.

@@ -226,7 +226,7 @@ def _hints(python_class: type) -> dict[str, Any]:
         try:
             found.update(typing.get_type_hints(base))
         except (NameError, TypeError, AttributeError):  # names that only type checkers know
-            found.update(base.__dict__.get("__annotations__", {}))
+            found.update(inspect.get_annotations(base))
     return found
 
 
@@ -264,7 +264,7 @@ class _MethodCompiler:
 
 
 def _function(module: nn.Module, name: str) -> FunctionType | None:
-    """Return the Python function of a method; None if the name is not a method of users' classes."""
+    """Return the Python function of a method; None if there is none."""
     found = inspect.getattr_static(module, name, None)
     if isinstance(found, MethodType):
         found = found.__func__

@@ -1,4 +1,4 @@
-"""Functions that can be called: a schema, a pure graph, and the executor that is made at the first call.
+"""Functions: a schema, a pure graph, and the executor that is made at the first call.
 
 Parameters and other attributes that the graph reads become further inputs of it before it runs
 (TorchScript overview, "Method"), so the executor treats them as it treats arguments.
@@ -115,7 +115,7 @@ class Method(ScriptFunction):
 class LiftedGraph:
     """An inlined graph in which attributes of the module are further inputs.
 
-    An attribute that the graph writes stays one, and so does one that may come from more than one module.
+    Attributes that the graph writes stay, and so do those that may come from more than one module.
 
     Attributes:
         graph: the graph.
