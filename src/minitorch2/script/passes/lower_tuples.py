@@ -10,6 +10,7 @@ from minitorch2.script.passes.copying import replace_node
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 TUPLE = "prim::TupleConstruct"
+UNINITIALIZED = "prim::Uninitialized"
 
 
 @script_pass
@@ -110,7 +111,13 @@ def _flatten_carried(loop: Node, index: int, kind: TupleType) -> None:
 
 
 def _unpacked_before(node: Node, value: Value, kind: TupleType) -> list[Value]:
-    """Insert the unpacking of a tuple before a node; return the elements."""
+    """Insert the unpacking of a tuple before a node; return the elements.
+
+    A value that no way reads has elements that no way reads.
+    """
     graph = node.graph
+    if value.node.kind == UNINITIALIZED:
+        made = [graph.create(UNINITIALIZED, (), [e], range=node.range) for e in kind.elements]
+        return [each.insert_before(node).output for each in made]
     unpack = graph.create("prim::TupleUnpack", [value], kind.elements, range=node.range)
     return unpack.insert_before(node).outputs

@@ -12,6 +12,8 @@ from minitorch2.script.ir.types import TENSOR, TensorType, Type
 def check_text(name: str, wanted: Type, known: Type = TENSOR) -> tuple[str, dict[str, Any]]:
     """Return an expression that tells whether a tensor is of a type, and what it refers to.
 
+    None stands for a value that is not initialized on this way: nothing reads it, so any type fits.
+
     Args:
         name: the variable.
         wanted: the type. Facts that it leaves open are not looked at; equal names of sizes are
@@ -29,7 +31,8 @@ def check_text(name: str, wanted: Type, known: Type = TENSOR) -> tuple[str, dict
     if wanted.requires_grad not in (None, known.requires_grad):
         texts.append(f"{name}.requires_grad is {wanted.requires_grad}")
     texts += _size_texts(name, wanted, known)
-    return " and ".join(texts) or "True", {fact: pair[0] for fact, pair in facts.items()}
+    text = f"({name} is None or {' and '.join(texts)})" if texts else "True"
+    return text, {fact: pair[0] for fact, pair in facts.items()}
 
 
 def _size_texts(name: str, wanted: TensorType, known: TensorType) -> list[str]:
