@@ -28,7 +28,7 @@ from minitorch2.script.runtime.python_code import compile_graph
 from minitorch2.script.syntax.parser import parse_function
 from minitorch2.script.syntax.source import SourceFile
 
-HEAD = """def f(a: int, b: int, x: float, t: Tensor, items: List[int]) -> Tuple[int, int, float, Tensor, List[int]]:
+HEAD = """def f(a: int, b: int, x: float, t: Tensor, items: List[int]):
     u = t * 2
     flag = a > b
 """
@@ -87,7 +87,7 @@ class Writer:
             return str(self.one_of("flag", "a < b", "x > 0.5", "True"))
         return str(
             self.one_of(
-                f"{self.whole(depth - 1)} {self.one_of('<', '<=', '==', '!=', '>')} {self.whole(depth - 1)}",
+                f"{self.whole(depth - 1)} {self.comparison()} {self.whole(depth - 1)}",
                 f"({self.truth(depth - 1)} {self.one_of('and', 'or')} {self.truth(depth - 1)})",
                 f"not {self.truth(depth - 1)}",
                 f"{self.whole(0)} in items",
@@ -95,6 +95,9 @@ class Writer:
                 f"{self.whole(0)} < {self.whole(0)} <= {self.whole(0)}",
             )
         )
+
+    def comparison(self) -> str:
+        return str(self.one_of("<", "<=", "==", "!=", ">"))
 
     def tensor(self, depth: int = 2) -> str:
         """Return an expression of type Tensor."""
@@ -170,10 +173,8 @@ class Writer:
     def loop(self, indent: int, depth: int) -> None:
         self.counters += 1
         name = f"i{self.counters}"
-        self.line(
-            indent,
-            f"for {name} in {self.one_of(f'range({self.whole(1)} % 5)', 'range(1, 7, 2)', '[2, 3]')}:",
-        )
+        trips = self.one_of(f"range({self.whole(1)} % 5)", "range(1, 7, 2)", "[2, 3]")
+        self.line(indent, f"for {name} in {trips}:")
         self.line(indent + 1, f"a = (a + {name}) % 1000")
         self.loops += 1
         self.body(indent + 1, depth - 1)
