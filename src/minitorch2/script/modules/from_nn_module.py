@@ -255,7 +255,7 @@ class _MethodCompiler:
             return None
         parameters = inspect.signature(function, follow_wrapped=False).parameters
         return compile_tree(
-            function_from_ast(source_of(function)),
+            function_from_ast(source_of(function), postpones=True),
             resolver_of(function),
             self_type=self.type.class_type,
             name=qualified,

@@ -11,6 +11,7 @@ watches.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -201,7 +202,7 @@ class Program:
         def simplified(expression: Any) -> Any:
             return in_inputs(expression) if isinstance(expression, sympy.Basic) else expression
 
-        self._facts |= {"min": min, "max": max, "float": float}
+        self._facts |= {"min": min, "max": max, "float": float, "math": math}
         for guard in self._env.guards:
             condition = map_condition(guard.condition, simplified)
             if not isinstance(condition, bool):
