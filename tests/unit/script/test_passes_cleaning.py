@@ -175,7 +175,7 @@ NO_GRADIENT_BETWEEN = """
 graph(%x : Tensor):
   %f : bool = prim::Constant[value=False]()
   %a : Tensor = aten::relu(%x)
-  prim::SetGradEnabled(%f)
+  %g : bool = prim::SetGradEnabled(%f)
   %b : Tensor = aten::relu(%x)
   %c : Tensor = aten::mul(%a, %b)
   return (%c)

@@ -10,7 +10,16 @@ import pytest
 import torch
 
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
-from minitorch2.script.ir.types import BOOL, FLOAT, INT, NONE, TENSOR, FutureType, TensorType
+from minitorch2.script.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    TENSOR,
+    FutureType,
+    TensorType,
+    TupleType,
+)
 from minitorch2.script.runtime.code import Code
 from minitorch2.script.runtime.fork_join import Future, fork, wait
 from minitorch2.script.runtime.interpreter import Interpreter, interpret
@@ -189,7 +198,7 @@ def lstm() -> Graph:
     kept = tensor("mul", opened[1], cx)
     cy = tensor("add", kept, tensor("mul", opened[0], opened[2]), one)
     hy = tensor("mul", opened[3], tensor("tanh", cy))
-    graph.add_output(of(block, "prim::TupleConstruct", [hy, cy], NONE))
+    graph.add_output(of(block, "prim::TupleConstruct", [hy, cy], TupleType((TENSOR, TENSOR))))
     return graph
 
 
