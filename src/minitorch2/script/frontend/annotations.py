@@ -225,7 +225,9 @@ def comment_types(
     header = definition.range.file.text[definition.range.start : header_end]
     found, result = dict[str, ir.Type](), None
     for comment in _COMMENT.finditer(header):
-        text = comment.group(1)
+        text = comment.group(1).strip()
+        if text.startswith("ignore"):  # a word for type checkers
+            continue
         if text.startswith("("):
             found, result = _signature(text, definition, resolver)
         else:

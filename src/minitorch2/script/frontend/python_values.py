@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+from torch.nn.modules import utils as sizes
 
 from minitorch2.script.frontend.annotations import named_tuple_type
 from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
@@ -67,6 +68,10 @@ STATIC_CONDITIONS: Final[Mapping[str, bool]] = {
 _RENAMED: Final[Mapping[Any, str]] = {
     torch.clamp: "clamp",
     torch.numel: "numel",
+    sizes._single: "_single",
+    sizes._pair: "_pair",
+    sizes._triple: "_triple",
+    sizes._quadruple: "_quadruple",
 }
 
 
@@ -135,7 +140,8 @@ def operator_kind(given: Any) -> str | None:
         return str(given._qualified_op_name)
     if isinstance(given, torch._ops.OpOverload):
         return f"{given.namespace}::{given._schema.name.partition('::')[2]}"
-    if given in _RENAMED if isinstance(given, types.BuiltinFunctionType) else False:
+    is_function = isinstance(given, types.BuiltinFunctionType | types.FunctionType)
+    if is_function and given in _RENAMED:
         return f"aten::{_RENAMED[given]}"
     if isinstance(given, types.BuiltinFunctionType | types.MethodDescriptorType):
         kind = f"aten::{given.__name__}"

@@ -162,7 +162,7 @@ STRING_METHODS: Final = (
     "center ljust rjust partition rpartition splitlines isalnum isalpha isdecimal isdigit "
     "isidentifier islower isnumeric isprintable isspace istitle isupper"
 )
-TENSOR_FLAGS: Final = "is_cuda is_cpu is_meta is_sparse is_quantized is_mkldnn is_leaf"
+TENSOR_FLAGS: Final = "is_nested is_cuda is_cpu is_meta is_sparse is_quantized is_mkldnn is_leaf"
 
 ARITHMETIC: Final[dict[str, Function]] = {
     "aten::add": operator.add,
@@ -314,6 +314,12 @@ SCHEMAS: Final[dict[str, Function]] = {
     "aten::Bool.Scalar(Scalar a) -> bool": bool,
     "aten::__contains__.substring(str text, str part) -> bool": operator.contains,
     "prim::is_floating_point(ScalarType self) -> bool": _attribute("is_floating_point"),
+    # torch.nn's sizes, where one number stands for all dimensions.
+    **{
+        f"aten::_{word}{overload}({kind}[{count}] x) -> {kind}[]": list
+        for count, word in enumerate(("single", "pair", "triple", "quadruple"), 1)
+        for kind, overload in (("int", ""), ("float", ".float"))
+    },
 }
 
 
