@@ -8,6 +8,7 @@ from typing import Final
 from minitorch2.script.api import (
     Attribute,
     CompilationUnit,
+    ScriptError,
     ScriptFunction,
     ScriptModule,
     annotate,
@@ -30,6 +31,7 @@ __all__ = [
     "Attribute",
     "CompilationUnit",
     "Final",
+    "ScriptError",
     "ScriptFunction",
     "ScriptModule",
     "annotate",
