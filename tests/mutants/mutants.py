@@ -445,6 +445,7 @@ MUTANTS = (
         "a graph breaks between a tensor and a later question about its gradient",
         Edit(hooks.check_asked, "if ASKING.isdisjoint(code.co_names):", "if True:"),
         test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+        examples=400,
     ),
     Mutant(
         "bytecode capture",

@@ -21,6 +21,7 @@ LINES = (
     "{a}.register_hook(lambda gradient: gradient * {k})",
     "handle = {a}.register_hook(lambda gradient: gradient + {k})",
     "{new} = {a}.exp(); handle and handle.remove()",
+    "{a}.register_hook(lambda gradient: seen.update(hook={k}))",  # breaks the graph
     "{a}.retain_grad()",
     "print(end='')",
     "{new} = {a}.clone(); {new}.data = {b}.detach() * {k}",

@@ -19,7 +19,7 @@ from minitorch2.script.archive.inlining import inlined_values
 from minitorch2.script.archive.literals import literal_text
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.print_ir import hint_of
-from minitorch2.script.ir.types import ClassType, ListType, TupleType, Type
+from minitorch2.script.ir.types import FLOAT, ClassType, ListType, TupleType, Type
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
 
@@ -126,8 +126,9 @@ class CodePrinter:
         arguments = schema.arguments[-len(inputs) :] if inputs else ()
         for value, argument in zip(inputs, arguments, strict=True):
             text = f"{self._name(value)}: {self.references.annotation(value.type)}"
-            has_default = argument.default is not NO_DEFAULT
-            texts.append(f"{text}={self._literal(argument.default)}" if has_default else text)
+            if argument.default is not NO_DEFAULT:
+                text += f"={self._literal(_as_type(argument.default, argument.type))}"
+            texts.append(text)
         return texts
 
     def function(self, name: str, parameters: list[str], schema: FunctionSchema) -> str:
@@ -393,3 +394,12 @@ class CodePrinter:
 
 
 _UNPACKS: Final = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
+
+
+def _as_type(default: Any, wanted: Type) -> Any:
+    """Return a default in the form of its parameter's type: torch.jit compares their types."""
+    if type(default) is int and wanted == FLOAT:
+        return float(default)
+    if isinstance(wanted, ListType) and type(default) in (int, float, bool):
+        return [default]
+    return default
