@@ -30,7 +30,7 @@ from minitorch2.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.history import enables_gradients
 from minitorch2.graph.memory_order import memory_order
-from minitorch2.graph.passes import settle_sizes
+from minitorch2.graph.passes.simplify_sizes import settle_sizes
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
 from minitorch2.graph.wrapper_tensors import is_wrapper

@@ -22,7 +22,7 @@ from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.errors import BackendError, MinitorchError, at_line
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.passes import settle_sizes
+from minitorch2.graph.passes.simplify_sizes import settle_sizes
 from minitorch2.logs import compile_id, compiling, get_logger
 from minitorch2.progress import reported
 

@@ -57,9 +57,10 @@ def test_archives_of_torch_jit_are_read():
     file = io.BytesIO()
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 3)), file, _extra_files={"note": "hello"})
     contents = read_container(io.BytesIO(file.getvalue()))
-    assert contents.root.class_name == "__torch__.torch.nn.modules.linear.Linear"
+    # torch.jit numbers classes of one name in a process: `linear.___torch_mangle_2.Linear`.
+    assert contents.root.class_name.startswith("__torch__.torch.nn.modules.linear.")
     assert contents.root.state["weight"].shape == (3, 2)
-    assert "torch.linear(input, weight, bias)" in contents.code["__torch__/torch/nn/modules/linear"]
+    assert "torch.linear(input, weight, bias)" in "".join(contents.code.values())
     assert contents.extra_files == {"note": b"hello"}
 
 

@@ -28,7 +28,7 @@ from minitorch2.graph.passes.freeze_parameters import freeze_parameters
 from minitorch2.graph.passes.fuse_attention import fuse_attention
 from minitorch2.graph.passes.merge_concatenations import merge_concatenations
 from minitorch2.graph.passes.simplify_algebra import simplify_algebra
-from minitorch2.graph.passes.simplify_sizes import settle_sizes, simplify_sizes
+from minitorch2.graph.passes.simplify_sizes import simplify_sizes
 from minitorch2.graph.passes.simplify_views import simplify_views
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "freeze_parameters",
     "fuse_attention",
     "merge_concatenations",
-    "settle_sizes",
     "simplify_algebra",
     "simplify_sizes",
     "simplify_views",
