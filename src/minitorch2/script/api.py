@@ -186,6 +186,7 @@ def load(
 __all__ = [
     "Attribute",
     "CompilationUnit",
+    "ScriptError",
     "ScriptFunction",
     "ScriptModule",
     "annotate",
