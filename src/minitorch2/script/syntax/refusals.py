@@ -8,8 +8,8 @@ from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
 
 _TABLE = """
-async | an `async` statement | use `torch.jit.fork` and `torch.jit.wait`
-await | `await` | use `torch.jit.wait`
+async | an `async` statement | use `minitorch2.jit.fork` and `minitorch2.jit.wait`
+await | `await` | use `minitorch2.jit.wait`
 bytes | a literal of bytes | use a str, or a list of ints
 class | a class within a function | define it at the top of the file
 class-decorator | a decorator of a class | leave it out
