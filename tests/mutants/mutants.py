@@ -438,13 +438,13 @@ MUTANTS = (
         "behind a break an id is not found among the numbers that ids became",
         Edit(identity.key_among, "if kinds and", "if False and"),
         test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
-        examples=200,
+        examples=400,
     ),
     Mutant(
         "bytecode capture",
         "a graph breaks between a tensor and a later question about its gradient",
         Edit(hooks.check_asked, "if ASKING.isdisjoint(code.co_names):", "if True:"),
-        test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+        test_tensor_objects.test_hooks_that_end_graphs_change_the_gradients_that_they_change_in_eager,
         examples=400,
     ),
     Mutant(
@@ -452,19 +452,21 @@ MUTANTS = (
         "hooks in the graph change no gradient",
         Edit(hooks._record_hook, "[] if is_none else", "[] if True else"),
         test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+        examples=400,
     ),
     Mutant(
         "bytecode capture",
         "a write to what max has chosen is lost",
         Edit(selection.Selection.is_seen, "shown | capture.written", "shown"),
         test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
-        examples=200,
+        examples=400,
     ),
     Mutant(
         "bytecode capture",
         "Tensor.new of a shape makes a tensor of the numbers in it",
         Edit(tensor_constructors._of_sizes_or_data, "isinstance(args[0], SizeVariable)", "False"),
         test_tensor_objects.test_tensors_are_the_objects_that_they_are_in_eager,
+        examples=400,
     ),
     Mutant(
         "codegen numba",

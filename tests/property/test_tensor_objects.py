@@ -21,7 +21,6 @@ LINES = (
     "{a}.register_hook(lambda gradient: gradient * {k})",
     "handle = {a}.register_hook(lambda gradient: gradient + {k})",
     "{new} = {a}.exp(); handle and handle.remove()",
-    "{a}.register_hook(lambda gradient: seen.update(hook={k}))",  # breaks the graph
     "{a}.retain_grad()",
     "print(end='')",
     "{new} = {a}.clone(); {new}.data = {b}.detach() * {k}",
@@ -36,12 +35,18 @@ LINES = (
     "{new} = {a}.new({a}.shape).fill_({k}) + {b}",
 )
 
+HOOKING_LINES = (
+    *LINES[:4],
+    "{a}.register_hook(lambda gradient: seen.update(hook={k}))",  # an effect: the graph ends
+    "{a}.register_hook(lambda gradient: gradient * {k})",
+)
+
 
 @st.composite
-def programs(draw: st.DrawFn) -> str:
+def programs(draw: st.DrawFn, lines_of: tuple[str, ...] = LINES) -> str:
     """The text of a function of one tensor."""
     count, lines = 1, ["def program(v0):", "    seen, handle = {}, None"]
-    for line in draw(st.lists(st.sampled_from(LINES), min_size=2, max_size=8)):
+    for line in draw(st.lists(st.sampled_from(lines_of), min_size=2, max_size=8)):
         a, b = (f"v{draw(st.integers(0, count - 1))}" for _ in range(2))
         lines.append("    " + line.format(new=f"v{count}", a=a, b=b, k=draw(st.integers(2, 5))))
         count += "{new}" in line
@@ -70,6 +75,17 @@ def outcome(function: Callable[..., Any]) -> Any:
 @settings(max_examples=40)
 @given(programs())
 def test_tensors_are_the_objects_that_they_are_in_eager(text: str) -> None:
+    check(text)
+
+
+@settings(max_examples=20)
+@given(programs(HOOKING_LINES))
+def test_hooks_that_end_graphs_change_the_gradients_that_they_change_in_eager(text: str) -> None:
+    check(text)
+
+
+def check(text: str) -> None:
+    """Compare a program with eager PyTorch, twice."""
     function = made(text)
     expected = outcome(function)
     compiled = minitorch2.compile(function, backend="aot_eager", dynamic=False)
