@@ -573,3 +573,19 @@ def test_steps_of_other_sizes_infer_nothing_when_they_come_again():
             inferred.append(lazy.metrics().counts.inferred - before)
     assert all(inferred[:3])
     assert not any(inferred[3:])
+
+
+def test_small_kernels_that_read_varying_numbers_launch_alone_in_triton():
+    model = nn.Linear(8, 8)
+    lazy.to_lazy(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x = torch.randn(4, 8)
+    with config.patch(backend="triton"):
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            del loss
+            lazy.mark_step()
+    assert lazy.metrics().compiled

@@ -27,9 +27,10 @@ from minitorch2.codegen.triton.kernel import (
 )
 from minitorch2.codegen.triton.template import TemplateNode
 from minitorch2.codegen.triton.values import TRITON_POINTERS
+from minitorch2.graph.symbols import free_symbols
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import product
-from minitorch2.loopir.schedule import JoinedSchedulerNode, KernelNode, Refusal
+from minitorch2.loopir.schedule import JoinedSchedulerNode, KernelNode, Refusal, bodies
 
 BLOCK = pointwise_blocks(1024)
 """The block of kernels without reductions, so that each of them can share a device function."""
@@ -41,10 +42,17 @@ def why_alone(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | No
         return Refusal("a template has its own launch")
     if not all(isinstance(size, int) for size in kernel.group):
         return Refusal("its programs are not known when the launch is printed")
+    if any(_reads_numbers(body.buffer) for body in bodies(kernel)):
+        return Refusal("it reads numbers that vary, which are arguments of a launch of its own")
     warps = _domain(kernel, buffers, frozenset()).blocks.warps
     if warps > BLOCK.warps:
         return Refusal(f"its blocks take {warps} warps, others {BLOCK.warps}")
     return None
+
+
+def _reads_numbers(buffer: Buffer) -> bool:
+    """Return whether an operator of a buffer has a symbolic number among its arguments."""
+    return any(free_symbols((node.args, dict(node.kwargs))) for node in buffer.origins)
 
 
 @dataclass(frozen=True)
