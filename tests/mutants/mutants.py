@@ -511,13 +511,13 @@ MUTANTS = (
     Mutant(
         "script",
         "dead code ignores writes that the caller sees",
-        Edit(Needed._is_seen, "any(self._memory.escapes(value) for value in written)", "False"),
+        Edit(Needed._is_seen, "bool(self._aliases.own_writes(writer) & self._seen)", "False"),
         test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
     ),
     Mutant(
         "script",
         "an expression behind a write counts as computed before it",
-        Edit(merging.may_merge, "any(memory.is_written(value) for value in again.inputs)",
+        Edit(merging.may_merge, "any(aliases.has_writers(value) for value in again.inputs)",
              "False"),
         test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
         examples=300,

@@ -1,10 +1,12 @@
-"""Random programs of scripts: CPython, interpreter, generated Python and re-read text agree.
+"""Random programs of scripts: CPython and five ways of running the program's graph agree.
 
     python -m tests.property.script_programs --count 10000
     python -m tests.property.script_programs --seed 17         shows one program
 
 All variables have a value and a type from the beginning, so a program is legal in Python and in
-TorchScript alike. Integers stay small: those of TorchScript have 64 bits.
+TorchScript alike. Integers stay small: those of TorchScript have 64 bits. The ways are the
+interpreter, generated Python, the graph that its text is parsed to, the function that its printed
+code is compiled to, and the executor, whose third call runs an optimized plan.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from typing import Any
 
 import torch
 
-from minitorch2.script.frontend.compile import compile_tree
+from minitorch2.script.archive.print_code import print_code
+from minitorch2.script.archive.read_code import read_code
+from minitorch2.script.frontend.compile import CompiledFunction, compile_tree
 from minitorch2.script.frontend.resolver import text_resolver
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.ir.parse_ir import parse_graph
@@ -233,10 +237,17 @@ def python_of(text: str) -> Callable[..., Any]:
     return function
 
 
-def graph_of(text: str) -> Graph:
-    """Return the program as a graph."""
+def script_of(text: str) -> CompiledFunction:
+    """Return the program as a graph and its schema."""
     definition = parse_function(SourceFile(text, "<program>"))
-    graph = compile_tree(definition, text_resolver({"torch": torch})).graph
+    compiled = compile_tree(definition, text_resolver({"torch": torch}))
+    verify(compiled.graph)
+    return compiled
+
+
+def graph_of_code(compiled: CompiledFunction) -> Graph:
+    """Return the graph that the printed code of a program is compiled to."""
+    graph = read_code(print_code(compiled.graph, compiled.schema)).graph
     verify(graph)
     return graph
 
@@ -248,11 +259,13 @@ def check(seed: int) -> None:
         AssertionError: two ways differ.
     """
     text = text_of(seed)
-    python, graph = python_of(text), graph_of(text)
+    python, compiled = python_of(text), script_of(text)
+    graph = compiled.graph
     ways = {
         "interpreter": interpret(graph),
         "generated Python": compile_graph(graph),
         "graph of its text": compile_graph(parse_graph(str(graph))),
+        "function of its code": compile_graph(graph_of_code(compiled)),
         "executor": GraphExecutor(graph.copy()).run,
     }
     for k in range(3):

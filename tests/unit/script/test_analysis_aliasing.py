@@ -97,6 +97,41 @@ def test_attributes_of_a_module_may_be_its_inputs_memory():
     assert db.move_after_topologically_valid(v["z"].node, v["u"].node)
 
 
+def test_the_sum_that_is_assigned_to_a_list_is_the_list():
+    graph = parse_graph("""graph(%n : int):
+  %l : int[] = prim::ListConstruct(%n)
+  %m : int[] = aten::add_(%l, %l)
+  %k : int[] = aten::append(%m, %n)
+  %c : int = aten::len(%l)
+  return (%c)""")
+    v, db = named(graph), AliasDb(graph)
+    assert db.may_alias(v["l"], v["m"])
+    assert not db.move_after_topologically_valid(v["k"].node, v["c"].node)
+
+
+def test_a_constant_tensor_is_memory_of_the_caller():
+    graph = parse_graph("""graph(%x : Tensor):
+  %c : Tensor = prim::Constant[value=tensor([1.0], torch.float32)]()
+  %w : Tensor = aten::relu_(%c)
+  %y : Tensor = aten::neg(%x)
+  return (%y)""")
+    v, db = named(graph), AliasDb(graph)
+    assert db.escapes(v["c"]) and db.has_writers(v["x"])
+    assert not db.move_after_topologically_valid(v["w"].node, v["y"].node)
+
+
+def test_what_may_raise_stays_before_what_prints():
+    graph = parse_graph("""graph(%n : int, %x : Tensor):
+  %q : int = aten::floordiv(%n, %n)
+  %y : Tensor = aten::neg(%x)
+  prim::Print(%n)
+  return (%q, %y)""")
+    v, db = named(graph), AliasDb(graph)
+    (printed,) = [node for node in graph.nodes() if node.kind == "prim::Print"]
+    assert not db.move_after_topologically_valid(v["q"].node, printed)
+    assert db.move_after_topologically_valid(v["y"].node, printed)
+
+
 def random_graph(rng):
     """Return a line of operators, views and writes on two inputs."""
     lines, names = [], ["x", "y"]

@@ -8,6 +8,7 @@ from minitorch2 import config
 from minitorch2.script.ir.parse_ir import parse_graph
 from minitorch2.script.passes import pipeline
 from minitorch2.script.passes.create_differentiable_graphs import create_differentiable_graphs
+from minitorch2.script.passes.eliminate_dead_code import eliminate_dead_code
 from minitorch2.script.passes.fuse_graphs import fuse_graphs
 from minitorch2.script.passes.regions import dissolve
 from tests.unit.script.passes import after, assert_stays
@@ -96,6 +97,28 @@ def test_a_dissolved_region_is_what_it_was_made_of():
         if node.kind == "prim::DifferentiableGraph":
             dissolve(node)
     assert kinds(graph) == before
+
+
+WRITES_TO_A_CONSTANT = """
+graph(%x : Tensor):
+  %c : Tensor = prim::Constant[value=tensor([1.0], torch.float32)]()
+  %w : Tensor = aten::relu_(%c)
+  %y : Tensor = aten::neg(%c)
+  return (%x)
+"""
+
+
+def test_a_tensor_that_a_region_may_write_to_is_no_copy_inside_of_it():
+    found = after(create_differentiable_graphs, WRITES_TO_A_CONSTANT)
+    assert found.count("value=tensor") == 1
+    assert "prim::DifferentiableGraph_0(%c)" in found
+
+
+def test_a_region_that_writes_is_not_dead():
+    graph = parse_graph(WRITES_TO_A_CONSTANT)
+    create_differentiable_graphs(graph)
+    eliminate_dead_code(graph)
+    assert kinds(graph) == ["prim::DifferentiableGraph"]
 
 
 PRINT_BETWEEN = """

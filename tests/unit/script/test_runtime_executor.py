@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from minitorch2 import config, stages
+from minitorch2 import config, jit, stages
 from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.types import TENSOR
 from minitorch2.script.runtime.executor import GraphExecutor, optimized_execution
@@ -134,3 +134,41 @@ def test_writes_to_inputs_and_through_views_are_eagers(requires_grad: bool) -> N
         if requires_grad:
             gradients = [torch.autograd.grad(r.sum() + (r * r).sum(), start)[0] for r in results]
             torch.testing.assert_close(*gradients)
+
+
+TOTAL, FACTOR = torch.zeros(3), torch.full((3,), 2.0)
+
+
+def add_to_total(x: torch.Tensor) -> torch.Tensor:
+    TOTAL.add_(1)
+    return x * FACTOR + TOTAL
+
+
+def only_add_to_total(x: torch.Tensor) -> torch.Tensor:
+    TOTAL.add_(1)
+    return x * 2
+
+
+def test_a_trace_writes_to_the_tensors_of_its_surroundings_in_each_call() -> None:
+    for function in (add_to_total, only_add_to_total):
+        TOTAL.zero_()
+        x, traced = torch.ones(3), jit.trace(function, (torch.ones(3),))
+        with stages.collect() as collected:
+            results = [traced(x) for _ in range(4)]
+        assert collected.counts["script_regions"] == 1
+        assert TOTAL.tolist() == [4.0] * 3 and x.tolist() == [1.0] * 3
+        TOTAL.zero_()
+        assert [r.tolist() for r in results] == [function(x).tolist() for _ in range(4)]
+
+
+def test_a_trace_sees_that_an_argument_is_a_tensor_of_its_surroundings() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        TOTAL.add_(x)
+        return x + TOTAL
+
+    TOTAL.zero_()
+    traced = jit.trace(doubled, (torch.ones(3),))
+    TOTAL.fill_(1)
+    results = [traced(TOTAL).tolist() for _ in range(4)]
+    TOTAL.fill_(1)
+    assert results == [doubled(TOTAL).tolist() for _ in range(4)]

@@ -1,7 +1,7 @@
 """Aliasing in a graph: values that share memory, reads and writes of nodes, and valid moves.
 
 The answers hold for every point of the graph (flow-insensitive; TorchScript overview, "Alias
-Analysis"). They come from the alias annotations of the schemas.
+Analysis"). They come from the alias annotations of the schemas. Passes ask them.
 """
 
 from __future__ import annotations
@@ -12,41 +12,44 @@ from typing import Final
 import torch
 
 from minitorch2.script.analysis.alias_tracker import AliasTracker, Element
-from minitorch2.script.ir.graph import Block, Graph, Node, Value
-from minitorch2.script.ir.types import (
-    ANY,
-    ClassType,
-    DictType,
-    FutureType,
-    ListType,
-    TensorType,
-    Type,
-    VariableType,
-    walk_types,
+from minitorch2.script.analysis.effects import (
+    changes_form,
+    has_side_effects,
+    is_mutable,
+    kinds,
+    may_raise,
 )
+from minitorch2.script.ir.graph import Block, Graph, Node, Value
+from minitorch2.script.ir.types import ListType, VariableType
 from minitorch2.script.operators.registry import Operator, operator_of
 
-MUTABLE: Final = (TensorType, ListType, DictType, ClassType, FutureType, VariableType)
-CONSTRUCTS: Final = ("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct")
-UNPACKS: Final = ("prim::ListUnpack", "prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice")
-# Nothing is known of what these give, but they do nothing else.
-LOADS: Final = ("prim::GetAttr",)
-SAME: Final = (
-    *("prim::unchecked_cast", "prim::unchecked_unwrap_optional"),
-    *("prim::profile", "prim::guard"),
+CONSTRUCTS: Final = kinds("prim", "ListConstruct TupleConstruct DictConstruct")
+UNPACKS: Final = kinds("prim", "ListUnpack TupleUnpack TupleIndex TupleSlice")
+LOADS: Final = kinds("prim", "GetAttr Constant")
+"""Kinds that give what is there before and after a run of the graph."""
+
+SAME: Final = kinds(
+    "prim", "unchecked_cast unchecked_unwrap_optional profile guard bailout ConstantChunk"
 )
-ORDERED: Final = ("prim::Print", "prim::RaiseException", "aten::warn")
-FRESH: Final = ("prim::Constant", "prim::Uninitialized", "prim::isinstance", *ORDERED)
-FLOW: Final = ("prim::If", "prim::Loop")
+"""Kinds whose outputs are their first input, or views of it."""
 
+FRESH: Final = kinds("prim", "Uninitialized isinstance format Print RaiseException")
+BARRIERS: Final = kinds("prim", "bailout SetGradEnabled")
+"""Kinds that write nothing, and that no other node may pass."""
 
-def is_mutable(given: Type) -> bool:
-    """Tell whether values of a type are, or hold, memory that can be written to."""
-    return any(isinstance(each, MUTABLE) or each == ANY for each in walk_types(given))
+FRESH_COMPOSITES: Final = kinds(
+    "aten",
+    "linear matmul conv1d conv2d conv3d softmax log_softmax layer_norm batch_norm bilinear"
+    " relu6 selu cross_entropy_loss nll_loss stack mse_loss outer addr std var square",
+)
+"""Operators in terms of others that are known to give fresh tensors."""
 
 
 class AliasDb:
-    """The aliasing of one graph, as it was when this was made; moves keep it right."""
+    """The aliasing of one graph, as it was when this was made; moves keep it right.
+
+    A value that a pass makes later has memory of its own.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._tracker = AliasTracker()
@@ -59,9 +62,18 @@ class AliasDb:
         while self._tracker.changed:  # loops carry values back: until nothing is new
             self._tracker.changed = False
             self._block(graph.block)
-        self._written = {leaf for node in graph.nodes() for leaf in self._own_writes(node)}
+        nodes = list(graph.nodes())
+        self.known_outside = {self._tracker.wildcard}.union(*map(self.memory, graph.outputs))
+        self._written = {leaf for node in nodes for leaf in self.own_writes(node)}
+        self._reformed = {leaf for node in nodes for leaf in self._reforms(node)}
 
     # -- questions ------------------------------------------------------------------------------
+
+    def memory(self, value: Value) -> frozenset[Element]:
+        """Return the memory of a value and of what it holds."""
+        if not is_mutable(value.type):
+            return frozenset()
+        return self._tracker.closure(self._element(value))
 
     def may_alias(self, a: Value, b: Value) -> bool:
         """Tell whether two values may be the same memory."""
@@ -69,20 +81,50 @@ class AliasDb:
 
     def may_contain_alias(self, a: Value, b: Value) -> bool:
         """Tell whether two values, or what they hold, may be the same memory."""
-        return bool(self._memory(a) & self._memory(b))
+        return bool(self.memory(a) & self.memory(b))
+
+    def shared_with(self, value: Value) -> set[Value]:
+        """Return the values that may be, or hold, memory of a value; the value is one of them."""
+        return {value, *(v for v in list(self._elements) if self.may_contain_alias(v, value))}
 
     def has_writers(self, value: Value) -> bool:
         """Tell whether any node may write to the memory of a value, or of what it holds."""
-        return bool(self._memory(value) & self._written)
+        return bool(self.memory(value) & self._written)
+
+    def changes_form(self, value: Value) -> bool:
+        """Tell whether a node may change the sizes or the dtype of a tensor in place."""
+        return bool(self.memory(value) & self._reformed)
+
+    def is_known_outside(self, value: Value) -> bool:
+        """Tell whether a value may be memory that is there before or after a run of the graph."""
+        return self._tracker.wildcard in self.memory(value)
+
+    def escapes(self, value: Value) -> bool:
+        """Tell whether the caller may hold a value, or memory of it, when the graph has run."""
+        return bool(self.memory(value) & self.known_outside)
+
+    def may_replace(self, old: Iterable[Value], new: Iterable[Value]) -> bool:
+        """Tell whether other values, equal at their definition, may stand for some values.
+
+        No value may be written to. The caller must not get both: it could write to one of them.
+        """
+        pairs = list(zip(old, new, strict=True))
+        if any(self.has_writers(value) for pair in pairs for value in pair):
+            return False
+        return not any(self.escapes(a) and self.escapes(b) for a, b in pairs)
+
+    def own_writes(self, node: Node) -> frozenset[Element]:
+        """Return the memory that the operator of a node may write to; without those inside."""
+        return frozenset().union(*map(self._tracker.leaves, self._writes.get(node, ())))
 
     def writes(self, node: Node) -> set[Element]:
         """Return the memory that a node, or one inside of it, may write to."""
-        return set().union(self._own_writes(node), *map(self.writes, _inner(node)))
+        return set().union(self.own_writes(node), *map(self.writes, _inner(node)))
 
     def reads(self, node: Node) -> set[Element]:
         """Return the memory that a node, or one inside of it, may read."""
-        own = map(self._memory, node.inputs)
-        results = (self._memory(v) for block in node.blocks for v in block.outputs)
+        own = map(self.memory, node.inputs)
+        results = (self.memory(v) for block in node.blocks for v in block.outputs)
         return set().union(*own, *results, *map(self.reads, _inner(node)))
 
     # -- moves ----------------------------------------------------------------------------------
@@ -124,13 +166,20 @@ class AliasDb:
         """Tell whether the order of two nodes of a block can be observed."""
         if _uses(a, b) or _uses(b, a) or self._is_barrier(a) or self._is_barrier(b):
             return True
-        if _is_ordered(a) and _is_ordered(b):
+        if self._is_observable(a) and self._is_observable(b):
             return True
         a_writes, b_writes = self.writes(a), self.writes(b)
         return bool(a_writes & (self.reads(b) | b_writes) or b_writes & self.reads(a))
 
     def _is_barrier(self, node: Node) -> bool:
-        return node in self._unknown or any(map(self._is_barrier, _inner(node)))
+        is_one = node in self._unknown or node.kind in BARRIERS
+        return is_one or any(map(self._is_barrier, _inner(node)))
+
+    def _is_observable(self, node: Node) -> bool:
+        """Tell whether a caller sees when a node runs: it prints, draws, raises or writes."""
+        is_seen = has_side_effects(node) or may_raise(node)
+        is_seen = is_seen or self._tracker.wildcard in self.own_writes(node)
+        return is_seen or any(map(self._is_observable, _inner(node)))
 
     # -- building -------------------------------------------------------------------------------
 
@@ -139,13 +188,6 @@ class AliasDb:
 
     def _of(self, value: Value) -> frozenset[Element]:
         return self._tracker.leaves(self._element(value))
-
-    def _memory(self, value: Value) -> set[Element]:
-        return self._tracker.closure(self._element(value)) if is_mutable(value.type) else set()
-
-    def _own_writes(self, node: Node) -> set[Element]:
-        written = self._writes.get(node, set())
-        return set().union(*map(self._tracker.leaves, written))
 
     def _point(self, value: Value, targets: Iterable[Element]) -> None:
         if is_mutable(value.type):
@@ -156,12 +198,7 @@ class AliasDb:
             self._node(node)
 
     def _node(self, node: Node) -> None:
-        operator = (
-            None
-            if node.kind in (*CONSTRUCTS, *UNPACKS, *SAME, *FRESH, *FLOW)
-            else (operator_of(node))
-        )
-        if node.kind in FLOW:
+        if node.blocks:
             self._flow(node)
         elif node.kind in CONSTRUCTS:
             held = [self._element(value) for value in node.inputs if is_mutable(value.type)]
@@ -171,11 +208,20 @@ class AliasDb:
         elif node.kind in LOADS:
             self._point(node.output, [self._tracker.wildcard])
         elif node.kind in SAME:
-            self._point(node.output, [self._element(node.inputs[0])])
-        elif operator is not None:
+            for value in node.outputs:
+                self._point(value, [self._element(node.inputs[0])])
+        elif node.kind in FRESH or node.kind in BARRIERS:
+            return
+        elif (operator := operator_of(node)) is not None:
             self._operator(node, operator)
-        elif node.kind not in FRESH:
+        else:
             self._anything(node)
+
+    def _reforms(self, node: Node) -> frozenset[Element]:
+        """Return the memory whose form a node changes in place."""
+        if changes_form(node):
+            return self._of(node.inputs[0])
+        return self.own_writes(node) if node in self._unknown else frozenset()
 
     def _flow(self, node: Node) -> None:
         for block in node.blocks:
@@ -254,23 +300,22 @@ class AliasDb:
 def _may_give_inputs_back(operator: Operator) -> bool:
     """Tell whether a result may be an argument though the schema does not say so.
 
-    Operators in terms of others do, such as `dropout` in evaluation mode.
+    Operators in terms of others do, such as `dropout` in evaluation mode, and so does the ``+=`` of
+    lists.
     """
-    if not isinstance(operator.function, torch._ops.OpOverload):
-        return any(isinstance(result.type, VariableType) for result in operator.schema.returns)
-    key, name = "CompositeImplicitAutograd", operator.function._name
-    annotated = all(result.alias is not None for result in operator.schema.returns)
-    if annotated or not torch._C._dispatch_has_kernel(name):
+    schema, function = operator.schema, operator.function
+    if all(result.alias is not None for result in schema.returns):
         return False
+    if not isinstance(function, torch._ops.OpOverload):
+        is_own = schema.name.endswith("_")
+        return is_own or any(isinstance(result.type, VariableType) for result in schema.returns)
+    name = function._name
+    if schema.name in FRESH_COMPOSITES:
+        return False
+    if not torch._C._dispatch_has_kernel(name):
+        return True
+    key = "CompositeImplicitAutograd"
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
-
-
-def _is_ordered(node: Node) -> bool:
-    """Tell whether a node prints, raises or draws random numbers, or one inside of it does."""
-    operator = None if node.blocks else operator_of(node)
-    tags = getattr(operator.function, "tags", ()) if operator else ()
-    draws = torch.Tag.nondeterministic_seeded in tags
-    return draws or node.kind in ORDERED or any(map(_is_ordered, _inner(node)))
 
 
 def _inner(node: Node) -> list[Node]:

@@ -25,6 +25,7 @@ class AliasTracker:
         self.wildcard.contained.add(self.wildcard)
         self.changed = False
         self._leaves: dict[Element, frozenset[Element]] = {}
+        self._closures: dict[Element, frozenset[Element]] = {}
 
     def point(self, element: Element, targets: Iterable[Element]) -> None:
         """Let an element point to others."""
@@ -50,6 +51,7 @@ class AliasTracker:
             known |= new
             self.changed = True
             self._leaves.clear()
+            self._closures.clear()
 
     def leaves(self, element: Element) -> frozenset[Element]:
         """Return the memory locations that an element may be; kept until something is added."""
@@ -59,9 +61,13 @@ class AliasTracker:
             )
         return self._leaves[element]
 
-    def closure(self, element: Element) -> set[Element]:
+    def closure(self, element: Element) -> frozenset[Element]:
         """Return the memory locations of an element and of all that it holds."""
-        return {each for each in _reach(element, contents=True) if not each.targets}
+        if element not in self._closures:
+            self._closures[element] = frozenset(
+                each for each in _reach(element, contents=True) if not each.targets
+            )
+        return self._closures[element]
 
     def contents(self, element: Element) -> set[Element]:
         """Return the elements that a container may hold."""

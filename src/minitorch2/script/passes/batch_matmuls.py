@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import INT, TENSOR, ListType, Type
 from minitorch2.script.passes.copying import replace_node
 from minitorch2.script.passes.eliminate_common_subexpressions import changes_mode
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 SMALLEST: Final = 3
@@ -27,15 +27,15 @@ def batch_matmuls(graph: Graph) -> Iterator[Rewrite]:
     if changes_mode(graph.block):
         return
     for shared in (1, 0):
-        yield from _batch(graph.block, shared, Memory(graph))
+        yield from _batch(graph.block, shared, AliasDb(graph))
 
 
-def _batch(block: Block, shared: int, memory: Memory) -> Iterator[Rewrite]:
+def _batch(block: Block, shared: int, aliases: AliasDb) -> Iterator[Rewrite]:
     products: defaultdict[Value, list[Node]] = defaultdict(list)
     for node in list(block.nodes):
         for inner in node.blocks:
-            yield from _batch(inner, shared, memory)
-        if node.kind == "aten::mm" and _is_alone(node, memory):
+            yield from _batch(inner, shared, aliases)
+        if node.kind == "aten::mm" and _is_alone(node, aliases):
             group = products[node.inputs[shared]]
             if not group or node.inputs[1 - shared].node.is_before(group[0]):
                 group.append(node)
@@ -45,10 +45,10 @@ def _batch(block: Block, shared: int, memory: Memory) -> Iterator[Rewrite]:
             _multiply_once(group, shared)
 
 
-def _is_alone(product: Node, memory: Memory) -> bool:
+def _is_alone(product: Node, aliases: AliasDb) -> bool:
     """Return whether nobody can tell a product from a part of a larger one."""
     values = (*product.inputs, product.output)
-    return not memory.escapes(product.output) and not any(map(memory.is_written, values))
+    return not aliases.escapes(product.output) and not any(map(aliases.has_writers, values))
 
 
 def _multiply_once(group: list[Node], shared: int) -> None:

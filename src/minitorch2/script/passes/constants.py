@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import NOT_CONSTANT, Graph, Node, Value
-from minitorch2.script.passes.memory import Memory
 
 
-def constant_of(value: Value, memory: Memory) -> Any:
+def constant_of(value: Value, aliases: AliasDb) -> Any:
     """Return the Python value of a constant, or of a list or tuple of constants.
 
     Returns NOT_CONSTANT for anything else. A list that anyone may write to is none.
@@ -21,9 +21,9 @@ def constant_of(value: Value, memory: Memory) -> Any:
         return node.attributes["value"]
     if node.kind not in ("prim::ListConstruct", "prim::TupleConstruct"):
         return NOT_CONSTANT
-    if node.kind == "prim::ListConstruct" and memory.is_written(value):
+    if node.kind == "prim::ListConstruct" and aliases.has_writers(value):
         return NOT_CONSTANT
-    items = [constant_of(item, memory) for item in node.inputs]
+    items = [constant_of(item, aliases) for item in node.inputs]
     if any(item is NOT_CONSTANT for item in items):
         return NOT_CONSTANT
     return items if node.kind == "prim::ListConstruct" else tuple(items)

@@ -11,9 +11,9 @@ from typing import Final
 
 import torch
 
+from minitorch2.script.analysis.effects import overload_of, tags_of
 from minitorch2.script.ir.graph import Graph, Node
 from minitorch2.script.ir.types import INT, ListType, TensorType
-from minitorch2.script.passes.effects import overload_of, tags_of
 from minitorch2.script.passes.regions import make_regions
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
+from minitorch2.script.analysis.alias_db import AliasDb
+from minitorch2.script.analysis.effects import MODE_CHANGES, is_pure
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.passes.constants import key_of
 from minitorch2.script.passes.copying import replace_node
-from minitorch2.script.passes.effects import MODE_CHANGES, is_pure
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 Known = dict[Hashable, Node]
@@ -21,30 +21,30 @@ Known = dict[Hashable, Node]
 @script_pass
 def eliminate_common_subexpressions(graph: Graph) -> Iterator[Rewrite]:
     """Replace a node by an earlier one, in the same block or around it, that computes the same."""
-    yield from _eliminate(graph.block, {}, Memory(graph))
+    yield from _eliminate(graph.block, {}, AliasDb(graph))
 
 
-def _eliminate(block: Block, known: Known, memory: Memory) -> Iterator[Rewrite]:
+def _eliminate(block: Block, known: Known, aliases: AliasDb) -> Iterator[Rewrite]:
     if changes_mode(block):
         known = {}
     for node in list(block.nodes):
         for inner in node.blocks:
-            yield from _eliminate(inner, dict(known), memory)
+            yield from _eliminate(inner, dict(known), aliases)
         if node.kind in MODE_CHANGES or any(map(changes_mode, node.blocks)):
             known.clear()
         if not is_pure(node) or not node.outputs:
             continue
         first = known.setdefault(expression(node), node)
-        if first is not node and may_merge(first, node, memory):
+        if first is not node and may_merge(first, node, aliases):
             yield Rewrite("computed before", node)
             replace_node(node, first.outputs)
 
 
-def may_merge(first: Node, again: Node, memory: Memory) -> bool:
+def may_merge(first: Node, again: Node, aliases: AliasDb) -> bool:
     """Return whether the outputs of an equal, earlier node may stand for those of a node."""
-    if any(memory.is_written(value) for value in again.inputs):
+    if any(aliases.has_writers(value) for value in again.inputs):
         return False
-    return memory.may_replace(first.outputs, again.outputs)
+    return aliases.may_replace(first.outputs, again.outputs)
 
 
 def changes_mode(block: Block) -> bool:

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from minitorch2.script.analysis.alias_db import AliasDb
+from minitorch2.script.analysis.effects import has_side_effects, may_raise
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.passes.copying import block_of
-from minitorch2.script.passes.effects import (
-    has_side_effects,
-    may_raise,
-    written_inputs,
-)
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 
@@ -30,26 +26,20 @@ class Needed:
     def __init__(self, graph: Graph) -> None:
         self.values: set[Value] = set()
         self.nodes: set[Node] = set()
-        self._memory = Memory(graph)
+        self._aliases = AliasDb(graph)
+        self._seen = set(self._aliases.known_outside)
         nodes = list(graph.nodes())
         self._read(graph.outputs)
         for node in nodes:
             if has_side_effects(node) or may_raise(node):
                 self._keep(node)
-        writers = [node for node in nodes if written_inputs(node)]
-        while unkept := [node for node in writers if self._is_seen(node)]:
+        while unkept := [node for node in nodes if self._is_seen(node)]:
             for node in unkept:
                 self._keep(node)
 
     def _is_seen(self, writer: Node) -> bool:
         """Return whether someone may see a write of a node that is not kept yet."""
-        if writer in self.nodes:
-            return False
-        written = written_inputs(writer)
-        if any(self._memory.escapes(value) for value in written):
-            return True
-        seen = {self._memory.location(value) for value in self.values}
-        return any(self._memory.location(value) in seen for value in written)
+        return writer not in self.nodes and bool(self._aliases.own_writes(writer) & self._seen)
 
     def _read(self, values: Iterable[Value]) -> None:
         todo = list(values)
@@ -57,6 +47,7 @@ class Needed:
             value = todo.pop()
             if value not in self.values:
                 self.values.add(value)
+                self._seen |= self._aliases.memory(value)
                 todo.extend(self._sources(value))
 
     def _keep(self, node: Node) -> None:

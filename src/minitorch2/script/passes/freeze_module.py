@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.types import ClassType, ListType, TensorType
 from minitorch2.script.passes.constants import constant_before, is_immutable
 from minitorch2.script.passes.copying import replace_node
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 
@@ -24,7 +24,7 @@ def freeze_module(graph: Graph, module: object) -> Iterator[Rewrite]:
 
     Tensors are copied without their gradients. The first input goes when nothing reads it.
     """
-    memory = Memory(graph)
+    aliases = AliasDb(graph)
     written = {n.attributes["name"] for n in graph.nodes() if n.kind == "prim::SetAttr"}
     objects: dict[Value, object] = {graph.inputs[0]: module}
     copies: dict[int, torch.Tensor] = {}
@@ -35,7 +35,7 @@ def freeze_module(graph: Graph, module: object) -> Iterator[Rewrite]:
         value = getattr(objects[node.inputs[0]], name)
         if isinstance(node.output.type, ClassType):
             objects[node.output] = value
-        elif not memory.is_written(node.output):
+        elif not aliases.has_writers(node.output):
             if isinstance(value, torch.Tensor):
                 value = copies.setdefault(id(value), value.detach().clone())
             yield from _freeze(node, value)

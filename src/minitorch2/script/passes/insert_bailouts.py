@@ -58,12 +58,16 @@ class Continuation(dict[Value, Value]):
 
     def __missing__(self, value: Value) -> Value:
         """Return a new input for a value, or a copy of a constant at the start."""
-        if value.node.kind == "prim::Constant":
-            node = self.graph.copy_node(value.node, {})
-            self[value] = node.insert_after(self.graph.block.parameters).output
-        else:
-            self.live.append(value)
-            self[value] = self.graph.add_input(value.name, erase_facts(value.type))
+        if value.node.kind != "prim::Constant":
+            return self.add_input(value)
+        node = self.graph.copy_node(value.node, {})
+        self[value] = node.insert_after(self.graph.block.parameters).output
+        return self[value]
+
+    def add_input(self, value: Value) -> Value:
+        """Return a new input of the graph for a value."""
+        self.live.append(value)
+        self[value] = self.graph.add_input(value.name, erase_facts(value.type))
         return self[value]
 
     def compute(self, kind: str, inputs: Sequence[Value], result: Type) -> Value:
@@ -77,7 +81,7 @@ def rest_of(guard: Node) -> tuple[Graph, list[Value]]:
     The first input is the tensor that failed the guard.
     """
     rest = Continuation("bailout")
-    rest[guard.output] = rest[guard.inputs[0]]
+    rest[guard.output] = rest.add_input(guard.inputs[0])
     node: Node | None = guard
     while node is not None:
         node = _copy_rest_of_block(node, rest)

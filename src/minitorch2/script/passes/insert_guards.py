@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.ir.types import TENSOR
 from minitorch2.script.passes.copying import replace_node
 from minitorch2.script.passes.insert_profiles import PROFILE
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 GUARD = "prim::guard"
@@ -24,12 +24,12 @@ def insert_guards(graph: Graph) -> Iterator[Rewrite]:
 
     One that never ran, or that watches a tensor whose form changes in place, is only removed.
     """
-    memory = Memory(graph)
+    aliases = AliasDb(graph)
     for node in [node for node in graph.nodes() if node.kind == PROFILE]:
         value = node.inputs[0]
         seen = node.attributes["record"].type or TENSOR
         checked = replace(seen, requires_grad=None)  # the executor chooses plans by it
-        if checked == TENSOR or memory.changes_form(value):
+        if checked == TENSOR or aliases.changes_form(value):
             yield Rewrite("nothing is known for certain", node)
             replace_node(node, [value])
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import NOT_CONSTANT, Graph, Node, Value
 from minitorch2.script.ir.types import (
     ANY,
@@ -22,10 +23,9 @@ from minitorch2.script.ir.types import (
 )
 from minitorch2.script.passes.constants import constant_before, key_of
 from minitorch2.script.passes.copying import replace_node
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
-Law: TypeAlias = Callable[[Node, Memory], Any]
+Law: TypeAlias = Callable[[Node, AliasDb], Any]
 LAWS: Final[dict[str, Law]] = {}
 """For each kind, what gives a Value or a constant in its place, or NOT_CONSTANT."""
 
@@ -33,10 +33,10 @@ LAWS: Final[dict[str, Law]] = {}
 @script_pass
 def peephole(graph: Graph) -> Iterator[Rewrite]:
     """Apply each node's law once, in program order."""
-    memory = Memory(graph)
+    aliases = AliasDb(graph)
     for node in list(graph.nodes()):
         law = LAWS.get(node.kind)
-        found = NOT_CONSTANT if law is None else law(node, memory)
+        found = NOT_CONSTANT if law is None else law(node, aliases)
         if found is NOT_CONSTANT:
             continue
         yield Rewrite(f"is {found!r}", node)
@@ -61,7 +61,7 @@ def _is(value: Value, number: Any) -> bool:
 
 
 @law("aten::mul")
-def one_time(node: Node, memory: Memory) -> Any:
+def one_time(node: Node, aliases: AliasDb) -> Any:
     """``x * 1`` of numbers of one type, and of tensors of floating-point numbers, is ``x``."""
     left, right = node.inputs[:2]
     if left.type in (INT, FLOAT) and left.type == right.type:
@@ -70,12 +70,12 @@ def one_time(node: Node, memory: Memory) -> Any:
     dtype = left.type.dtype if isinstance(left.type, TensorType) else None
     is_one = _is(right, 1) or _is(right, 1.0)
     if is_one and dtype is not None and dtype.is_floating_point:
-        return left if memory.may_replace([left], [node.output]) else NOT_CONSTANT
+        return left if aliases.may_replace([left], [node.output]) else NOT_CONSTANT
     return NOT_CONSTANT
 
 
 @law("aten::add", "aten::sub")
-def nothing_added(node: Node, memory: Memory) -> Any:
+def nothing_added(node: Node, aliases: AliasDb) -> Any:
     """``n + 0`` and ``n - 0`` of integers are ``n``; of floats they may change ``-0.0``."""
     left, right = node.inputs[:2]
     if left.type != INT or right.type != INT:
@@ -86,29 +86,29 @@ def nothing_added(node: Node, memory: Memory) -> Any:
 
 
 @law("aten::__not__")
-def not_not(node: Node, memory: Memory) -> Any:
+def not_not(node: Node, aliases: AliasDb) -> Any:
     """``not not b`` is ``b``."""
     inner = node.inputs[0].node
     return inner.inputs[0] if inner.kind == node.kind else NOT_CONSTANT
 
 
 @law("aten::t")
-def transposed_twice(node: Node, memory: Memory) -> Any:
+def transposed_twice(node: Node, aliases: AliasDb) -> Any:
     """``x.t().t()`` is ``x``, where nobody can tell the two tensors apart."""
     inner = node.inputs[0].node
-    if inner.kind != node.kind or not memory.may_replace(inner.inputs, node.outputs):
+    if inner.kind != node.kind or not aliases.may_replace(inner.inputs, node.outputs):
         return NOT_CONSTANT
     return inner.inputs[0]
 
 
 @law("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout")
-def dropout_of_evaluation(node: Node, memory: Memory) -> Any:
+def dropout_of_evaluation(node: Node, aliases: AliasDb) -> Any:
     """Dropout that does not train gives its very input."""
     return node.inputs[0] if node.constant(2) is False else NOT_CONSTANT
 
 
 @law("aten::__is__", "aten::__isnot__")
-def compared_with_none(node: Node, memory: Memory) -> Any:
+def compared_with_none(node: Node, aliases: AliasDb) -> Any:
     """The type of a value tells whether it is None, unless the type is optional."""
     known = [_is_none(value) for value in node.inputs]
     if None in known or True not in known:
@@ -124,35 +124,35 @@ def _is_none(value: Value) -> bool | None:
 
 
 @law("prim::unchecked_cast", "aten::_unwrap_optional")
-def cast_to_known(node: Node, memory: Memory) -> Any:
+def cast_to_known(node: Node, aliases: AliasDb) -> Any:
     """A cast to a type that the value has is the value."""
     value = node.inputs[0]
     return value if is_subtype_of(value.type, node.output.type) else NOT_CONSTANT
 
 
 @law("aten::len")
-def length_of_literal(node: Node, memory: Memory) -> Any:
+def length_of_literal(node: Node, aliases: AliasDb) -> Any:
     """The length of a list that nobody writes to is the number of its items."""
     value = node.inputs[0]
-    is_list = value.node.kind == "prim::ListConstruct" and not memory.is_written(value)
+    is_list = value.node.kind == "prim::ListConstruct" and not aliases.has_writers(value)
     return len(value.node.inputs) if is_list else NOT_CONSTANT
 
 
 @law("aten::__getitem__")
-def item_of_literal(node: Node, memory: Memory) -> Any:
+def item_of_literal(node: Node, aliases: AliasDb) -> Any:
     """An item of a list that nobody writes to is the value that was put there."""
     items, index = node.inputs[0], node.constant(1)
-    if items.node.kind != "prim::ListConstruct" or memory.is_written(items):
+    if items.node.kind != "prim::ListConstruct" or aliases.has_writers(items):
         return NOT_CONSTANT
     count = len(items.node.inputs)
     inside = isinstance(index, int) and -count <= index < count
     return items.node.inputs[index] if inside else NOT_CONSTANT
 
 
-def _form(node: Node, memory: Memory) -> TensorType:
+def _form(node: Node, aliases: AliasDb) -> TensorType:
     """Return what is known of the first input, a tensor, at any time."""
     value = node.inputs[0]
-    known = isinstance(value.type, TensorType) and not memory.changes_form(value)
+    known = isinstance(value.type, TensorType) and not aliases.changes_form(value)
     return value.type if known else TensorType()  # type: ignore[return-value]
 
 
@@ -161,16 +161,16 @@ def _known(fact: Any) -> Any:
 
 
 @law("aten::dim")
-def known_rank(node: Node, memory: Memory) -> Any:
+def known_rank(node: Node, aliases: AliasDb) -> Any:
     """The rank of a tensor is in its type."""
-    sizes = _form(node, memory).sizes
+    sizes = _form(node, aliases).sizes
     return NOT_CONSTANT if sizes is None else len(sizes)
 
 
 @law("aten::size")
-def known_size(node: Node, memory: Memory) -> Any:
+def known_size(node: Node, aliases: AliasDb) -> Any:
     """A size of a tensor may be in its type."""
-    sizes = _form(node, memory).sizes
+    sizes = _form(node, aliases).sizes
     index = node.constant(1) if len(node.inputs) == 2 else NOT_CONSTANT
     if sizes is None or not isinstance(index, int) or not -len(sizes) <= index < len(sizes):
         return NOT_CONSTANT
@@ -178,19 +178,19 @@ def known_size(node: Node, memory: Memory) -> Any:
 
 
 @law("prim::dtype")
-def known_dtype(node: Node, memory: Memory) -> Any:
+def known_dtype(node: Node, aliases: AliasDb) -> Any:
     """The dtype of a tensor is in its type."""
-    return _known(_form(node, memory).dtype)
+    return _known(_form(node, aliases).dtype)
 
 
 @law("prim::device")
-def known_device(node: Node, memory: Memory) -> Any:
+def known_device(node: Node, aliases: AliasDb) -> Any:
     """The device of a tensor is in its type."""
-    return _known(_form(node, memory).device)
+    return _known(_form(node, aliases).device)
 
 
 @law("aten::is_floating_point")
-def known_to_float(node: Node, memory: Memory) -> Any:
+def known_to_float(node: Node, aliases: AliasDb) -> Any:
     """The dtype of a tensor tells whether it has floating-point numbers."""
-    dtype = _form(node, memory).dtype
+    dtype = _form(node, aliases).dtype
     return NOT_CONSTANT if dtype is None else dtype.is_floating_point

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import Block, Graph, Node
 from minitorch2.script.ir.types import TensorType, TupleType, Type, erase_facts, unify
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 from minitorch2.script.passes.shapes import infer_types
 
@@ -23,24 +23,24 @@ MOST_ROUNDS: Final = 4
 @script_pass
 def propagate_types(graph: Graph) -> Iterator[Rewrite]:
     """Give each value the most exact type that holds at any time; inputs keep theirs."""
-    memory = Memory(graph)
+    aliases = AliasDb(graph)
     for value in graph.inputs:
-        if isinstance(value.type, TensorType) and memory.changes_form(value):
+        if isinstance(value.type, TensorType) and aliases.changes_form(value):
             value.type = erase_facts(value.type)
-    yield from _propagate(graph.block, memory)
+    yield from _propagate(graph.block, aliases)
 
 
-def _propagate(block: Block, memory: Memory) -> Iterator[Rewrite]:
+def _propagate(block: Block, aliases: AliasDb) -> Iterator[Rewrite]:
     for node in block.nodes:
         if node.kind == "prim::Loop":
-            yield from _propagate_loop(node, memory)
+            yield from _propagate_loop(node, aliases)
             continue
         for inner in node.blocks:
-            yield from _propagate(inner, memory)
-        yield from _set_types(node, _types(node, memory))
+            yield from _propagate(inner, aliases)
+        yield from _set_types(node, _types(node, aliases))
 
 
-def _types(node: Node, memory: Memory) -> list[Type]:
+def _types(node: Node, aliases: AliasDb) -> list[Type]:
     if node.kind in KEPT:
         return [output.type for output in node.outputs]
     if node.kind == "prim::If":
@@ -51,7 +51,7 @@ def _types(node: Node, memory: Memory) -> list[Type]:
         return [TupleType(elements, made.names, made.name)]
     if node.kind == "prim::TupleUnpack" and isinstance(read := node.inputs[0].type, TupleType):
         return list(read.elements)
-    return infer_types(node, memory)
+    return infer_types(node, aliases)
 
 
 def _joined(types: list[Type]) -> Type:
@@ -60,13 +60,13 @@ def _joined(types: list[Type]) -> Type:
     return types[0] if joined is None else joined
 
 
-def _propagate_loop(loop: Node, memory: Memory) -> Iterator[Rewrite]:
+def _propagate_loop(loop: Node, aliases: AliasDb) -> Iterator[Rewrite]:
     """Assume that a loop carries what it starts with, and weaken that until it holds."""
     body = loop.blocks[0]
     assumed = [value.type for value in loop.inputs[2:]]
     for rounds in range(MOST_ROUNDS):
         yield from _set_types(body.parameters, [body.inputs[0].type, *assumed])
-        yield from _propagate(body, memory)
+        yield from _propagate(body, aliases)
         pairs = zip(assumed, body.outputs[1:], strict=True)
         joined = [_joined([start, again.type]) for start, again in pairs]
         if joined == assumed:

@@ -1,13 +1,16 @@
 """Regions: runs of neighbouring nodes that become the graph of one node.
 
 Nothing is reordered, so aliasing asks no question: a region may write and give views. Constants
-are copied into it. Only tensors leave it, and only tensors and numbers enter it.
+are copied into it, but for tensors, which the program may write to. Only tensors leave it, and only
+tensors and numbers enter it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
+
+import torch
 
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import BOOL, FLOAT, INT, TensorType
@@ -102,7 +105,8 @@ def _entering(run: list[Node], inner: Graph) -> dict[Value, Value]:
     for value in (value for node in run for value in node.inputs):
         if value in values or value.node in inside:
             continue
-        if value.node.kind == "prim::Constant":
+        is_tensor = isinstance(value.constant(), torch.Tensor)
+        if value.node.kind == "prim::Constant" and not is_tensor:
             inner.insert(inner.copy_node(value.node, values))
         else:
             values[value] = inner.add_input(value.name, value.type)

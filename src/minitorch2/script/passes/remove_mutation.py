@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import torch
 
+from minitorch2.script.analysis.alias_db import AliasDb
+from minitorch2.script.analysis.effects import tags_of, written_inputs
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.types import TensorType
 from minitorch2.script.passes.copying import replace_node
-from minitorch2.script.passes.effects import tags_of, written_inputs
-from minitorch2.script.passes.memory import Memory
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 from minitorch2.script.passes.shapes import infer_types
 
@@ -28,8 +28,8 @@ def remove_mutation(graph: Graph) -> Iterator[Rewrite]:
             yield Rewrite("the list can be made with the item", node)
             _append_at_once(node)
         elif node.kind.endswith("_") and len(written_inputs(node)) == 1:
-            memory = Memory(graph)
-            pure = _pure(node, memory) if _is_private(node, memory) else None
+            aliases = AliasDb(graph)
+            pure = _pure(node, aliases) if _is_private(node, aliases) else None
             if pure is not None:
                 yield Rewrite("nobody else sees the tensor", node)
                 _replace(node, pure)
@@ -55,12 +55,12 @@ def _append_at_once(append: Node) -> None:
     items.node.destroy()
 
 
-def _is_private(node: Node, memory: Memory) -> bool:
+def _is_private(node: Node, aliases: AliasDb) -> bool:
     """Return whether a written tensor is made in the block, and seen only through writes to it."""
     value = node.inputs[0]
-    if written_inputs(node) != (value,) or memory.is_known_outside(value):
+    if written_inputs(node) != (value,) or aliases.is_known_outside(value):
         return False
-    shared = memory.shared_with(value)
+    shared = aliases.shared_with(value)
     return all(v.node.block is node.block and _is_made_or_written(v, shared) for v in shared)
 
 
@@ -70,14 +70,14 @@ def _is_made_or_written(value: Value, shared: set[Value]) -> bool:
     return not node.blocks and (not reads or written_inputs(node) == tuple(reads))
 
 
-def _pure(node: Node, memory: Memory) -> Node | None:
+def _pure(node: Node, aliases: AliasDb) -> Node | None:
     """Return a new pure node for one that writes; None where it may give another type."""
     written = node.inputs[0].type
     if not isinstance(written, TensorType) or written.dtype is None or len(node.outputs) != 1:
         return None
     pure = node.graph.create(node.kind[:-1], node.inputs, range=node.range)
     pure.insert_before(node)
-    found = infer_types(pure, memory)[0]
+    found = infer_types(pure, aliases)[0]
     if isinstance(found, TensorType) and _is_same_form(pure, found, written):
         pure.output.type, pure.output.name = found, node.output.name
         return pure

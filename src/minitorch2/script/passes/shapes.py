@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import torch
 
+from minitorch2.script.analysis.alias_db import AliasDb
+from minitorch2.script.analysis.effects import is_random, overload_of, tags_of
 from minitorch2.script.ir.graph import NOT_CONSTANT, Node, Value
 from minitorch2.script.ir.types import Size, TensorType, Type, erase_facts
 from minitorch2.script.operators.registry import Operator, operator_of
 from minitorch2.script.passes.constants import constant_of
-from minitorch2.script.passes.effects import is_random, overload_of, tags_of
-from minitorch2.script.passes.memory import Memory
 
 RANK_BY_SIZES: Final = frozenset(["aten::squeeze", "aten::squeeze_", "aten::nonzero", "aten::cat"])
 """Operators whose rank, for inputs of known rank, depends on sizes."""
@@ -24,23 +24,23 @@ RANK_BY_SIZES: Final = frozenset(["aten::squeeze", "aten::squeeze_", "aten::nonz
 STAND_IN: Final = 2
 
 
-def infer_types(node: Node, memory: Memory) -> list[Type]:
+def infer_types(node: Node, aliases: AliasDb) -> list[Type]:
     """Return the types of a node's outputs, as far as they follow from those of its inputs."""
-    found = _infer(node, memory)
+    found = _infer(node, aliases)
     if found is None or len(found) != len(node.outputs):
         return [erase_facts(output.type) for output in node.outputs]
-    return [_lasting(t, v, memory) for t, v in zip(found, node.outputs, strict=True)]
+    return [_lasting(t, v, aliases) for t, v in zip(found, node.outputs, strict=True)]
 
 
-def _lasting(found: TensorType, value: Value, memory: Memory) -> Type:
+def _lasting(found: TensorType, value: Value, aliases: AliasDb) -> Type:
     """Return what stays true of a value whatever is written to it."""
-    if not isinstance(value.type, TensorType) or memory.changes_form(value):
+    if not isinstance(value.type, TensorType) or aliases.changes_form(value):
         return erase_facts(value.type)
-    grad = None if memory.is_written(value) else found.requires_grad
+    grad = None if aliases.has_writers(value) else found.requires_grad
     return TensorType(found.dtype, found.device, grad, found.sizes)
 
 
-def _infer(node: Node, memory: Memory) -> list[TensorType] | None:
+def _infer(node: Node, aliases: AliasDb) -> list[TensorType] | None:
     if node.kind == "prim::ConstantChunk":
         return _chunks(node)
     operator = operator_of(node)
@@ -51,18 +51,18 @@ def _infer(node: Node, memory: Memory) -> list[TensorType] | None:
     tensors = [v.type for v in node.inputs if isinstance(v.type, TensorType)]
     if not tensors or any(t.dtype is None or t.sizes is None for t in tensors):
         return None
-    return _of_operator(node, operator, tensors, memory)
+    return _of_operator(node, operator, tensors, aliases)
 
 
 def _of_operator(
-    node: Node, operator: Operator, tensors: list[TensorType], memory: Memory
+    node: Node, operator: Operator, tensors: list[TensorType], aliases: AliasDb
 ) -> list[TensorType] | None:
     is_exact = all(isinstance(size, int) for t in tensors for size in t.sizes or ())
     pointwise = torch.Tag.pointwise in tags_of(node)
     if not is_exact and not pointwise and node.kind in RANK_BY_SIZES:
         return None
     stand_in = None if is_exact else 1 if pointwise else STAND_IN
-    results = _results(node, operator, stand_in, memory)
+    results = _results(node, operator, stand_in, aliases)
     if results is None:
         return None
     device = tensors[0].device if len({t.device for t in tensors}) == 1 else None
@@ -75,10 +75,10 @@ def _of_operator(
 
 
 def _results(
-    node: Node, operator: Operator, stand_in: int | None, memory: Memory
+    node: Node, operator: Operator, stand_in: int | None, aliases: AliasDb
 ) -> list[torch.Tensor] | None:
     """Run an operator on meta tensors; None where an input is not known, or it raises."""
-    arguments = [_argument(value, stand_in, memory) for value in node.inputs]
+    arguments = [_argument(value, stand_in, aliases) for value in node.inputs]
     if any(argument is NOT_CONSTANT for argument in arguments):
         return None
     try:
@@ -90,9 +90,9 @@ def _results(
     return list(found) if all(isinstance(r, torch.Tensor) for r in found) else None
 
 
-def _argument(value: Value, stand_in: int | None, memory: Memory) -> Any:
+def _argument(value: Value, stand_in: int | None, aliases: AliasDb) -> Any:
     if not isinstance(value.type, TensorType):
-        return constant_of(value, memory)
+        return constant_of(value, aliases)
     assert value.type.sizes is not None
     sizes = [size if stand_in is None else stand_in for size in value.type.sizes]
     return torch.empty(sizes, dtype=value.type.dtype, device="meta")  # type: ignore[arg-type]

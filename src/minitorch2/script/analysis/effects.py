@@ -8,11 +8,23 @@ import torch
 
 from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.ir.types import (
+    BOOL,
+    COMPLEX,
+    DEVICE,
+    FLOAT,
+    INT,
+    LAYOUT,
+    MEMORY_FORMAT,
+    NONE,
+    NUMBER,
+    SCALAR_TYPE,
+    STR,
+    FunctionType,
     OptionalType,
-    PrimitiveType,
     TensorType,
     TupleType,
     Type,
+    walk_types,
 )
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.operators.schema import FunctionSchema
@@ -25,9 +37,9 @@ def kinds(namespace: str, names: str) -> frozenset[str]:
 
 PURE_PRIMITIVES: Final = kinds(
     "prim",
-    "Constant ConstantChunk DictConstruct DifferentiableGraph FusionGroup GetAttr If isinstance"
-    " ListConstruct ListUnpack Loop TupleConstruct TupleIndex TupleSlice TupleUnpack"
-    " Uninitialized unchecked_cast format dtype device requires_grad layout is_cuda",
+    "Constant ConstantChunk DictConstruct GetAttr If isinstance ListConstruct ListUnpack"
+    " Loop TupleConstruct TupleIndex TupleSlice TupleUnpack Uninitialized unchecked_cast format"
+    " dtype device requires_grad layout is_cuda",
 )
 """Kinds of the IR that do nothing but give outputs; their blocks are asked apart."""
 
@@ -47,21 +59,16 @@ NEVER_RAISING: Final = kinds(
 )
 """Kinds of numbers, strings and containers that raise for no values."""
 
-IMMUTABLE: Final = frozenset(
-    [
-        "int",
-        "float",
-        "bool",
-        "complex",
-        "str",
-        "NoneType",
-        "Scalar",
-        "Device",
-        "ScalarType",
-        "Layout",
-        "MemoryFormat",
-    ]
+IMMUTABLE: Final[frozenset[Type]] = frozenset(
+    (INT, FLOAT, BOOL, COMPLEX, STR, NONE, NUMBER, DEVICE, SCALAR_TYPE, LAYOUT, MEMORY_FORMAT)
 )
+TRANSPARENT: Final = (OptionalType, TupleType, FunctionType)
+"""Types that cannot be written to themselves; what they hold may be."""
+
+FORM_CHANGES: Final = kinds(
+    "aten", "resize_ resize_as_ set_ requires_grad_ detach_ swapaxes_ swapdims_ set_data"
+)
+"""Operators that change a tensor's sizes or flags in place; others have the tag inplace_view."""
 
 
 def schema_of(node: Node) -> FunctionSchema | None:
@@ -86,16 +93,10 @@ def tags_of(node: Node) -> frozenset[torch.Tag]:
     return frozenset() if overload is None else frozenset(overload.tags)
 
 
-def is_mutable(type: Type) -> bool:
+def is_mutable(given: Type) -> bool:
     """Return whether values of a type can be written to, or contain such values."""
-    match type:
-        case PrimitiveType(name=name):
-            return name not in IMMUTABLE
-        case OptionalType(element=element):
-            return is_mutable(element)
-        case TupleType(elements=elements):
-            return any(map(is_mutable, elements))
-    return True
+    held = (each for each in walk_types(given) if not isinstance(each, TRANSPARENT))
+    return any(each not in IMMUTABLE for each in held)
 
 
 def written_inputs(node: Node) -> tuple[Value, ...]:
@@ -105,6 +106,11 @@ def written_inputs(node: Node) -> tuple[Value, ...]:
         return ()
     pairs = zip(schema.arguments, node.inputs, strict=False)
     return tuple(value for argument, value in pairs if argument.is_written)
+
+
+def changes_form(node: Node) -> bool:
+    """Return whether a node changes sizes, dtype or flags of its first input in place."""
+    return torch.Tag.inplace_view in tags_of(node) or node.kind in FORM_CHANGES
 
 
 def is_random(node: Node) -> bool:
