@@ -22,6 +22,7 @@ from tests.property.script_graphs import (
     graphs,
     inputs,
 )
+from tests.unit.script.passes import optimize
 
 ALONE = list(
     dict.fromkeys(
@@ -51,7 +52,7 @@ def test_a_pass_alone_changes_nothing_that_a_caller_sees(run, graph):
 def test_all_passes_together_change_nothing_that_a_caller_sees(graph):
     original = graph.copy()
     with config.patch(verify=True):
-        pipeline.optimize(graph, needs_gradient=False)
+        optimize(graph, needs_gradient=False)
     assert_same(original, graph)
 
 

@@ -117,6 +117,10 @@ def test_no_circle_of_imports_has_more_than_three_modules():
     assert max(map(len, others)) <= 3
 
 
+def test_no_modules_of_script_import_each_other():
+    assert not [c for c in import_circles() if any("minitorch2.script" in name for name in c)]
+
+
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_no_vague_names(path):
     assert not re.search(r"\b(utils?|helpers?|misc)\b", path.stem)

@@ -5,7 +5,6 @@ admits(program, step)  =>  program(step) == interpret(step)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +12,7 @@ import sympy
 import torch
 
 from minitorch2.backends.registry import Backend
-from minitorch2.graph.symbols import print_condition
-from minitorch2.graph.symbols.conditions import map_condition
-from minitorch2.graph.symbols.shape_env import ShapeEnv
+from minitorch2.graph.symbols.admission import assumptions, function_of
 from minitorch2.lazy import trie
 from minitorch2.lazy.holes import Holes, solve
 from minitorch2.lazy.path_graph import graph_of
@@ -47,7 +44,7 @@ class Program:
         examples = [load(data) for load in graph.loads]
         self._call = backend(graph.module, [*self._given(numbers), *examples])
         self.varying = {str(s): f"{e}.{k}" for s, (e, k) in holes.sources.items()}
-        self.guards = _guards_of(holes.env)
+        self.guards = " and ".join(assumptions(holes.env)) or "True"
         self._admission = _Admission(holes, self.guards)
         self._last: tuple[Numbers, ...] = ()
 
@@ -87,9 +84,7 @@ class _Admission:
 
     def _function(self, text: str) -> Callable[..., Any]:
         """Return the function of the symbols that a text of this module's own is."""
-        names = {"min": min, "max": max, "float": float, "math": math}
-        function: Callable[..., Any] = eval(f"lambda {', '.join(self._symbols)}: {text}", names)
-        return function
+        return function_of(self._symbols, text)
 
     def holds(self, numbers: Sequence[Numbers]) -> bool:
         if any(numbers[event] != constant for event, constant in self._constants):
@@ -99,18 +94,6 @@ class _Admission:
             return False
         wanted = (numbers[event] == function(**at) for event, function in self._expressions)
         return all(wanted) and bool(self._guards(**at))
-
-
-def _guards_of(env: ShapeEnv) -> str:
-    """Return the conditions that compilation decided by the example, as one Python expression."""
-
-    def in_inputs(expression: Any) -> Any:
-        is_symbolic = isinstance(expression, sympy.Basic)
-        return env.knowledge.in_inputs(expression) if is_symbolic else expression
-
-    conditions = [map_condition(guard.condition, in_inputs) for guard in env.guards]
-    texts = [print_condition(c) for c in conditions if not isinstance(c, bool)]
-    return " and ".join(f"({text})" for text in texts) or "True"
 
 
 def choose(

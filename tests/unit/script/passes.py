@@ -4,6 +4,7 @@ import textwrap
 
 from minitorch2 import config
 from minitorch2.script.ir.parse_ir import parse_graph
+from minitorch2.script.passes import pipeline
 
 
 def after(run, text, *arguments):
@@ -23,3 +24,10 @@ def assert_becomes(run, before, expected, *arguments):
 def assert_stays(run, text, *arguments):
     """Assert that a pass leaves a graph alone."""
     assert_becomes(run, text, text, *arguments)
+
+
+def optimize(graph, *, needs_gradient):
+    """Run all lists of passes in order: from a copy of a function's graph to a plan's."""
+    pipeline.prepare(graph)
+    pipeline.guard(graph)
+    pipeline.make_regions(graph, needs_gradient=needs_gradient)

@@ -10,8 +10,7 @@ from minitorch2.script.passes import pipeline
 from minitorch2.script.passes.create_differentiable_graphs import create_differentiable_graphs
 from minitorch2.script.passes.eliminate_dead_code import eliminate_dead_code
 from minitorch2.script.passes.fuse_graphs import fuse_graphs
-from minitorch2.script.passes.regions import dissolve
-from tests.unit.script.passes import after, assert_stays
+from tests.unit.script.passes import after, assert_stays, optimize
 
 LSTM = """
 graph(%x : Float(*, *), %hx : Float(*, *), %cx : Float(*, *), %w_ih : Float(*, *),
@@ -48,7 +47,7 @@ def lstm():
 def optimized(needs_gradient):
     graph = lstm()
     with config.patch(verify=True):
-        pipeline.optimize(graph, needs_gradient=needs_gradient)
+        optimize(graph, needs_gradient=needs_gradient)
     return graph
 
 
@@ -65,8 +64,18 @@ def test_the_lstm_cell_gets_ranks_and_a_constant_chunk():
     assert "(Float(*, *), Float(*, *)) = prim::TupleConstruct(%hy, %cy)" in text
 
 
-def test_the_lstm_cell_without_gradients_has_one_fusion_group_of_two_results():
+def test_the_lstm_cell_without_gradients_is_one_group_of_two_results():
     graph = optimized(needs_gradient=False)
+    assert kinds(graph) == ["prim::FusionGroup", "prim::TupleConstruct"]
+    group = next(node for node in graph.nodes() if node.kind == "prim::FusionGroup")
+    assert sorted(value.name for value in group.outputs) == ["cy", "hy"]
+    assert len(group.inputs) == 7
+
+
+def test_pointwise_operators_of_the_lstm_cell_are_one_group_of_two_results():
+    graph = lstm()
+    pipeline.prepare(graph)
+    fuse_graphs(graph)
     assert kinds(graph) == [
         "aten::t",
         "aten::mm",
@@ -86,17 +95,6 @@ def test_the_lstm_cell_with_gradients_is_one_differentiable_graph_of_seven_input
     region = next(node for node in graph.nodes() if node.kind == "prim::DifferentiableGraph")
     assert len(region.inputs) == 7
     assert sorted(value.name for value in region.outputs) == ["cy", "hy"]
-
-
-def test_a_dissolved_region_is_what_it_was_made_of():
-    graph = lstm()
-    pipeline.prepare(graph)
-    before = kinds(graph)
-    create_differentiable_graphs(graph)
-    for node in list(graph.nodes()):
-        if node.kind == "prim::DifferentiableGraph":
-            dissolve(node)
-    assert kinds(graph) == before
 
 
 WRITES_TO_A_CONSTANT = """

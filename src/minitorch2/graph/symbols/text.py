@@ -96,9 +96,9 @@ def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> st
     return str((ExprPrinter(names) if names else _PLAIN).doprint(expr))
 
 
-_CALLED: Final = {"max": max, "min": min, "float": float, "int": int, "abs": abs, "math": math,
+CALLED: Final = {"max": max, "min": min, "float": float, "int": int, "abs": abs, "math": math,
                   "float_bits": float_bits}  # fmt: skip
-_CALLS: Final = re.compile(rf"\b({'|'.join(_CALLED)})(?=[.(])")
+_CALLS: Final = re.compile(rf"\b({'|'.join(CALLED)})(?=[.(])")
 
 
 def print_naming(value: Any, names: Mapping[sympy.Symbol, str], named: Callable[[Any], str]) -> str:
@@ -110,7 +110,7 @@ def print_naming(value: Any, names: Mapping[sympy.Symbol, str], named: Callable[
     """
     places = {symbol: f"{{{place}}}" for place, symbol in enumerate(names)}
     text = (print_condition if is_condition(value) else print_expr)(value, places)
-    return _CALLS.sub(lambda match: named(_CALLED[match[1]]), text).format(*names.values())
+    return _CALLS.sub(lambda match: named(CALLED[match[1]]), text).format(*names.values())
 
 
 def print_condition(condition: Condition, names: Mapping[sympy.Symbol, str] | None = None) -> str:

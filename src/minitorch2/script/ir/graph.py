@@ -22,6 +22,8 @@ from minitorch2.script.ir.types import NONE, TENSOR, Type, type_of
 from minitorch2.script.syntax.source import NOWHERE, SourceRange
 
 NOT_CONSTANT: Final = object()
+GRAPH_PRINTERS: Final[list[Callable[[Graph], str]]] = []
+"""What prints a graph as text: `print_ir`, which reads graphs, puts it here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +148,6 @@ class Node:
         self._inputs[index] = value
         value._uses.append(Use(self, index))
         return old
-
-    def replace_input_with(self, old: Value, new: Value) -> None:
-        """Read a value wherever the node reads another one."""
-        for index, value in enumerate(self.inputs):
-            if value is old:
-                self.replace_input(index, new)
 
     def _renumber(self, change: Callable[[], object]) -> None:
         """Change the list of inputs; uses carry positions, so they are made anew."""
@@ -508,9 +504,7 @@ class Graph:
         return tuple(values[value] for value in callee.outputs)
 
     def __str__(self) -> str:
-        from minitorch2.script.ir.print_ir import print_graph  # the printer reads graphs
-
-        return print_graph(self)
+        return GRAPH_PRINTERS[-1](self)
 
 
 def is_none(value: Value) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.script.ir.graph import Block, Graph, Node, Value
+from minitorch2.script.ir.graph import GRAPH_PRINTERS, Block, Graph, Node, Value
 from minitorch2.script.ir.types import TensorType, Type
 from minitorch2.script.syntax.source import NOWHERE
 
@@ -191,3 +191,6 @@ def print_graph(graph: Graph, *, ranges: bool = True) -> str:
         ranges: whether each node is followed by its place in the user's program.
     """
     return GraphPrinter(ranges=ranges).print(graph)
+
+
+GRAPH_PRINTERS.append(print_graph)

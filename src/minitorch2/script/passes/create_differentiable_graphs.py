@@ -29,12 +29,13 @@ def create_differentiable_graphs(graph: Graph, smallest: int = 2) -> Iterator[Re
     """Make a region of each run of at least ``smallest`` operators that may need a gradient."""
 
     def is_worth(run: list[Node]) -> bool:
-        return _operators(run) >= smallest and may_need_gradient(run)
+        return count_operators(run) >= smallest and may_need_gradient(run)
 
     yield from make_regions(graph.block, KIND, is_tensor_operator, is_worth)
 
 
-def _operators(run: list[Node]) -> int:
+def count_operators(run: list[Node]) -> int:
+    """Return how many of some nodes compute tensors; lists and chunks only hold them."""
     return sum(node.kind.startswith("aten::") for node in run)
 
 

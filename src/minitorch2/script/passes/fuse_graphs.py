@@ -14,25 +14,12 @@ import torch
 from minitorch2.script.analysis.effects import is_random, tags_of, written_inputs
 from minitorch2.script.ir.graph import Graph, Node
 from minitorch2.script.ir.types import TensorType
-from minitorch2.script.passes.regions import make_regions
+from minitorch2.script.passes.create_differentiable_graphs import count_operators
+from minitorch2.script.passes.regions import Admission, make_regions
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 KIND: Final = "prim::FusionGroup"
 SPLITS: Final = frozenset(["prim::ConstantChunk", "aten::cat", "prim::ListConstruct"])
-
-
-@script_pass
-def fuse_graphs(graph: Graph, smallest: int = 2) -> Iterator[Rewrite]:
-    """Make a `prim::FusionGroup` of each run with at least ``smallest`` pointwise operators."""
-
-    def is_worth(run: list[Node]) -> bool:
-        return sum(is_pointwise(node) for node in run) >= smallest
-
-    yield from make_regions(graph.block, KIND, is_fusible, is_worth)
-    for node in list(graph.nodes()):
-        if node.kind == "prim::DifferentiableGraph":
-            inner = make_regions(node.attributes["Subgraph"].block, KIND, is_fusible, is_worth)
-            yield from inner
 
 
 def is_pointwise(node: Node) -> bool:
@@ -45,3 +32,18 @@ def is_pointwise(node: Node) -> bool:
 def is_fusible(node: Node) -> bool:
     """Return whether a node can be part of a kernel of pointwise operators."""
     return node.kind in SPLITS or is_pointwise(node)
+
+
+@script_pass
+def fuse_graphs(
+    graph: Graph, smallest: int = 2, admits: Admission = is_fusible
+) -> Iterator[Rewrite]:
+    """Make a `prim::FusionGroup` of each run with at least ``smallest`` operators.
+
+    Args:
+        admits: whether a node can be part of a group.
+    """
+    differentiable = [n for n in graph.nodes() if n.kind == "prim::DifferentiableGraph"]
+    inner = [node.attributes["Subgraph"].block for node in differentiable]
+    for block in (graph.block, *inner):
+        yield from make_regions(block, KIND, admits, lambda run: count_operators(run) >= smallest)

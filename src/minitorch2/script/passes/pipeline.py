@@ -22,7 +22,10 @@ from minitorch2 import stages
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.passes.batch_matmuls import batch_matmuls
 from minitorch2.script.passes.chunk import chunk
-from minitorch2.script.passes.create_differentiable_graphs import create_differentiable_graphs
+from minitorch2.script.passes.create_differentiable_graphs import (
+    create_differentiable_graphs,
+    is_tensor_operator,
+)
 from minitorch2.script.passes.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
@@ -102,6 +105,8 @@ def guard(graph: Graph) -> None:
 def make_regions(graph: Graph, *, needs_gradient: bool, smallest: int = 2) -> None:
     """Put the tensor operators of a graph into regions, in place.
 
+    The backend fuses what it can in each.
+
     Args:
         needs_gradient: whether any input requires a gradient: then regions are differentiable.
         smallest: the fewest operators that are worth a region.
@@ -110,11 +115,4 @@ def make_regions(graph: Graph, *, needs_gradient: bool, smallest: int = 2) -> No
         if needs_gradient:
             create_differentiable_graphs(graph, smallest)
         else:
-            fuse_graphs(graph, smallest)
-
-
-def optimize(graph: Graph, *, needs_gradient: bool, smallest: int = 2) -> None:
-    """Run all lists in order: from a copy of a function's graph to the graph of a plan."""
-    prepare(graph)
-    guard(graph)
-    make_regions(graph, needs_gradient=needs_gradient, smallest=smallest)
+            fuse_graphs(graph, smallest, is_tensor_operator)

@@ -14,7 +14,6 @@ import torch
 
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import BOOL, FLOAT, INT, TensorType
-from minitorch2.script.passes.copying import replace_node
 from minitorch2.script.passes.rewriting import Rewrite
 
 Admission: TypeAlias = Callable[[Node], bool]
@@ -111,11 +110,3 @@ def _entering(run: list[Node], inner: Graph) -> dict[Value, Value]:
         else:
             values[value] = inner.add_input(value.name, value.type)
     return values
-
-
-def dissolve(region: Node) -> None:
-    """Put the nodes of a region back into its place."""
-    graph: Graph = region.attributes["Subgraph"]
-    with region.graph.inserting_before(region):
-        results = region.graph.insert_graph(graph, region.inputs)
-    replace_node(region, results)

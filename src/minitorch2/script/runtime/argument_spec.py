@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from minitorch2.graph.symbols.admission import function_of
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.ir.types import OptionalType, TensorType, TupleType, Type
 
@@ -75,9 +76,7 @@ def key_function(graph: Graph) -> Callable[..., Key]:
             parts += (
                 facts if is_certain else [f"{f} if {place} is not None else None" for f in facts]
             )
-    text = f"lambda {', '.join(names)}: ({', '.join(parts)},)"
-    function: Callable[..., Key] = eval(text, {"grad": torch.is_grad_enabled})
-    return function
+    return function_of(names, f"({', '.join(parts)},)", {"grad": torch.is_grad_enabled})
 
 
 def tensors_in(place: str, kind: Type) -> Iterator[tuple[str, Type]]:

@@ -20,12 +20,9 @@ from typing import Any, Final
 from minitorch2 import config, stages
 from minitorch2.compile_lock import COMPILING
 from minitorch2.logs import get_logger
-from minitorch2.script.ir.graph import Graph, Node
+from minitorch2.script.ir.graph import Graph
 from minitorch2.script.passes import pipeline
-from minitorch2.script.passes.create_differentiable_graphs import is_tensor_operator
-from minitorch2.script.passes.fuse_graphs import KIND as FUSION_GROUP
 from minitorch2.script.passes.insert_profiles import insert_profiles
-from minitorch2.script.passes.regions import make_regions
 from minitorch2.script.runtime.argument_spec import (
     ArgumentSpec,
     Key,
@@ -68,12 +65,11 @@ class Plan:
         self.graph = profiled.copy()
         self.bailouts = 0
         pipeline.guard(self.graph)
-        if spec.needs_gradient:
-            pipeline.make_regions(
-                self.graph, needs_gradient=True, smallest=options.script_smallest_region
-            )
-        else:
-            self._fuse(options.script_smallest_region)
+        pipeline.make_regions(
+            self.graph,
+            needs_gradient=spec.needs_gradient,
+            smallest=options.script_smallest_region,
+        )
         self.regions: list[Region] = []
         makers = Makers(compile_graph, self._region, self._rest)
         self.function = compile_graph(self.graph, makers=makers)
@@ -81,15 +77,6 @@ class Plan:
             self.function = compile_scalar(self.graph, self.function)
         stages.count("script_plans")
         _LOGGER.info("plan of %s:\n%s", self.graph.name, self.graph)
-
-    def _fuse(self, smallest: int) -> None:
-        """Put runs of tensor operators into groups; the backend fuses what it can in each."""
-
-        def is_worth(run: list[Node]) -> bool:
-            return sum(node.kind.startswith("aten::") for node in run) >= smallest
-
-        blocks = make_regions(self.graph.block, FUSION_GROUP, is_tensor_operator, is_worth)
-        stages.count("script_fusion_groups", sum(1 for _ in blocks))
 
     def _region(self, graph: Graph) -> Callable[..., Any]:
         self.regions.append(Region(graph, compile_graph(graph)))

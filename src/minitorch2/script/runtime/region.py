@@ -11,8 +11,6 @@ watches.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -24,15 +22,14 @@ from minitorch2.backends.registry import fitting_backend
 from minitorch2.compile_lock import COMPILING
 from minitorch2.graph.fake_tensor import to_fake
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.symbols import ShapeEnv, print_condition
-from minitorch2.graph.symbols.conditions import map_condition
+from minitorch2.graph.symbols import ShapeEnv
+from minitorch2.graph.symbols.admission import assumptions, function_of
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.types import TensorType
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.runtime.tensor_graph import TensorGraphWriter
 
 PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter})
-_SYMBOL: Final = re.compile(r"\b[sf]\d+\b")
 MOST_PROGRAMS: Final = 8
 """Programs of one region; what none of them admits runs operator by operator."""
 
@@ -122,7 +119,7 @@ class Program:
         self, graph: Graph, inputs: Sequence[Any], varies: list[list[bool]], *, writes: bool
     ) -> None:
         self._env = ShapeEnv(duck_shapes=False)
-        self._places: dict[str, str] = {}
+        self._places: dict[sympy.Symbol, str] = {}
         self._writer = TensorGraphWriter()
         self._facts: dict[str, Any] = {"grad": torch.is_grad_enabled, "PLAIN": PLAIN}
         self._texts = [f"grad() is {torch.is_grad_enabled()}"]
@@ -134,17 +131,16 @@ class Program:
         self._writer.graph.output(tuple(outputs))
         module = GraphModule(self._writer.graph)
         call = fitting_backend(module, [inputs[k] for k in self._taken])
-        self._texts += self._conditions()
+        self._texts += assumptions(self._env, self._places)
         if writes:
             tensors = [f"x{k}" for k, v in enumerate(inputs) if isinstance(v, torch.Tensor)]
             memories = ", ".join(f"{name}.untyped_storage()._cdata" for name in tensors)
             self._texts.append(f"len({{{memories}}}) == {len(tensors)}")
-        head = f"lambda {', '.join(arguments)}: "
         self.guards = " and ".join(self._texts)
-        self.admits: Callable[..., bool] = eval(head + self.guards, self._facts)
+        self.admits: Callable[..., bool] = function_of(arguments, self.guards, self._facts)
         taken = ", ".join(arguments[k] for k in self._taken)
         result = "[0]" if len(outputs) == 1 else ""
-        self.run: Callable[..., Any] = eval(f"{head}call({taken}){result}", {"call": call})
+        self.run = function_of(arguments, f"call({taken}){result}", {"call": call})
 
     def _input(self, name: str, value: Any, free: list[bool]) -> Any:
         """Return what an input is in the graph: a placeholder, or a number that stays the same."""
@@ -158,7 +154,7 @@ class Program:
         if is_tensor:
             return self._tensor(name, value, free)
         number = self._env.input_number(name, value, marked=isinstance(value, float))
-        self._places[str(number.node.expr)] = name
+        self._places[number.node.expr] = name
         return self._writer.placeholder(name, number)
 
     def _tensor(self, name: str, value: torch.Tensor, free: list[bool]) -> Any:
@@ -176,7 +172,7 @@ class Program:
             if free[dimension] and size > 1 and is_dense:
                 source = f"{name}.size({dimension})"
                 sizes[dimension] = self._env.input_size(source, size, shared=False, name=source)
-                self._places[str(sizes[dimension].node.expr)] = source
+                self._places[sizes[dimension].node.expr] = source
         varying = any(not isinstance(size, int) for size in sizes)
         self._texts += self._form(name, value, sizes, varying=varying)
         return self._writer.placeholder(name, to_fake(value, sizes) if varying else to_fake(value))
@@ -194,17 +190,3 @@ class Program:
         for dimension, size in enumerate(sizes):
             wanted = f"== {size}" if isinstance(size, int) else "> 1"
             yield f"{name}.size({dimension}) {wanted}"
-
-    def _conditions(self) -> Iterator[str]:
-        """Yield the conditions on sizes that compilation decided by the example."""
-        in_inputs = self._env.knowledge.in_inputs
-
-        def simplified(expression: Any) -> Any:
-            return in_inputs(expression) if isinstance(expression, sympy.Basic) else expression
-
-        self._facts |= {"min": min, "max": max, "float": float, "math": math}
-        for guard in self._env.guards:
-            condition = map_condition(guard.condition, simplified)
-            if not isinstance(condition, bool):
-                text = print_condition(condition)
-                yield f"({_SYMBOL.sub(lambda match: self._places[match[0]], text)})"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from minitorch2.graph.symbols.admission import function_of
 from minitorch2.script.ir.types import TENSOR, TensorType, Type
 
 
@@ -58,7 +59,4 @@ def _size_texts(name: str, wanted: TensorType, known: TensorType) -> list[str]:
 def check_of(wanted: Type) -> Callable[[Any], bool]:
     """Return a function that tells whether a tensor is of a type."""
     text, facts = check_text("x", wanted)
-    function: Callable[[Any], bool] = eval(
-        f"lambda x: {text.format(**{name: name for name in facts})}", dict(facts)
-    )
-    return function
+    return function_of(("x",), text.format(**{name: name for name in facts}), facts)

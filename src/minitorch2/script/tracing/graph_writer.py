@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -10,11 +10,10 @@ import torch
 
 from minitorch2.errors import TraceError
 from minitorch2.script.ir.graph import Graph, Value
-from minitorch2.script.ir.types import BOOL, INT, TENSOR, ListType, TupleType, Type, type_of
+from minitorch2.script.ir.types import BOOL, INT, TENSOR, TupleType, Type, type_of
 from minitorch2.script.syntax.source import SourceRange
 from minitorch2.script.tracing.assumptions import raise_unless
 from minitorch2.script.tracing.places import Places
-from minitorch2.script.tracing.sizes import Sizes
 from minitorch2.script.tracing.traced_tensor import TracedTensor
 
 SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -34,7 +33,6 @@ class GraphWriter:
     def __init__(self, *, checks: bool) -> None:
         self.graph = Graph()
         self.places = Places()
-        self.sizes = Sizes(self)
         self.checks = checks
         self.changed: set[int] = set()
         self.plain: dict[int, tuple[torch.Tensor, Value]] = {}
@@ -49,7 +47,6 @@ class GraphWriter:
 
     def end(self) -> None:
         """Complete the graph."""
-        self.sizes.check_guards()
         self._entry.destroy()
 
     @contextmanager
@@ -126,24 +123,6 @@ class GraphWriter:
         assert self.self_value is not None
         return self.attribute(path, self.module_types[path]) if path else self.self_value
 
-    def value_of(self, given: Any, type: Type | None = None) -> Value:
-        """Return the value that stands for an argument, or for a part of a result."""
-        if isinstance(given, torch.Tensor):
-            return self.value_of_tensor(given)
-        if isinstance(given, SYMBOLIC):
-            return self.sizes.value(given.node.expr)
-        if isinstance(given, list | tuple):
-            return self._list(given, type)
-        return self.constant(given)
-
-    def _list(self, given: Sequence[Any], type: Type | None) -> Value:
-        element = getattr(getattr(type, "element", type), "element", getattr(type, "element", None))
-        values = [self.value_of(item) for item in given]
-        if element is None or not isinstance(element, Type):
-            element = values[0].type
-        node = self.graph.create("prim::ListConstruct", values, [ListType(element)])
-        return self.graph.insert(node).output
-
     def unpack(self, value: Value, count: int) -> list[Value]:
         """Return the values of a list, whose length the graph checks, or of a tuple."""
         if isinstance(value.type, TupleType):
@@ -206,7 +185,3 @@ class GraphWriter:
         return TraceError(
             f"{cause} while a trace is recorded", code="untraceable", fix=fix, user_line=line
         )
-
-
-TRACED: Final = "run_traced"
-"""The name of the function that calls the traced one: no frame beyond it is the trace's."""

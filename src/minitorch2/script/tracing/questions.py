@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.script.tracing.graph_writer import GraphWriter
+from minitorch2.script.tracing.sizes import SymbolicWriter
 from minitorch2.script.tracing.traced_tensor import TracedTensor
 
 aten = torch.ops.aten
 
 
-def rank_of(writer: GraphWriter, tensor: torch.Tensor) -> int:
+def rank_of(writer: SymbolicWriter, tensor: torch.Tensor) -> int:
     """Return the number of dimensions; checked where sizes decide it."""
     if not isinstance(tensor, TracedTensor):
         return tensor.dim()
@@ -24,7 +24,7 @@ def rank_of(writer: GraphWriter, tensor: torch.Tensor) -> int:
     return rank
 
 
-def _sizes(writer: GraphWriter, tensor: Any, dimension: int | None = None) -> Any:
+def _sizes(writer: SymbolicWriter, tensor: Any, dimension: int | None = None) -> Any:
     rank_of(writer, tensor)
     if not isinstance(tensor, TracedTensor):
         return tensor.shape if dimension is None else tensor.shape[dimension]
@@ -32,21 +32,21 @@ def _sizes(writer: GraphWriter, tensor: Any, dimension: int | None = None) -> An
     return sizes if dimension is None else sizes[dimension]
 
 
-def _strides(writer: GraphWriter, tensor: Any, dimension: int | None = None) -> Any:
+def _strides(writer: SymbolicWriter, tensor: Any, dimension: int | None = None) -> Any:
     if not isinstance(tensor, TracedTensor):
         return tensor.stride() if dimension is None else tensor.stride(dimension)
     strides = writer.sizes.of(tensor, "stride")
     return strides if dimension is None else strides[dimension]
 
 
-def _count(writer: GraphWriter, tensor: Any) -> Any:
+def _count(writer: SymbolicWriter, tensor: Any) -> Any:
     count: Any = 1
     for size in _sizes(writer, tensor):
         count = count * size
     return count
 
 
-def _is_contiguous(writer: GraphWriter, tensor: torch.Tensor, memory_format: Any = None) -> bool:
+def _is_contiguous(writer: SymbolicWriter, tensor: torch.Tensor, memory_format: Any = None) -> bool:
     format = torch.contiguous_format if memory_format is None else memory_format
     if not isinstance(tensor, TracedTensor):
         return tensor.is_contiguous(memory_format=format)
@@ -59,7 +59,7 @@ def _is_contiguous(writer: GraphWriter, tensor: torch.Tensor, memory_format: Any
 def _of_data(name: str) -> Callable[..., Any]:
     """Answer from the data: only PyTorch's own kernels ask this."""
 
-    def answer(writer: GraphWriter, tensor: Any, *args: Any) -> Any:
+    def answer(writer: SymbolicWriter, tensor: Any, *args: Any) -> Any:
         data = tensor.data_now if isinstance(tensor, TracedTensor) else tensor
         return getattr(aten, name).default(data, *args)
 

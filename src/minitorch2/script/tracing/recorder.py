@@ -18,9 +18,10 @@ from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.ir.types import BOOL, TENSOR
 from minitorch2.script.operators.schema import FunctionSchema, parse_schema
-from minitorch2.script.tracing.graph_writer import SYMBOLIC, GraphWriter
+from minitorch2.script.tracing.graph_writer import SYMBOLIC
 from minitorch2.script.tracing.modes import Modes
 from minitorch2.script.tracing.questions import QUESTIONS
+from minitorch2.script.tracing.sizes import SymbolicWriter
 from minitorch2.script.tracing.traced_tensor import TracedTensor
 
 aten = torch.ops.aten
@@ -40,7 +41,7 @@ def schema_of(func: Operator) -> FunctionSchema:
     return parse_schema(str(func._schema))
 
 
-class Recorder(GraphWriter, DispatchMode):
+class Recorder(SymbolicWriter, DispatchMode):
     """The state of one trace.
 
     Attributes:
@@ -49,7 +50,7 @@ class Recorder(GraphWriter, DispatchMode):
     """
 
     def __init__(self, *, checks: bool, ambient_grad: bool) -> None:
-        GraphWriter.__init__(self, checks=checks)
+        SymbolicWriter.__init__(self, checks=checks)
         DispatchMode.__init__(self)  # type: ignore[no-untyped-call]
         self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self.permitted: set[int] = set()

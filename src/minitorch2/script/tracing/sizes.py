@@ -7,8 +7,9 @@ neither 0 nor 1. Only a condition that Python asks for becomes a guard.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sympy
 import torch
@@ -43,11 +44,9 @@ from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.text import print_condition
 from minitorch2.graph.user_lines import user_line
 from minitorch2.script.ir.graph import Value
-from minitorch2.script.ir.types import BOOL, FLOAT, INT, Type
+from minitorch2.script.ir.types import BOOL, FLOAT, INT, ListType, Type
+from minitorch2.script.tracing.graph_writer import SYMBOLIC, GraphWriter
 from minitorch2.script.tracing.traced_tensor import TracedTensor
-
-if TYPE_CHECKING:
-    from minitorch2.script.tracing.graph_writer import GraphWriter
 
 NATURAL: Final = Range(0, math.inf)
 OPERATIONS: Final[dict[Any, str]] = {
@@ -212,3 +211,38 @@ class Sizes:
         """Return the number that a symbolic one is in this trace."""
         node = symbolic.node
         return node.bool_() if isinstance(symbolic, torch.SymBool) else node.hint
+
+
+class SymbolicWriter(GraphWriter):
+    """Puts sizes, and lists of tensors and sizes, into a graph as well.
+
+    Attributes:
+        sizes: the symbols that Python has for sizes.
+    """
+
+    def __init__(self, *, checks: bool) -> None:
+        super().__init__(checks=checks)
+        self.sizes = Sizes(self)
+
+    def end(self) -> None:
+        """Complete the graph, with checks of the last questions about sizes."""
+        self.sizes.check_guards()
+        super().end()
+
+    def value_of(self, given: Any, type: Type | None = None) -> Value:
+        """Return the value that stands for an argument, or for a part of a result."""
+        if isinstance(given, torch.Tensor):
+            return self.value_of_tensor(given)
+        if isinstance(given, SYMBOLIC):
+            return self.sizes.value(given.node.expr)
+        if isinstance(given, list | tuple):
+            return self._list(given, type)
+        return self.constant(given)
+
+    def _list(self, given: Sequence[Any], type: Type | None) -> Value:
+        element = getattr(getattr(type, "element", type), "element", getattr(type, "element", None))
+        values = [self.value_of(item) for item in given]
+        if element is None or not isinstance(element, Type):
+            element = values[0].type
+        node = self.graph.create("prim::ListConstruct", values, [ListType(element)])
+        return self.graph.insert(node).output

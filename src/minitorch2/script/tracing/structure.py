@@ -22,7 +22,8 @@ from minitorch2.script.ir.types import (
     Type,
     type_of,
 )
-from minitorch2.script.tracing.graph_writer import SYMBOLIC, GraphWriter
+from minitorch2.script.tracing.graph_writer import SYMBOLIC
+from minitorch2.script.tracing.sizes import SymbolicWriter
 from minitorch2.script.tracing.traced_tensor import TracedTensor
 
 
@@ -55,7 +56,7 @@ def type_of_example(value: Any) -> Type:
 class Unpacker:
     """Takes an argument apart; checks that other calls give the same form."""
 
-    def __init__(self, writer: GraphWriter) -> None:
+    def __init__(self, writer: SymbolicWriter) -> None:
         self.writer = writer
 
     def unpack(self, example: Any, value: Value, source: str) -> Any:
@@ -137,7 +138,7 @@ class Unpacker:
         self.writer.check(condition, claim, at_entry=True)
 
 
-def packed(writer: GraphWriter, result: Any) -> Value:
+def packed(writer: SymbolicWriter, result: Any) -> Value:
     """Return the value of the graph that stands for a result of the traced function.
 
     Raises:
@@ -172,7 +173,7 @@ def data_of(result: Any) -> Any:
     return result
 
 
-def _container(writer: GraphWriter, kind: str, result: Sequence[Any]) -> Value:
+def _container(writer: SymbolicWriter, kind: str, result: Sequence[Any]) -> Value:
     values = [packed(writer, item) for item in result]
     types = tuple(value.type for value in values)
     if kind == "prim::ListConstruct":
@@ -181,12 +182,12 @@ def _container(writer: GraphWriter, kind: str, result: Sequence[Any]) -> Value:
     return _insert(writer, kind, values, TupleType(types, *names))
 
 
-def _dict(writer: GraphWriter, result: Mapping[Any, Any]) -> Value:
+def _dict(writer: SymbolicWriter, result: Mapping[Any, Any]) -> Value:
     pairs = [part for pair in result.items() for part in pair]
     values = [packed(writer, part) for part in pairs]
     return _insert(writer, "prim::DictConstruct", values, DictType(values[0].type, values[1].type))
 
 
-def _insert(writer: GraphWriter, kind: str, values: list[Value], type: Type) -> Value:
+def _insert(writer: SymbolicWriter, kind: str, values: list[Value], type: Type) -> Value:
     node: Node = writer.graph.create(kind, values, [type], range=writer.places.now())
     return writer.graph.insert(node).output
