@@ -26,6 +26,7 @@ from benchmarks import (
     table2,
     table4,
 )
+from benchmarks.breadth import report as breadth
 from benchmarks.compilers import EAGER, OURS, PEER, Compiler, compilers
 from benchmarks.measure import Result, measure_all
 
@@ -76,7 +77,16 @@ def duration(seconds: float) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run one suite; the status is 1 if any result was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    others = ["compile_time", "dynamic", "memory", "meta_coverage", "table1", "table2", "table4"]
+    others = [
+        "breadth",
+        "compile_time",
+        "dynamic",
+        "memory",
+        "meta_coverage",
+        "table1",
+        "table2",
+        "table4",
+    ]
     parser.add_argument("suite", choices=[*SUITES, *others])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--numba", action="store_true", help="our kernels by Numba, too")
@@ -84,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
     parser.add_argument("--resume", action="store_true", help="table1: only what is missing")
-    parser.add_argument("--device", default="cpu", help="table4: where the models run")
+    parser.add_argument("--device", default="cpu", help="breadth, table4: where it runs")
     options = parser.parse_args(arguments)
     console = Console()
     console.width = max(console.width, 110)
@@ -93,6 +103,8 @@ def main(arguments: Sequence[str]) -> int:
         return table1.run(*given, RESULTS, options.resume, console)
     if options.suite == "meta_coverage":
         return meta_coverage.run(options.only, RESULTS, console)
+    if options.suite == "breadth":
+        return breadth.run(options.only, options.device, options.peer, RESULTS, console)
     if options.suite == "dynamic":
         return dynamic.run(options.peer, RESULTS, console)
     if options.suite == "memory":

@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 import minitorch2
 from benchmarks import __main__ as program
 from benchmarks import figure4, gpu_models, kernels, measure, models, table4
+from benchmarks.breadth import programs, report, trial
 from benchmarks.cases import Case
 
 IDENTITY = {"eager": lambda f: f, "minitorch2": lambda f: f}
@@ -182,3 +183,42 @@ def test_a_chain_of_16_bits_is_wrong_only_if_eager_is_nearer_to_float64():
     torch.manual_seed(0)
     assert not measure.same(in_float32(*(given := inputs())), kernels.chain(*given))
     assert measure.disagreeing(case, functions) == {"off"}
+
+
+def test_programs_of_breadth_have_names_of_their_own():
+    names = [case.name for case in programs.programs()]
+    assert len(set(names)) == len(names) >= 40
+
+
+def test_breadth_checks_times_and_names_the_slowest_kernels(monkeypatch, tmp_path):
+    class Here:
+        """A process's answers, given by this one."""
+
+        def __init__(self, name, compiler, device):
+            self.runner = trial.Runner(CASE, compiler)
+
+        def ask(self, what):
+            return getattr(self.runner, what)()
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(trial, "Process", Here)
+    monkeypatch.setattr(trial, "SECONDS_A_TURN", 1e-4)
+    monkeypatch.setattr(trial, "keep_memory", lambda: None)
+    monkeypatch.setattr(trial.Trial, "ratio", lambda self, compiler="": 0.5)
+    found = trial.tried(CASE, ["eager", "minitorch2"], "cpu")
+    torch.set_grad_enabled(True)
+    assert found.seconds.keys() == {"eager", "minitorch2"} and not found.wrong
+    assert "fused_sin_0" in found.slowest and "fused_sin_0" in report.line_of(found)
+    report.write([found], "cpu", tmp_path)
+    assert json.loads((tmp_path / "breadth.json").read_text())["programs"][0]["program"] == "wave"
+
+
+def test_breadth_puts_the_worst_first_and_says_what_is_wrong(capsys):
+    good = trial.Trial("good", {"eager": 2.0, "minitorch2": 1.0}, {"eager": 1.0, "minitorch2": 1.0})
+    bad = trial.Trial("bad", {"eager": 1.0}, {"eager": 1.0}, [], {"minitorch2": "ValueError: no"})
+    console = report.Console(width=120)
+    console.print(report.table([good, bad], ["eager", "minitorch2"], "cpu"))
+    shown = capsys.readouterr().out
+    assert shown.index("FAILED: ValueError") < shown.index("good") and "2.00x" in shown

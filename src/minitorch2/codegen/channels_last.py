@@ -5,10 +5,14 @@ CPU. One rule is enough: a convolution makes its input channels-last. PyTorch's 
 order of their arguments. So all values between two convolutions keep it, activations saved for
 backward included, and only the first input is copied. The rule is a table of decompositions,
 because these run before anything depends on the order.
+
+On the CPU the weight is turned in each call, in order with its image. So a weight that is much
+larger than the image decides: both stay row-major.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,13 +26,35 @@ from minitorch2.graph.node import Node, map_nodes
 aten = torch.ops.aten
 _FORMAT: Final = torch.channels_last
 _DTYPES: Final = (torch.float16, torch.bfloat16, torch.float32)
+_LARGE_WEIGHT: Final = 4
+"""A weight of more than so many times its image's elements costs more to turn than the image."""
+_CPU_GROUP, _GPU_GROUP = 16, 1
+"""Wider groups of channels are not faster with channels last; narrow ones are by a half or more,
+and their gradients several times (`python -m benchmarks breadth --only ResNeXt`)."""
 
 
 def _pays(x: Tensor, weight: Tensor, groups: int) -> bool:
-    """Return whether the library is faster with channels last: for images, not in small groups."""
-    is_grouped = groups > 1 and weight.shape[1] > 1
+    """Return whether the library is faster with channels last: for images, not in wide groups."""
+    widest = _GPU_GROUP if _is_on_gpu(x) else _CPU_GROUP
     has_library = _is_on_gpu(x) or torch._C._has_mkldnn
-    return x.dim() == 4 and x.dtype in _DTYPES and has_library and not is_grouped
+    has_wide_groups = groups > 1 and weight.shape[1] > widest
+    return x.dim() == 4 and x.dtype in _DTYPES and has_library and not has_wide_groups
+
+
+def _ordered(tensor: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """Return an image, or its gradient, in the order in which less is turned for the library."""
+    if _is_on_gpu(x) or _elements(weight) <= _LARGE_WEIGHT * _elements(x):
+        return tensor.clone(memory_format=_FORMAT)
+    if weight.is_contiguous(memory_format=_FORMAT):  # windows of one pixel: any order will do
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _elements(x: Tensor) -> int:
+    count: Any = x.numel()
+    if isinstance(count, int):
+        return count
+    return int(count.node.hint) if count.node.has_hint() else sys.maxsize  # as in a large batch
 
 
 def _is_on_gpu(x: Tensor) -> bool:
@@ -42,7 +68,7 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any)
     """
     if not _pays(x, weight, arguments[-1]):
         return aten.convolution.default(x, weight, bias, *arguments)  # type: ignore[no-any-return]
-    x = x.clone(memory_format=_FORMAT)
+    x = _ordered(x, x, weight)
     if not _is_on_gpu(x):
         return aten.convolution.default(x, weight, bias, *arguments)  # type: ignore[no-any-return]
     result: Tensor = aten.convolution.default(x, _turned(weight), None, *arguments)
@@ -64,13 +90,13 @@ def convolution_backward(
     """Compute the gradients in the same way; the bias's gradient is a sum like any other."""
     if not _pays(x, weight, arguments[-2]):
         return aten.convolution_backward.default(gradient, x, weight, sizes, *arguments)  # type: ignore[no-any-return]
-    gradient, image = (tensor.clone(memory_format=_FORMAT) for tensor in (gradient, x))
+    gradient, image = (_ordered(tensor, x, weight) for tensor in (gradient, x))
     *others, (of_x, of_weight, of_bias) = arguments
     found = aten.convolution_backward.default(
         gradient, image, _turned(weight), sizes, *others, [of_x, of_weight, False]
     )
     total = gradient.sum([0, 2, 3]) if of_bias else None  # fuses with what computes the gradient
-    return _ordered_as(found[0], x), _ordered_as(found[1], weight), total
+    return _as_ordered(found[0], x), _as_ordered(found[1], weight), total
 
 
 def quotient(x: Tensor, divisor: Any) -> Tensor:
@@ -83,7 +109,7 @@ def quotient(x: Tensor, divisor: Any) -> Tensor:
     return aten.div.Scalar(x[:, :, :1, :1], divisor).expand(x.shape)  # type: ignore[no-any-return]
 
 
-def _ordered_as(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:
+def _as_ordered(gradient: Tensor | None, tensor: Tensor) -> Tensor | None:
     """Return a gradient in the order of its input, as autograd requires."""
     if gradient is None or gradient.is_contiguous() or not tensor.is_contiguous():
         return gradient

@@ -158,3 +158,40 @@ def test_inference_on_the_cpu_turns_what_enters_and_leaves() -> None:
     with stages.collect() as log, torch.no_grad():
         minitorch2.compile(model)(x)
     assert log.texts("aten graph.py")[0].count("memory_format") == 2
+
+
+def orders(model: nn.Module, x: torch.Tensor, **options: Any) -> list[bool]:
+    """Return for each convolution of the wrapper whether its result is channels-last."""
+    with stages.collect() as log, torch.no_grad():
+        fast = minitorch2.compile(model, fullgraph=True, **options)
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+    calls = [line for line in log.texts("wrapper.py")[0].splitlines() if "convolution(" in line]
+    return [", 1, " in call.rpartition("), (")[2] for call in calls]
+
+
+def check_gradients(model: nn.Module, x: torch.Tensor, **options: Any) -> None:
+    x.requires_grad_()
+    expected, found = (
+        torch.autograd.grad(f(x).square().sum(), [x, *model.parameters()])
+        for f in (model, minitorch2.compile(model, fullgraph=True, **options))
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_weight_much_larger_than_its_image_keeps_both_row_major(dynamic: bool) -> None:
+    """The library would turn the weight in each call, which took longer than the convolution."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.MaxPool2d(4), nn.Conv2d(32, 256, 3, padding=1),
+        nn.ReLU(), nn.Conv2d(256, 128, 1), nn.Upsample(scale_factor=4), nn.Conv2d(128, 16, 1),
+    )  # fmt: skip
+    x = torch.randn(1, 3, 16, 16)
+    assert orders(model, x, dynamic=dynamic) == [True, False, False, True]
+    check_gradients(model, x, dynamic=dynamic)
+
+
+@pytest.mark.parametrize(("groups", "is_turned"), [(16, True), (4, True), (2, False)])
+def test_narrow_groups_of_channels_go_channels_last(groups: int, is_turned: bool) -> None:
+    model, x = nn.Conv2d(64, 64, 3, groups=groups), torch.randn(2, 64, 12, 12)
+    assert orders(model, x) == [is_turned]
+    check_gradients(model, x)
