@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from minitorch2.bytecode.callee import Callee
+from minitorch2.bytecode.interfaces import Callee
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable

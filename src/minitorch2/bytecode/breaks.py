@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from minitorch2.bytecode.continuations import Continuation, Continuations, argument_value
-from minitorch2.bytecode.evaluator import Evaluator
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
 from minitorch2.bytecode.perform import PERFORMERS, do
-from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable

@@ -6,40 +6,11 @@ defaults and cells have sources, and functions that the captured code makes itse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import CodeType, FunctionType
-from typing import TYPE_CHECKING
+from types import FunctionType
 
+from minitorch2.bytecode.interfaces import Callee, Capture, Default
 from minitorch2.bytecode.sources import AttributeSource, ClosureSource, ItemSource, Source
-from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-
-Default = Callable[[], VariableTracker]
-
-
-@dataclass(frozen=True)
-class Callee:
-    """A Python function as inlining needs it; wrapping of defaults waits until they are used.
-
-    Attributes:
-        code: the function's code.
-        namespace: its globals.
-        defaults: the defaults of the last positional parameters.
-        keyword_defaults: the defaults of keyword-only parameters.
-        cells: its free variables, in the order of ``co_freevars``.
-        name: its qualified name, where that is not the one of the code.
-    """
-
-    code: CodeType
-    namespace: dict[str, object]
-    defaults: Sequence[Default] = ()
-    keyword_defaults: Mapping[str, Default] = field(default_factory=dict)
-    cells: Sequence[CellVariable] = ()
-    name: str = ""
 
 
 def callee_of(capture: Capture, function: FunctionType, source: Source | None) -> Callee:
@@ -76,4 +47,5 @@ def _outer_cell(
     assert function.__closure__ is not None
     name, cell = function.__code__.co_freevars[index], function.__closure__[index]
     place = ItemSource(AttributeSource(source, "__closure__"), index)
-    return capture.outer_cell(name, cell, place, ClosureSource(source, index))
+    made: CellVariable = capture.outer_cell(name, cell, place, ClosureSource(source, index))
+    return made

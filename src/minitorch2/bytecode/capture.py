@@ -7,10 +7,10 @@ instruction (`break_points`). So nothing is ever rolled back. PyTorch 2 paper, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
@@ -29,6 +29,7 @@ from minitorch2.bytecode.fake_call import (
     describe_target,
     refuse_write_to_inference,
 )
+from minitorch2.bytecode.frame import Frame
 from minitorch2.bytecode.guards import (
     DistinctObjects,
     DistinctStorages,
@@ -39,13 +40,14 @@ from minitorch2.bytecode.guards import (
     TypeMatch,
     memory_pattern,
 )
+from minitorch2.bytecode.interfaces import Evaluator, GraphInput
 from minitorch2.bytecode.names import names_of
-from minitorch2.bytecode.overrides import ActiveOverrides, mode_at
+from minitorch2.bytecode.overrides import mode_at
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.settings import Place
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.signature import signature_of
-from minitorch2.bytecode.sizes import SizeHistory, Sizes, SymbolicLayout
+from minitorch2.bytecode.sizes import Sizes, SymbolicLayout
 from minitorch2.bytecode.sources import (
     AttributeSource,
     CellSource,
@@ -88,57 +90,9 @@ from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
 from minitorch2.graph.wrapper_tensors import is_wrapper
 
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A call of a Python function that is about to be captured.
-
-    Attributes:
-        function: the function object: code, globals, closure.
-        values: value of each parameter by name, ``*args`` as a tuple and ``**kwargs`` as a dict.
-        varying: numbers and strings that change from call to call, so are not taken for constants.
-        constants: results of functions that are called while capturing, by function and arguments.
-        sizes: the sizes and numbers with which the code was compiled before.
-        makes_leaves: whether the graph may hold leaves that the program makes.
-        selects: whether the graph may select one of two tensors by their values.
-        overrides: the overrides of PyTorch's functions that are in force.
-    """
-
-    function: FunctionType
-    values: Mapping[str, object]
-    varying: frozenset[Source] = frozenset()
-    constants: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
-    sizes: SizeHistory = field(default_factory=SizeHistory)
-    makes_leaves: bool = True
-    selects: bool = True
-    overrides: ActiveOverrides = field(default_factory=ActiveOverrides.now)
-
-    @property
-    def code(self) -> CodeType:
-        """The function's code object."""
-        return self.function.__code__
-
-    @property
-    def globals(self) -> dict[str, object]:
-        """The globals of the function's module."""
-        return self.function.__globals__
-
 
 @dataclass
-class GraphInput:
-    """A placeholder, the real tensor (or number) seen while capturing, and where to load it."""
-
-    node: Node
-    value: Any
-    source: Source
-    tracker: VariableTracker
-
-
-@dataclass
-class Capture:
+class FrameCapture:
     """The state of one attempt at a frame: all that was found so far.
 
     Attributes:

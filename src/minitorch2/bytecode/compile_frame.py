@@ -26,19 +26,21 @@ from minitorch2 import config, stages
 from minitorch2.bytecode import handlers
 from minitorch2.bytecode.blocks import outline_blocks
 from minitorch2.bytecode.breaks import FrameEnd
-from minitorch2.bytecode.capture import Capture, Frame, GraphInput
+from minitorch2.bytecode.capture import FrameCapture
 from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak, canonical
 from minitorch2.bytecode.continuations import Continuation, Continuations
+from minitorch2.bytecode.frame import Frame
 from minitorch2.bytecode.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.frame_report import report_capture, report_compiled, report_frame
 from minitorch2.bytecode.guards import global_state_guards
 from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
+from minitorch2.bytecode.interfaces import GraphInput
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.overrides import set_state, without_overrides
 from minitorch2.bytecode.reasons import page_of, remedy_of
 from minitorch2.bytecode.rerun import generators_of, is_written, restoring, undoing, writes_late
-from minitorch2.bytecode.residual import Residual
+from minitorch2.bytecode.residual import ResidualFunction
 from minitorch2.bytecode.settings import OF_OPERATORS, Place
 from minitorch2.bytecode.signature import signature_of
 from minitorch2.bytecode.steps import is_suspendable
@@ -130,7 +132,7 @@ class FrameCompiler(Protocol):
 
 
 def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
-    """Capture a frame and compile what was captured.
+    """FrameCapture a frame and compile what was captured.
 
     The graph breaks where data are read if the backend must know the number (for a gradient, for
     instance), or if an inlined function branches on it.
@@ -161,7 +163,7 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     if module is not None:
         _LOGGER.debug("step 4 of 8: the backend compiles the graph of %s", name)
         attempt.call_graph(function_name, module, nodes)
-    capture, residual = attempt.evaluator.capture, attempt.residual
+    capture, residual = attempt.capture, attempt.residual
     with stages.phase("guards"):
         _LOGGER.debug("step 5 of 8: one guard function for %s", name)
         guards = [*capture.guards, *capture.sizes.all_guards(), *global_state_guards()]
@@ -203,7 +205,7 @@ def _run_as_it_is(code: CodeType) -> None:
 
 
 def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
-    """Capture a frame; once more if an object that the graph makes were seen from outside."""
+    """FrameCapture a frame; once more if an object that the graph makes were seen from outside."""
     try:
         return _capture_frame(frame, compiler)
     except HistoryEscapesError:
@@ -241,7 +243,7 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
     if reason.code == "skip-frame" and not is_inlined:
         raise reason
     if left is not None:
-        name = left.frame.code.co_name
+        name = left.function_name
         cause = f"the generator {name} may be dropped inside a try or with: Python knows when"
         raise UnsupportedError(cause, code="generator", user_line=reason.user_line)
     if reason.code == "unbacked-size" and is_inlined and config.current().capture_data_dependent:
@@ -285,7 +287,7 @@ class Attempt:
         self.compiler = compiler
         self.goes_on = goes_on
         self.grad_enabled = torch.is_grad_enabled()
-        self.capture = Capture(frame)
+        self.capture = FrameCapture(frame)
         self.evaluator = FrameEvaluator(self.capture, break_points)
         self.graph_break: GraphBreak | None = None
         self._broken: GraphBreak | None = None
@@ -358,10 +360,10 @@ class Attempt:
             name = self.residual.name_for(mode)
             self.residual.emit(f"{self.residual.reference(enter)}({name})")
 
-    def _new_residual(self) -> Residual:
+    def _new_residual(self) -> ResidualFunction:
         parameters = signature_of(self.frame.code).names
         changed = self.capture.side_effects.changed_names()
-        residual = Residual(
+        residual = ResidualFunction(
             self.frame.code, parameters, self.frame.globals, self.capture.references, changed
         )
         residual.line = self.evaluator.line

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
-from minitorch2.bytecode.evaluator import Evaluator
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.continuation import CELL, make_continuation, variable_names
 from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets
 from minitorch2.bytecode.machine.per_code import once_per_code
@@ -162,5 +162,6 @@ def argument_value(evaluator: Evaluator, name: str) -> VariableTracker:
         slot = int(name.removeprefix(".handled"))
         return evaluator.handled[evaluator.handled_at.index(slot)]
     if name.startswith(CELL):
-        return evaluator.cells[name.removeprefix(CELL)]
+        cell: VariableTracker = evaluator.cells[name.removeprefix(CELL)]
+        return cell
     return evaluator.locals[name]

@@ -1,8 +1,8 @@
 """The symbolic evaluator: runs a frame's instructions on trackers instead of values.
 
-An `Evaluator` is one frame: the captured one or a function inlined into it. It has the state of the
-paper's section 3.4: 1) `stack`, 2) `locals` (and `cells`), 3) `handled`, the exception context.
-Shared through `capture` are 4) the graph, 5) the guards and 6) the side effects.
+A `SymbolicEvaluator` is one frame: the captured one or a function inlined into it. It has the state
+of the paper's section 3.4: 1) `stack`, 2) `locals` (and `cells`), 3) `handled`, the exception
+context. Shared through `capture` are 4) the graph, 5) the guards and 6) the side effects.
 
 One handler for each canonical instruction, found by the instruction's name in `HANDLERS`; the
 handlers live in `handlers/`, a file for each family. An instruction without a handler is a graph
@@ -16,10 +16,10 @@ import linecache
 from collections.abc import Callable, Mapping, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minitorch2.bytecode.arguments import bind_arguments
-from minitorch2.bytecode.callee import Callee
+from minitorch2.bytecode.interfaces import Callee, Capture, Evaluator
 from minitorch2.bytecode.left_to_python import cause_of
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.program import program_of
@@ -37,10 +37,7 @@ from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariab
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.node import SourceLine
 
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-
-Handler = Callable[["Evaluator", Instruction], None]
+Handler = Callable[[Evaluator, Instruction], None]
 
 DEEPEST = 200
 """Calls deeper than this are not inlined: recursion is left to Python."""
@@ -67,7 +64,7 @@ def handles(*opnames: str) -> Callable[[Handler], Handler]:
     return register
 
 
-class Evaluator:
+class SymbolicEvaluator:
     """One frame that is evaluated symbolically.
 
     Args:
@@ -92,7 +89,7 @@ class Evaluator:
         namespace: dict[str, object],
         locals: dict[str, VariableTracker],
         cells: dict[str, CellVariable],
-        parent: Evaluator | None = None,
+        parent: SymbolicEvaluator | None = None,
     ) -> None:
         self.capture = capture
         self.code = code
@@ -212,8 +209,8 @@ class Evaluator:
         if self.depth >= DEEPEST:
             unsupported("recursion", f"{code.co_name} is called more than {DEEPEST} deep")
         bound = bind_arguments(callee, args, kwargs or {})
-        cells = dict(zip(code.co_freevars, callee.cells, strict=True))
-        frame = Evaluator(self.capture, code, callee.namespace, bound, cells, parent=self)
+        cells = _free_variables(callee)
+        frame = SymbolicEvaluator(self.capture, code, callee.namespace, bound, cells, parent=self)
         suspended = next((kind for flag, kind in SUSPENDED.items() if code.co_flags & flag), None)
         if suspended is not None:
             return suspended(frame)
@@ -224,8 +221,10 @@ class Evaluator:
 
     def evaluate_body(self, callee: Callee, names: VariableTracker) -> VariableTracker:
         """Evaluate the body of a class, which writes its names to a namespace."""
-        cells = dict(zip(callee.code.co_freevars, callee.cells, strict=True))
-        frame = Evaluator(self.capture, callee.code, callee.namespace, {}, cells, parent=self)
+        cells = _free_variables(callee)
+        frame = SymbolicEvaluator(
+            self.capture, callee.code, callee.namespace, {}, cells, parent=self
+        )
         frame.names = names
         return frame.run()
 
@@ -263,3 +262,9 @@ class Evaluator:
         around = () if self.parent is None else self.parent.user_stack()
         is_own = not around or not is_stand_in(self.code.co_filename)
         return (*around, self.source_line()) if is_own else around
+
+
+def _free_variables(callee: Callee) -> dict[str, CellVariable]:
+    """Return the cells of a callee by their names."""
+    cells = (cell for cell in callee.cells if isinstance(cell, CellVariable))
+    return dict(zip(callee.code.co_freevars, cells, strict=True))

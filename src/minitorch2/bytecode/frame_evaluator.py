@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import CellType
 
-from minitorch2.bytecode.capture import Capture
-from minitorch2.bytecode.evaluator import Evaluator
+from minitorch2.bytecode.capture import FrameCapture
+from minitorch2.bytecode.evaluator import SymbolicEvaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError
 from minitorch2.bytecode.signature import signature_of
@@ -19,7 +19,7 @@ MOST_STEPS = 1_000_000
 """A frame that runs longer than this while it is captured is left to Python."""
 
 
-class FrameEvaluator(Evaluator):
+class FrameEvaluator(SymbolicEvaluator):
     """The captured frame.
 
     Args:
@@ -28,7 +28,7 @@ class FrameEvaluator(Evaluator):
             this frame are counted from 0, without steps of inlined frames.
     """
 
-    def __init__(self, capture: Capture, break_points: Mapping[int, UnsupportedError]) -> None:
+    def __init__(self, capture: FrameCapture, break_points: Mapping[int, UnsupportedError]) -> None:
         frame = capture.frame
         names = dict(zip(frame.code.co_varnames, signature_of(frame.code).names, strict=False))
         locals_ = {

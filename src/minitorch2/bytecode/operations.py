@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -21,9 +22,6 @@ from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator, IteratorVariable
 from minitorch2.bytecode.trackers.rules import raise_real
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 Function = Callable[..., Any]
 

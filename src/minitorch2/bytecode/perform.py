@@ -12,12 +12,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from minitorch2.bytecode.evaluator import Evaluator
 from minitorch2.bytecode.handlers.calls import take_call
 from minitorch2.bytecode.handlers.imports import imported_name
 from minitorch2.bytecode.handlers.operators import UNARY
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.residual import Residual
 from minitorch2.bytecode.trackers.null import NULL
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 

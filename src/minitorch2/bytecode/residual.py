@@ -37,6 +37,7 @@ import torch
 from minitorch2 import config
 from minitorch2.bytecode.compiled_source import compile_function
 from minitorch2.bytecode.drawing import Draw, set_state, state_of
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.references import References
 from minitorch2.bytecode.shared_paths import share_paths
 from minitorch2.bytecode.sources import GlobalSource
@@ -46,7 +47,6 @@ from minitorch2.generated_code import keep_source, new_file
 from minitorch2.graph.scope import identifier, is_name, keywords, loaded_globals
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.sources import Source
     from minitorch2.graph.node import Node
 
@@ -67,7 +67,7 @@ class Statement:
 
 
 @dataclass
-class Residual:
+class ResidualFunction:
     """Collects the statements of one residual function.
 
     Args:

@@ -24,12 +24,10 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.graph.scope import is_name
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.residual import Residual
-    from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariable
+    from minitorch2.bytecode.interfaces import Residual
 
 
 class Deleted:
@@ -54,6 +52,10 @@ class Effect:
 
     def value(self) -> VariableTracker | None:
         """Return the value that the place will hold; None if it is not one value."""
+        return None
+
+    def variable_name(self) -> str | None:
+        """Return the name of the global or closure variable that changes; None for no variable."""
         return None
 
     def emit(self, residual: Residual) -> None:
@@ -136,6 +138,9 @@ class GlobalEffect(Effect):
     name: str
     pending: Pending
 
+    def variable_name(self) -> str:
+        return self.name
+
     def value(self) -> VariableTracker | None:
         return None if isinstance(self.pending, Deleted) else self.pending
 
@@ -145,27 +150,6 @@ class GlobalEffect(Effect):
             residual.emit(f"del {place}")
         else:
             residual.emit(f"{place} = {residual.name_for(self.pending)}")
-
-
-@dataclass
-class CellEffect(Effect):
-    """A write to a closure's cell; None as contents empties it."""
-
-    cell: CellVariable
-
-    def owner(self) -> VariableTracker:
-        return self.cell
-
-    def value(self) -> VariableTracker | None:
-        return self.cell.contents
-
-    def emit(self, residual: Residual) -> None:
-        place = f"{residual.name_for(self.cell)}.cell_contents"
-        if self.cell.contents is None:
-            if self.cell.source is not None:
-                residual.emit(f"del {place}")
-        else:
-            residual.emit(f"{place} = {residual.name_for(self.cell.contents)}")
 
 
 @dataclass
@@ -185,6 +169,28 @@ class CallEffect(Effect):
         residual.line = around
 
 
+class StartedGenerator(VariableTracker):
+    """A generator that began to run while capturing, as the effects know it."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has returned or raised."""
+        raise NotImplementedError
+
+    @property
+    def function_name(self) -> str:
+        """The name of its function."""
+        raise NotImplementedError
+
+    def may_clean_up(self) -> bool:
+        """Return whether dropping it now may run code of a ``finally`` or ``with``."""
+        raise NotImplementedError
+
+    def needs_cleanup(self) -> bool:
+        """Return whether dropping it now runs code of a ``finally`` or ``with``."""
+        raise NotImplementedError
+
+
 @dataclass
 class SideEffects:
     """The pending effects of one capture, in the order of first writes.
@@ -199,8 +205,8 @@ class SideEffects:
     _classes: dict[str, dict[type, VariableTracker]] = field(default_factory=dict)
     _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
-    _generators: list[tuple[GeneratorVariable, int]] = field(default_factory=list)
-    _own_generators: list[GeneratorVariable] = field(default_factory=list)
+    _generators: list[tuple[StartedGenerator, int]] = field(default_factory=list)
+    _own_generators: list[StartedGenerator] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._effects)
@@ -241,6 +247,10 @@ class SideEffects:
         else:
             self._count(owner)
         self._effects.setdefault(place, effect)
+
+    def begin(self, place: object, effect: Effect) -> None:
+        """Record how a new object gets its contents when it is made: no write of the program."""
+        self._effects[place] = effect
 
     def is_new(self, tracker: VariableTracker) -> bool:
         """Return whether the captured code made the object."""
@@ -350,18 +360,7 @@ class SideEffects:
         effect = self._effects.get(("global", id(namespace), name))
         return effect.pending if isinstance(effect, GlobalEffect) else None
 
-    # Cells ---------------------------------------------------------------------------------------
-
-    def new_cell(self, cell: CellVariable) -> None:
-        """Note a cell that the captured code makes; its contents are written when it is made."""
-        self.new_object(cell)
-        self._effects["cell", id(cell)] = CellEffect(cell)
-
-    def store_cell(self, cell: CellVariable, value: VariableTracker | None) -> None:
-        """Assign to a closure variable; None deletes it."""
-        self._count(cell)
-        cell.contents = value
-        self._effects.setdefault(("cell", id(cell)), CellEffect(cell))
+    # All effects ---------------------------------------------------------------------------------
 
     def changed_objects(self) -> Iterator[VariableTracker]:
         """Yield objects from outside that pending effects change."""
@@ -379,14 +378,12 @@ class SideEffects:
 
     def changed_names(self) -> frozenset[str]:
         """Return the names of global and closure variables that pending effects change."""
-        effects = self._effects.values()
-        names = {effect.name for effect in effects if isinstance(effect, GlobalEffect)}
-        names |= {effect.cell.name for effect in effects if isinstance(effect, CellEffect)}
-        return frozenset(names)
+        names = (effect.variable_name() for effect in self._effects.values())
+        return frozenset(name for name in names if name is not None)
 
     # Generators ----------------------------------------------------------------------------------
 
-    def generator_started(self, generator: GeneratorVariable, step: int, by_frame: bool) -> None:
+    def generator_started(self, generator: StartedGenerator, step: int, by_frame: bool) -> None:
         """Note that a generator runs since a step of the captured frame: it cannot be made again.
 
         Args:
@@ -400,7 +397,7 @@ class SideEffects:
         """Return the steps of the frame at which unfinished generators started, last first."""
         return sorted({s for g, s in self._generators if not g.finished}, reverse=True)
 
-    def left_generator(self) -> GeneratorVariable | None:
+    def left_generator(self) -> StartedGenerator | None:
         """Return a generator that the frame may drop half way, inside a ``try`` or ``with``."""
         return next((each for each in self._own_generators if each.may_clean_up()), None)
 
@@ -408,7 +405,7 @@ class SideEffects:
         """Check that no generator is dropped that runs code when it is dropped."""
         for generator, _ in self._generators:
             if not residual.is_named(generator) and generator.needs_cleanup():
-                name = generator.frame.code.co_name
+                name = generator.function_name
                 unsupported("generator", f"the generator {name} is left inside a try or with")
 
     # Emission ------------------------------------------------------------------------------------

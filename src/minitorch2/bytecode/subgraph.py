@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sympy
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.fake_tensor import FakeTensor
@@ -22,9 +22,6 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbols import free_symbols
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 @dataclass

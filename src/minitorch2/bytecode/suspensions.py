@@ -13,9 +13,9 @@ has begun and that live on are written in the same way, wherever the frame ends.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.breaks import FrameEnd
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
 from minitorch2.bytecode.steps import After, Delegated, Yielded
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -26,9 +26,6 @@ from minitorch2.bytecode.trackers.python_values.generator import (
     waits_for_iterator,
 )
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 def suspend(end: FrameEnd) -> None:

@@ -13,7 +13,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy
 import torch
@@ -81,6 +81,7 @@ from minitorch2.bytecode.building.objects import (
     wrap_weak_reference,
 )
 from minitorch2.bytecode.building.tensors import wrap_tensor
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.overrides import OverridesRegion
 from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.sources import (
@@ -133,10 +134,6 @@ from minitorch2.bytecode.trackers.torch_values import (
 from minitorch2.bytecode.trackers.torch_values.outside_context import OUTSIDE_CONTEXTS
 from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_function
 from minitorch2.graph.kernel_launch import is_triton_kernel
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-
 
 RULES: Final = (
     builtin_rules,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch._library.custom_ops import CustomOpDef
 
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
 from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
 from minitorch2.bytecode.skip_files import TORCH
 from minitorch2.bytecode.sources import (
@@ -25,6 +26,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
+from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, PolyfillClassVariable
 from minitorch2.bytecode.trackers.python_values.dispatching import DISPATCH, DispatchVariable
 from minitorch2.bytecode.trackers.python_values.functions import (
@@ -61,10 +63,6 @@ from minitorch2.bytecode.trackers.torch_values.triton_operator import (
     is_triton_operator,
     triton_operator_of,
 )
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-
 
 UNCOMPILED: Final = TORCH + "_compile.py"
 
@@ -305,11 +303,12 @@ def wrap_class(capture: Capture, value: type, source: Source) -> VariableTracker
     return ClassVariable(value, source=source, guards=guards)
 
 
-def wrap_cell(capture: Capture, value: types.CellType, source: Source) -> VariableTracker:
+def wrap_cell(capture: Capture, value: types.CellType, source: Source) -> CellVariable:
     """Return the tracker of a cell: continuations take cells for variables that closures share."""
     guarded(capture, *type_guards(capture, value, source))
     contents = AttributeSource(source, "cell_contents")
-    return capture.outer_cell(str(source), value, source, contents)
+    cell: CellVariable = capture.outer_cell(str(source), value, source, contents)
+    return cell
 
 
 def wrap_python_module(

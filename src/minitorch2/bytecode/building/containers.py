@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minitorch2.bytecode.building.guarding import Builder, constant_guards, guarded, type_guards
 from minitorch2.bytecode.guards import (
@@ -13,6 +13,7 @@ from minitorch2.bytecode.guards import (
     LengthMatch,
     SetMatch,
 )
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.sources import (
     AttributeSource,
     DictKeysSource,
@@ -42,9 +43,6 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.python_values.set import SetVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
 
 
 def elements_of(capture: Capture, value: Any, source: Source) -> list[VariableTracker]:

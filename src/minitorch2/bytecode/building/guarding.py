@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minitorch2.bytecode.guards import (
     Guard,
@@ -12,14 +12,11 @@ from minitorch2.bytecode.guards import (
     constant_match,
     id_match,
 )
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.sources import (
     Source,
 )
 from minitorch2.bytecode.trackers.base import VariableTracker
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.building.guarding import guarded, type_guards
 from minitorch2.bytecode.guards import LengthMatch
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.sources import ItemSource, ReducedSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.iterator import (
@@ -25,7 +26,6 @@ from minitorch2.bytecode.trackers.python_values.outside_iterator import (
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
     from minitorch2.bytecode.guards import Guard
 
 OVER_SEQUENCES = tuple(

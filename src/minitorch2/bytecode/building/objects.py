@@ -7,7 +7,7 @@ import random
 import threading
 import types
 from collections import OrderedDict, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._device import DeviceContext
@@ -19,6 +19,7 @@ from minitorch2.bytecode.guards import (
     LengthMatch,
     id_match,
 )
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.overrides import OverridesRegion
 from minitorch2.bytecode.sources import (
     AttributeSource,
@@ -59,9 +60,6 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
 )
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
 
 
 def wrap_module(capture: Capture, value: torch.nn.Module, source: Source) -> VariableTracker:

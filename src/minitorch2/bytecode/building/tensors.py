@@ -17,6 +17,7 @@ from minitorch2.bytecode.guards import (
     TypeMatch,
     WrapperMatch,
 )
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.overrides import overrides_functions
 from minitorch2.bytecode.plain_tensors import as_plain
 from minitorch2.bytecode.sources import AppliedSource, AttributeSource, Source
@@ -45,7 +46,6 @@ from minitorch2.graph.symbol_nodes import is_symbol_node
 from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart, with_parts
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
     from minitorch2.graph.fake_tensor import FakeTensor
     from minitorch2.graph.node import Node
 

@@ -16,7 +16,6 @@ import torch
 
 from minitorch2 import config, profiling, stages
 from minitorch2.bytecode.backend_calls import call_backend, is_suppressible
-from minitorch2.bytecode.capture import Frame
 from minitorch2.bytecode.compile_frame import (
     Backend,
     UserProgramError,
@@ -29,6 +28,7 @@ from minitorch2.bytecode.dispatch.code_cache import CodeCache, first_line
 from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, Run
 from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_current
 from minitorch2.bytecode.dispatch.tracebacks import hide_frames
+from minitorch2.bytecode.frame import Frame
 from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from minitorch2.bytecode import operations
-from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.evaluator import handles
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker

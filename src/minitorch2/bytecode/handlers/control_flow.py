@@ -9,7 +9,8 @@ other side, and checks that it may. If the check fails, Python runs the frame an
 from __future__ import annotations
 
 from minitorch2.bytecode import operations
-from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.evaluator import handles
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.raising import always_raises
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable

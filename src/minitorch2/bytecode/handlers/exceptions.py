@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import NoReturn
 
-from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.evaluator import handles
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported

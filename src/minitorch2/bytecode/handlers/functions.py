@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 from types import FunctionType
 
-from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.evaluator import handles
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.polyfills.classes import build_class
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from minitorch2.bytecode import operations
-from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.evaluator import handles
 from minitorch2.bytecode.handlers.exceptions import raise_exception
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.left_to_python import cause_of
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed

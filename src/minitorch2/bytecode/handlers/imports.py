@@ -10,7 +10,8 @@ import importlib.util
 import sys
 from typing import NoReturn
 
-from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.evaluator import handles
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_as_observed
 from minitorch2.bytecode.trackers.base import unsupported

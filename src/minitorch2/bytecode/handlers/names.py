@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import NoReturn
 
-from minitorch2.bytecode.evaluator import Evaluator, handles
+from minitorch2.bytecode.evaluator import handles
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.side_effects import DELETED
@@ -134,7 +135,7 @@ def make_cell(evaluator: Evaluator, instruction: Instruction) -> None:
     parameter = evaluator.locals.pop(name, None)
     initial = None if parameter is None else lambda: realize(parameter)
     cell = evaluator.cells[name] = CellVariable(name, initial=initial)
-    evaluator.capture.side_effects.new_cell(cell)
+    cell.begin(evaluator.capture.side_effects)
 
 
 @handles("COPY_FREE_VARS")
@@ -162,7 +163,7 @@ def load_deref(evaluator: Evaluator, instruction: Instruction) -> None:
 def store_deref(evaluator: Evaluator, instruction: Instruction) -> None:
     """``value ->``; a side effect on the cell."""
     cell = evaluator.cells[instruction.argval]
-    evaluator.capture.side_effects.store_cell(cell, evaluator.pop())
+    cell.store(evaluator.capture.side_effects, evaluator.pop())
 
 
 @handles("DELETE_DEREF")
@@ -171,7 +172,7 @@ def delete_deref(evaluator: Evaluator, instruction: Instruction) -> None:
     cell = evaluator.cells[instruction.argval]
     if cell.contents is None:
         _raise_empty(evaluator, instruction.argval)
-    evaluator.capture.side_effects.store_cell(cell, None)
+    cell.store(evaluator.capture.side_effects, None)
 
 
 def _raise_empty(evaluator: Evaluator, name: str) -> NoReturn:

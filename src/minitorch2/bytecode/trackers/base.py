@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
     from minitorch2.graph.node import Argument
 

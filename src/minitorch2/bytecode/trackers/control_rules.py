@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
 from minitorch2 import controls, wrappers
 from minitorch2.bytecode.blocks import note_call
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.overrides import in_default_device
 from minitorch2.bytecode.skip_files import TORCH
@@ -29,10 +30,6 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.errors import ForbiddenError, UnsupportedError
 from minitorch2.module_names import is_in_package
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 Arguments = Sequence[VariableTracker]
 Keywords = dict[str, VariableTracker]

@@ -10,12 +10,13 @@ import collections
 import functools
 import types
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch.distributions.utils import lazy_property
 
 from minitorch2.bytecode.guards import AttributeGuard, Guard, id_match
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
@@ -24,10 +25,6 @@ from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.module_names import package_of
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 _COLLECTIONS: Any = collections
 MISSING: Final = object()

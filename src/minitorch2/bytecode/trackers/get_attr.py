@@ -9,12 +9,11 @@ from collections.abc import Hashable, Sequence
 from types import BuiltinMethodType, MethodType
 from typing import TYPE_CHECKING
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.graph.scope import is_name
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
 
 

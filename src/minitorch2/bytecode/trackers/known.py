@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 class KnownObjectVariable(VariableTracker):

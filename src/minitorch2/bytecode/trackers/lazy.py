@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.trackers.base import VariableTracker
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
     from minitorch2.bytecode.sources import Source
 
 

@@ -8,8 +8,9 @@ source lists exactly the methods that are modelled. Any other method is a graph 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
@@ -21,9 +22,6 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 )
 from minitorch2.bytecode.trackers.rules import apply_rule
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 Model = Callable[..., VariableTracker | None]
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from minitorch2.bytecode.interfaces import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.residual import Residual
 
 
 class ResidualVariable(VariableTracker):

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import ObservedError, raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 Rule = Callable[..., VariableTracker | None]
 

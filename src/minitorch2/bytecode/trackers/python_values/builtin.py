@@ -18,17 +18,14 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.rules import Rule, apply_rule
 from minitorch2.bytecode.trackers.torch_values.symbolic import compute
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 BUILTINS: Final[dict[Any, Rule]] = {}
 """Built-in functions that have a rule: (evaluator, *args, **kwargs) -> outcome, None for None."""

@@ -6,11 +6,12 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.continuation import variable_names
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills.iterators import call_until
@@ -35,10 +36,6 @@ from minitorch2.bytecode.trackers.torch_values.selection import better
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-
 
 _TENSOR_TYPE: Any = type(torch.FloatTensor)
 

@@ -8,15 +8,16 @@ escapes is made at the very end, in residual code.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CellType
 from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.side_effects import Effect, SideEffects
 from minitorch2.bytecode.trackers.base import VariableTracker
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
+    from minitorch2.bytecode.interfaces import Evaluator, Residual
     from minitorch2.bytecode.sources import Source
 
 
@@ -52,6 +53,16 @@ class CellVariable(VariableTracker):
         self._initial = None
         self._contents = value
 
+    def begin(self, side_effects: SideEffects) -> None:
+        """Note that the captured code makes the cell, which gets its contents when it is made."""
+        side_effects.new_object(self)
+        side_effects.begin(("cell", id(self)), CellEffect(self))
+
+    def store(self, side_effects: SideEffects, value: VariableTracker | None) -> None:
+        """Assign to the closure variable; None deletes it."""
+        self.contents = value
+        side_effects.change(("cell", id(self)), CellEffect(self))
+
     def python_type(self) -> type:
         return CellType
 
@@ -63,10 +74,34 @@ class CellVariable(VariableTracker):
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         if name != "cell_contents":
             super().set_attribute(evaluator, name, value)
-        evaluator.capture.side_effects.store_cell(self, value)
+        self.store(evaluator.capture.side_effects, value)
 
     def reconstruct(self, residual: Residual) -> str:
         """Return the cell object: the existing one, or a new one that `SideEffects` fills."""
         if self.source is not None:
             return residual.load(self.source)
         return f"{residual.reference(CellType, 'CellType')}()"
+
+
+@dataclass
+class CellEffect(Effect):
+    """A write to a closure's cell; None as contents empties it."""
+
+    cell: CellVariable
+
+    def variable_name(self) -> str:
+        return self.cell.name
+
+    def owner(self) -> VariableTracker:
+        return self.cell
+
+    def value(self) -> VariableTracker | None:
+        return self.cell.contents
+
+    def emit(self, residual: Residual) -> None:
+        place = f"{residual.name_for(self.cell)}.cell_contents"
+        if self.cell.contents is None:
+            if self.cell.source is not None:
+                residual.emit(f"del {place}")
+        else:
+            residual.emit(f"{place} = {residual.name_for(self.cell.contents)}")

@@ -13,11 +13,12 @@ import threading
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.sources import AppliedSource, AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -61,10 +62,6 @@ from minitorch2.bytecode.trackers.torch_values.tensor_subclass import (
     new_tensor,
 )
 from minitorch2.graph.wrapper_tensors import is_wrapper_class
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 Constructor = Callable[..., VariableTracker]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from types import CodeType
-from typing import TYPE_CHECKING
 
+from minitorch2.bytecode.interfaces import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.constant import literal
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.residual import Residual
 
 
 class CodeVariable(VariableTracker):

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.node import Argument
 
 SCALAR_TYPES = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented))

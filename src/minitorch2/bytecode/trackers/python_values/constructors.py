@@ -8,11 +8,12 @@ import functools
 import itertools
 import types
 from collections import OrderedDict, defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -55,9 +56,6 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 )
 from minitorch2.bytecode.trackers.python_values.set import SetVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import compute
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 def _elements(evaluator: Evaluator, value: VariableTracker | None) -> list[VariableTracker]:

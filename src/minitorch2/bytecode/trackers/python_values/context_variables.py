@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.side_effects import Effect
 from minitorch2.bytecode.sources import AppliedSource
@@ -20,11 +21,6 @@ from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 UNSET: Final = object()
 """The value that stands for a variable without one."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 import copy
 import copyreg
 import enum
-from typing import TYPE_CHECKING
 
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.python_values.builtin import BuiltinVariable, models
@@ -29,9 +29,6 @@ from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.set import SetVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 ATOMS = (ConstantVariable, FunctionVariable, ClassVariable, BuiltinVariable)
 """Trackers of values that are their own copies."""

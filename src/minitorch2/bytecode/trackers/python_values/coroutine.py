@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from types import AsyncGeneratorType, CoroutineType, FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
@@ -18,10 +19,6 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariable
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class CoroutineVariable(GeneratorVariable):

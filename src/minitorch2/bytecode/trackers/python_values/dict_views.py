@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
@@ -20,8 +21,6 @@ from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 DISPATCH: Final = functools.singledispatch(len).dispatch.__code__
 """The code that all functions ``dispatch`` of generic functions share."""

@@ -11,19 +11,16 @@ import functools
 import sys
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.containers import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class ExceptionVariable(ObjectVariable):

@@ -9,13 +9,14 @@ import functools
 from collections.abc import Hashable, Sequence
 from inspect import CO_COROUTINE
 from types import CellType, CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from minitorch2.bytecode import operations
-from minitorch2.bytecode.callee import Callee, Default, callee_of
+from minitorch2.bytecode.callee import callee_of
 from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.interfaces import Callee, Default, Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.skip_files import refuses_inlining
 from minitorch2.bytecode.sources import AttributeSource
@@ -29,10 +30,6 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dic
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.graph.scope import assigned
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class FunctionVariable(VariableTracker):

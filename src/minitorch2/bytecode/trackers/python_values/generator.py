@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from inspect import CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_VARARGS, CO_VARKEYWORDS
 from types import FunctionType, GeneratorType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.polyfills.iterators import call_until
+from minitorch2.bytecode.side_effects import StartedGenerator
 from minitorch2.bytecode.steps import drive, half_way
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
@@ -25,10 +27,6 @@ from minitorch2.bytecode.trackers.python_values.exceptions import exception_of
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 MADE_BY: Final[dict[int, Any]] = {
     id(body.__code__): real
@@ -68,7 +66,7 @@ def _empty() -> Generator[object, None, None]:
     yield from ()
 
 
-class GeneratorVariable(IteratorVariable):
+class GeneratorVariable(StartedGenerator, IteratorVariable):
     """A generator: a suspended frame."""
 
     KIND = "generator"
@@ -92,6 +90,10 @@ class GeneratorVariable(IteratorVariable):
     def finished(self) -> bool:
         """True if it has returned or raised."""
         return self.frame.result is not None
+
+    @property
+    def function_name(self) -> str:
+        return self.frame.code.co_name
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__"):

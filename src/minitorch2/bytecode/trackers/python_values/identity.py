@@ -6,16 +6,12 @@ Two ids are equal if they are ids of one object. So they can be compared, and be
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NOT_IMPLEMENTED, ConstantVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
-
 
 _ID: Final = "id"
 _LEAST_ADDRESS: Final = 1 << 16

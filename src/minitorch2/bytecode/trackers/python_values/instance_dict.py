@@ -7,16 +7,13 @@ Reads see pending writes to the instance, and writes are attribute writes, so th
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING
 
+from minitorch2.bytecode.interfaces import Residual
 from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, Entry
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.residual import Residual
 
 
 class AttributeEntries(MutableMapping[Hashable, Entry]):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import chain, count, islice, repeat
 from typing import TYPE_CHECKING, Any
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
@@ -20,8 +21,6 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 )
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.guards.containers import DictKeysMatch, KeyAbsent, KeyPresent
 from minitorch2.bytecode.guards.guard import Guard
+from minitorch2.bytecode.interfaces import Capture
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
     from minitorch2.bytecode.sources import Source
 
 

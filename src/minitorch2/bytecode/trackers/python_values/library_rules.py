@@ -7,11 +7,12 @@ import logging
 import sys
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from minitorch2.bytecode.guards import LoggerDisabled
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
@@ -25,9 +26,6 @@ from minitorch2.bytecode.trackers.python_values.functions import (
     UserFunctionVariable,
 )
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 @models(inspect.signature)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import _abc  # type: ignore[import-not-found]
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.polyfills.classes import evaluate_body
 from minitorch2.bytecode.side_effects import DELETED, Pending
@@ -32,11 +32,6 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dic
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
 from minitorch2.bytecode.trackers.python_values.super_object import SuperVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 Recipe = Callable[["Residual"], str]
 
@@ -115,7 +110,7 @@ def make_class(
     cell = entries.pop("__classcell__", None)
     made = _made(evaluator, metaclass, name, bases, entries)
     if isinstance(cell, CellVariable):
-        evaluator.capture.side_effects.store_cell(cell, made)
+        cell.store(evaluator.capture.side_effects, made)
     for key, value in entries.items():
         if calls_hook(value.python_type(), "__set_name__"):
             value.call_method(evaluator, "__set_name__", [made, ConstantVariable(key)], {})

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
@@ -18,10 +18,6 @@ from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class DescriptorVariable(KnownObjectVariable):

@@ -13,9 +13,10 @@ import sys
 import types
 import typing
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import is_trusted
@@ -28,11 +29,6 @@ from minitorch2.bytecode.trackers.python_values.made_class import MadeClassVaria
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 _LIBRARY: Final[Any] = dataclasses
 
@@ -198,5 +194,5 @@ REPR_GUARDS: Final = (
 
 def _cell(capture: Capture, name: str, cell: types.CellType) -> CellVariable:
     made = CellVariable(name, initial=lambda: capture.wrap(cell.cell_contents, None))
-    capture.side_effects.new_cell(made)
+    made.begin(capture.side_effects)
     return made

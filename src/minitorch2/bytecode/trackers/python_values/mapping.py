@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.lazy import realize
@@ -33,8 +34,6 @@ from minitorch2.bytecode.trackers.python_values.identity import key_among
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
     from minitorch2.graph.node import Argument
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.polyfills import EXCEPTION_TEXTS
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
@@ -42,11 +43,6 @@ from minitorch2.bytecode.trackers.python_values.object_methods import OBJECT_MET
 from minitorch2.bytecode.trackers.python_values.records import field_index
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.user_key import UserKey
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class ObjectVariable(VariableTracker):

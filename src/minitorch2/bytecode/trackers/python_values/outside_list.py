@@ -7,17 +7,13 @@ So the length of a list is guarded only when the program does more with it than 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.sources import Source
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class OutsideListVariable(ListVariable):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.side_effects import Deleted
 from minitorch2.bytecode.sources import AttributeSource, FixedAttributeSource
@@ -15,9 +15,6 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import guard_absent, is_trusted
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 class PythonModuleVariable(KnownObjectVariable):

@@ -17,12 +17,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from torch.utils._pytree import tree_leaves
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.drawing import SelectedSource, shuffled
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.side_effects import Effect
 from minitorch2.bytecode.sources import ItemSource, Source
@@ -39,10 +40,6 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.graph.scope import keywords
 from minitorch2.graph.symbols.ranges import ANY, Range
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 _FLOATS: Final = words(
     "random uniform triangular betavariate expovariate gammavariate gauss lognormvariate"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.constant import (
     NOT_IMPLEMENTED,
@@ -16,8 +17,6 @@ from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.node import Argument
 
 

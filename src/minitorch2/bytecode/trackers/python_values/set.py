@@ -7,9 +7,10 @@ are constants.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
@@ -22,10 +23,6 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 from minitorch2.bytecode.trackers.python_values.dict_views import DictViewVariable
 from minitorch2.bytecode.trackers.python_values.identity import key_among
 from minitorch2.bytecode.trackers.python_values.iterator import GuardedIterator
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 Members = dict[Hashable, VariableTracker]
 

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from minitorch2.bytecode.references import References
+from minitorch2.bytecode.interfaces import References
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import MISSING, allocator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable

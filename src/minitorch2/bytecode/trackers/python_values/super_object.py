@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
@@ -15,10 +14,6 @@ from minitorch2.bytecode.trackers.descriptors import (
 )
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, constructs
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class SuperVariable(VariableTracker):

@@ -9,9 +9,10 @@ import _string  # type: ignore[import-not-found]
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.polyfills import texts
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -26,9 +27,6 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.rules import raise_real
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 @dataclass

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.sources import AttributeSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 class ThreadLocalVariable(ObjectVariable):

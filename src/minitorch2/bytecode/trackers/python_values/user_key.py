@@ -7,14 +7,10 @@ call them as in CPython.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Capture
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
 
 
 class UserKey:

@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CellType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.guard import Check, Name
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import warning
 from minitorch2.bytecode.skip_files import is_stand_in
@@ -30,9 +31,6 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVa
 from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.warned import action_of, warn_above, warn_at
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 _WARNINGS: Final[Any] = warnings
 _REPLACED: Final = ("filters", "showwarning", "_showwarnmsg_impl", "defaultaction")

@@ -5,17 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.sources import Naming, StepSource, plainly
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 @dataclass(frozen=True, eq=False)

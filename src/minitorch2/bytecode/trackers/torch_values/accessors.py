@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from types import GetSetDescriptorType, MethodWrapperType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 _ACCESSORS: Final = ("__get__", "__set__", "__delete__")
 

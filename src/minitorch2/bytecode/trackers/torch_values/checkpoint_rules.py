@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from torch.utils import checkpoint as checkpointing
 
 from minitorch2.bytecode.checkpoint import Checkpoint
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.subgraph import Subgraph, record
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE
@@ -17,9 +17,6 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.effects import is_random, written_by
 from minitorch2.graph.fake_tensor import FakeTensor, storage_key
 from minitorch2.graph.node import Node
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 def _needs_gradient(value: VariableTracker) -> bool:

@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 
 from minitorch2.bytecode.fake_call import EXIT_AUTOCAST, FakeCall
 from minitorch2.bytecode.guards import AutocastDtype, Setting
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.settings import OF_OPERATORS, READERS, Place, restore
 from minitorch2.bytecode.sources import AttributeSource
@@ -27,10 +28,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode.custom_function import CustomFunction, Given, LaterPass
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.subgraph import Subgraph, new_input, record
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -28,9 +29,6 @@ from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.node import Node
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 _CODE: Final = "autograd-function"
 _BASE_MODULE: Final = "torch.autograd.function"

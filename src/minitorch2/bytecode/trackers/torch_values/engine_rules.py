@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks, is_hooked
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.operations import iterate
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -33,7 +34,6 @@ from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.graph.fake_tensor import FakeTensor
 
 

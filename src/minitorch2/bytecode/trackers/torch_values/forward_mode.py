@@ -7,10 +7,9 @@ to its level: no dual tensor leaves a graph, nor enters one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch.autograd import forward_ad
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
@@ -18,10 +17,6 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.sequence import NamedTupleVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.transforms import unpacked
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class DualLevelVariable(ModeledVariable):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode.guards import DistinctObjects, SameObject
+from minitorch2.bytecode.interfaces import Capture, Evaluator
 from minitorch2.bytecode.polyfills import functional_modules as polyfills
 from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -17,10 +18,6 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles, inlines
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
 
 _CODE: Final = "function-transform"
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.side_effects import Effect
 from minitorch2.bytecode.sources import AppliedSource
@@ -29,10 +30,6 @@ from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph import random_operators
 from minitorch2.graph.random_operators import STATE_BYTES
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 UNSEEDED: Final = torch.Generator().initial_seed()
 """The seed of a generator that was given none."""

@@ -8,10 +8,11 @@ graphs. The values that they read from around them become inputs of the node.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.polyfills import higher_order as primitives
 from minitorch2.bytecode.subgraph import Subgraph, new_input
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -29,9 +30,6 @@ from minitorch2.graph.fake_tensor import same_storage
 from minitorch2.graph.higher_order import Cond, Scan, WhileLoop
 from minitorch2.graph.printer import type_text
 from minitorch2.graph.symbols import expr_of
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 _CODE: Final = "higher-order"
 

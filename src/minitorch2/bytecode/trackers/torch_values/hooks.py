@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
 from minitorch2.bytecode.gradient_hook import GradientHook, remove_hook
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.observed import ObservedError
 from minitorch2.bytecode.subgraph import new_input, record
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -35,11 +36,6 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.history import history, is_spent
 from minitorch2.graph.node import Node, map_nodes
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 STEP: Final = "step"
 """The key of a node's metadata for the step of the captured frame that made it."""

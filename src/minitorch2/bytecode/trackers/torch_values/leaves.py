@@ -23,10 +23,11 @@ before the assignment.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import torch
 
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
@@ -42,11 +43,6 @@ from minitorch2.bytecode.trackers.torch_values.tensor import (
 )
 from minitorch2.graph.history import as_leaf, history, is_spent, kept_by, with_data
 from minitorch2.graph.symbols import same_sizes
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 def requires_grad_(

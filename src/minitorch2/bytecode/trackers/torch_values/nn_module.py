@@ -16,6 +16,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuard, Test, id_match
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.observed import UninitializedError, raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
@@ -33,7 +34,6 @@ from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.sources import Source
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")

@@ -17,6 +17,7 @@ import torch
 from numpy._core import umath
 
 from minitorch2 import wrappers
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
@@ -38,10 +39,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import as_tensor, handles, tensor
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
 
 CODE: Final = "numpy"

@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from minitorch2.bytecode import operations
 from minitorch2.bytecode.drawing import set_state, shuffled, shuffled_array, state_of
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.side_effects import Effect
 from minitorch2.bytecode.sources import ItemSource
@@ -31,10 +32,6 @@ from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_array import ArrayVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.graph.symbols.ranges import ANY, Range
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 _CODE: Final = "random-state"
 _OTHER: Final = frozenset({"bit_generator", "bytes", "spawn", "permuted", "get_state", "set_state"})

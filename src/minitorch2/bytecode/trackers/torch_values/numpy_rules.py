@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import dtypes, reductions
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -15,9 +16,6 @@ from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.torch_values.numpy_array import CODE, ArrayVariable, call_body
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 DISPATCHER: Final = type(np.mean)
 """The class of NumPy's functions that other array libraries may override."""

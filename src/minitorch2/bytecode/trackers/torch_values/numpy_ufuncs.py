@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.polyfills.numpy_bodies import creation, reductions, ufuncs
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -31,10 +32,6 @@ from minitorch2.bytecode.trackers.torch_values.numpy_array import (
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 Operand = tuple[Any, VariableTracker]
 """A dtype, or the type of a number, and a tensor, or a number."""

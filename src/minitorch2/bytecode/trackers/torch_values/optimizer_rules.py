@@ -6,11 +6,12 @@ that are computed from it are tensors, too, and some operators take factors as n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.optim import asgd, radam
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.polyfills import optimizers
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
@@ -18,9 +19,6 @@ from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVar
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 def _takes_factor(name: str, factor: str) -> None:

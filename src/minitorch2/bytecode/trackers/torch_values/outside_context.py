@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 OUTSIDE_CONTEXTS: Final[tuple[type, ...]] = (
     torch.inference_mode,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._device import DeviceContext, _device_constructors
 
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.overrides import OverridesRegion
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -31,10 +32,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor_subclass import new_tensor
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.bytecode.sources import Source
 
 # Regions ------------------------------------------------------------------------------------------

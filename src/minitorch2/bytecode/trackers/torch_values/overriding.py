@@ -11,9 +11,10 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from minitorch2.bytecode.guards import OverridesOfClasses
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.overrides import overrides_functions
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_tracker
@@ -23,9 +24,6 @@ from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVar
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.intercept import OverridableCall, intercept
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 DEPTH: Final = 2
 """The depth to which PyTorch's functions look for tensors in lists."""

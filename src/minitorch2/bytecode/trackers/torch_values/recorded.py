@@ -6,10 +6,11 @@ The values that such a function reads from around it, and its sizes, become inpu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.subgraph import Subgraph, record
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
@@ -18,9 +19,6 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.graph.printer import symbol_sizes
 from minitorch2.graph.symbols import bindings
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 class Recorded:

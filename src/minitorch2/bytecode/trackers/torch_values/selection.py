@@ -13,20 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from minitorch2.bytecode import operations
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.fake_tensor import storage_key
 from minitorch2.graph.history import ends_of_history
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 
 class SelectionEscapesError(Exception):

@@ -8,12 +8,13 @@ do not, are guarded to go on so.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.graph import increment_version
 
 from minitorch2.bytecode.guards import StorageSize
+from minitorch2.bytecode.interfaces import Evaluator, GraphInput, Residual
 from minitorch2.bytecode.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
@@ -28,11 +29,6 @@ from minitorch2.bytecode.trackers.torch_values.tensor import (
 )
 from minitorch2.graph.fake_tensor import same_storage, storage_key
 from minitorch2.graph.symbols import same_sizes
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import GraphInput
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 SIZES = ("size", "nbytes", "__len__")
 """Methods of a storage that give its bytes."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sympy
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
@@ -36,8 +37,6 @@ from minitorch2.graph.symbols.floats import (
 from minitorch2.graph.symbols.unbacked import unbacked_in
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.node import Argument
 
 _NUMBERS: Final = (int, float, torch.SymInt, torch.SymFloat)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import torch
 
 from minitorch2.bytecode.guards import id_match
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -57,8 +58,6 @@ from minitorch2.graph.fake_tensor import DataDependentError
 from minitorch2.graph.symbols.unbacked import unbacked_in
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.fake_tensor import FakeTensor
     from minitorch2.graph.node import Argument, Node
 

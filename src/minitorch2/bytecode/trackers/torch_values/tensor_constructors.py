@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
@@ -19,9 +18,6 @@ from minitorch2.bytecode.trackers.torch_values.leaves import make_leaf
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
 from minitorch2.bytecode.trackers.torch_values.torch_function import tensor
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 
 @constructs(torch.nn.Parameter)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
@@ -21,9 +22,6 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 )
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 Keywords = dict[str, VariableTracker]
 

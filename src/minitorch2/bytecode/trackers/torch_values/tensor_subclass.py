@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.plain_tensors import gradient_of, is_leaf, of_class
 from minitorch2.bytecode.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -23,9 +24,6 @@ from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.wrapper_tensors import is_wrapper
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
     from minitorch2.graph.fake_tensor import FakeTensor
     from minitorch2.graph.node import Node
 

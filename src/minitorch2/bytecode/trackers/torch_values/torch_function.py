@@ -10,12 +10,13 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 import torch.nn.functional as F
 
 from minitorch2 import config
+from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -35,10 +36,6 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.graph.symbols.conditions import opposite
 from minitorch2.module_names import is_in_package
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
-    from minitorch2.bytecode.residual import Residual
 
 Handler = Callable[..., VariableTracker]
 

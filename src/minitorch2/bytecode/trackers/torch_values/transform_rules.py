@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.autograd import functional
 
+from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.polyfills import transforms as polyfills
 from minitorch2.bytecode.sources import ClosureSource, Source
 from minitorch2.bytecode.subgraph import Subgraph, new_input
@@ -42,10 +43,7 @@ from minitorch2.graph.node import Node
 from minitorch2.graph.transforms import Transform
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.capture import Capture
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.residual import Residual
 
 _CODE: Final = "function-transform"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -23,9 +24,6 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVar
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.kernel_launch import GRID_RANK, KernelLaunch, plain_function
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
 
 Named = dict[str, VariableTracker]
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.evaluator import Evaluator
     from minitorch2.graph.node import Argument
 
 
