@@ -22,7 +22,7 @@ import minitorch2
 from benchmarks.cases import same
 from benchmarks.compilers import EAGER, OURS, PEER, Compiler
 from benchmarks.zoo import architectures
-from minitorch2.bytecode.explain import Explanation
+from minitorch2.bytecode.observe.explain import Explanation
 from minitorch2.demo.timing import medians, rounds, seconds
 
 SECONDS_A_MODEL = 6.0

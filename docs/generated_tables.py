@@ -19,8 +19,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from minitorch2 import config
 from minitorch2.bytecode import dispatch as dispatch  # loads the guards that trackers define
+from minitorch2.bytecode.dispatch.recompiles import REMEDIES
 from minitorch2.bytecode.guards import Guard
-from minitorch2.bytecode.observe.recompiles import REMEDIES
 from minitorch2.loopir.ops import ELEMENTWISE, OpsHandler
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.zoo.captures import CAPTURES, GRAPH, Report
 from benchmarks.zoo.observe import difference, observe
 from benchmarks.zoo.programs import Program, programs
-from minitorch2.bytecode.rerun import KEEPING
+from minitorch2.bytecode.compiling.rerun import KEEPING
 
 SEEDS = (1, 2)
 """Captured with the first; other numbers in the same shapes must be right as well."""

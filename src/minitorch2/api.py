@@ -16,7 +16,8 @@ import torch
 
 from minitorch2 import config, stages
 from minitorch2.backends import fitting_backend, list_backends, lookup_backend, register_backend
-from minitorch2.bytecode.compile_frame import Backend
+from minitorch2.bytecode.compiling.compile_frame import Backend
+from minitorch2.bytecode.compiling.reasons import page_of
 from minitorch2.bytecode.dispatch import (
     Dispatcher,
     Region,
@@ -25,13 +26,12 @@ from minitorch2.bytecode.dispatch import (
     reset_regions,
 )
 from minitorch2.bytecode.dispatch.background import finish_compiling
-from minitorch2.bytecode.explain import Explanation, explanation_of
+from minitorch2.bytecode.dispatch.recompiles import Recompiles
+from minitorch2.bytecode.frames.torchscript import is_scripted_module
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
-from minitorch2.bytecode.observe.recompiles import Recompiles
+from minitorch2.bytecode.observe.explain import Explanation, explanation_of
 from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
-from minitorch2.bytecode.reasons import page_of
-from minitorch2.bytecode.torchscript import is_scripted_module
 from minitorch2.cautions import caution
 from minitorch2.codegen.cache.bundle import (
     CacheInfo,

@@ -1,7 +1,7 @@
 """The codes of errors other than graph breaks: their meanings and remedies.
 
-`python -m minitorch2 why CODE` prints them, and the codes of `bytecode.reasons` as well. Tests
-compare the table with the source, both ways.
+`python -m minitorch2 why CODE` prints them, and the codes of `bytecode.compiling.reasons` as well.
+Tests compare the table with the source, both ways.
 """
 
 from __future__ import annotations

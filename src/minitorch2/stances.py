@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from minitorch2.backends import lookup_backend
-from minitorch2.bytecode.compile_frame import Backend
+from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.bytecode.dispatch import Stance, take_stance
 from minitorch2.bytecode.dispatch.stance import NAMES
 from minitorch2.errors import ConfigError

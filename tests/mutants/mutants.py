@@ -13,13 +13,13 @@ from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable
 from minitorch2.backends.graph_cache import key as graph_key
-from minitorch2.bytecode import breaks
 from minitorch2.bytecode.dispatch.region import Region
+from minitorch2.bytecode.frames.worth import is_worth_capturing
 from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, values
 from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
-from minitorch2.bytecode.side_effects import CallEffect, SideEffects
+from minitorch2.bytecode.residual import breaks
 from minitorch2.bytecode.trackers.descriptors import class_attribute
 from minitorch2.bytecode.trackers.python_values import identity, records
 from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarEffect
@@ -30,6 +30,7 @@ from minitorch2.bytecode.trackers.python_values.random_generator import (
     SelectedVariable,
 )
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
+from minitorch2.bytecode.trackers.side_effects import CallEffect, SideEffects
 from minitorch2.bytecode.trackers.torch_values import (
     checkpoint_rules,
     engine_rules,
@@ -37,7 +38,6 @@ from minitorch2.bytecode.trackers.torch_values import (
     selection,
     tensor_constructors,
 )
-from minitorch2.bytecode.worth import is_worth_capturing
 from minitorch2.codegen import extern
 from minitorch2.codegen.cache import storage
 from minitorch2.codegen.memory import Memory

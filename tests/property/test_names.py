@@ -24,8 +24,8 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
 from minitorch2.backends.graph_cache.key import key_of_graph
-from minitorch2.bytecode import signature
 from minitorch2.bytecode.dispatch import dispatcher, suspended
+from minitorch2.bytecode.frames import signature
 from minitorch2.bytecode.machine.liveness import READS_FRAME
 from minitorch2.codegen import wrapper
 from minitorch2.codegen.compile_graph import compile_graph

@@ -82,7 +82,7 @@ def test_options_table_has_every_option():
 def test_guards_table_has_every_kind_with_what_helps():
     pytest.importorskip("sphinx")
     from docs.generated_tables import GuardsTable
-    from minitorch2.bytecode.observe.recompiles import REMEDIES
+    from minitorch2.bytecode.dispatch.recompiles import REMEDIES
 
     rows = list(GuardsTable.markdown(None))
     kinds = {kind for row in rows[2:] for kind in row.split(" | ")[0].strip("| ").split(", ")}

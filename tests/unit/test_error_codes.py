@@ -10,7 +10,7 @@ import torch
 
 import minitorch2
 from minitorch2 import __main__ as program
-from minitorch2.bytecode.reasons import REASONS
+from minitorch2.bytecode.compiling.reasons import REASONS
 from minitorch2.demo.why import explained
 from minitorch2.error_codes import ERROR_CODES
 

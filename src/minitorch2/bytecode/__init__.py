@@ -3,15 +3,12 @@
 Takes a running frame (its function and argument values). Gives a `graph.Graph` of the tensor
 operators, guards that say for which inputs it holds, and code that calls it in place of the frame.
 
-Reading order: `machine/` holds bytecode as data and the frame hook, without PyTorch. `sources` say
-how a value is loaded again, and `trackers/` are the symbolic values (a new kind of value is one
-file there). `building/` makes trackers of real objects, and `guards/` holds conditions and the
-program that checks them. Then come `capture`, `sizes` and `evaluator` (the state of one attempt at
-a frame, and its interpreter), `handlers/` (one function for each instruction), and `left_to_python`
-(instructions without a handler). `operations` and `polyfills/` hold operators, and library
-functions as Python. `side_effects` and `residual` write the Python that is left to run. `breaks`,
-`perform` and `continuations` go on behind an instruction that is not supported, and `suspensions`
-and `steps` are for generators and coroutines. `rerun` runs a frame in Python if its graph raises.
-`compile_frame` does all of it in order, and `dispatch/` finds the compiled code that serves a call.
-`explain` and `observe/` tell what happened, in the words of `reasons`.
+Reading order, from the ground up: a room imports from rooms named before it only. `machine/` holds
+bytecode as data and the frame hook, without PyTorch. `frames/` describes the user's functions.
+`guards/` holds sources (how a value is loaded again), conditions, and the program that checks them.
+`polyfills/` are library functions as Python, and `operators/` what a captured graph has besides
+PyTorch's operators. `trackers/` are the symbolic values (a new kind of value is one file there).
+`building/` makes them of real objects. `evaluation/` is the interpreter of one attempt at a frame,
+`residual/` writes the Python that is left to run, and `compiling/` does all of it in order.
+`dispatch/` finds the compiled code that serves a call. `observe/` tells what happened.
 """

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2.bytecode.compiled_frame import GraphBreak
+from minitorch2.bytecode.compiling.compiled_frame import GraphBreak
+from minitorch2.bytecode.compiling.reasons import REASONS
 from minitorch2.bytecode.dispatch import Dispatcher, Region
-from minitorch2.bytecode.reasons import REASONS
 from tests.unit.bytecode import break_examples
 from tests.unit.bytecode.break_examples import functions, modules, page, tensors, values
 

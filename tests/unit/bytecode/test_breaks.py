@@ -220,7 +220,7 @@ def test_a_number_that_varies_is_not_a_constant_for_ever():
 
 
 def test_internal_errors_are_logged_and_counted(monkeypatch, caplog):
-    from minitorch2.bytecode.evaluator import HANDLERS
+    from minitorch2.bytecode.evaluation.evaluator import HANDLERS
 
     def broken(evaluator, instruction):
         raise ZeroDivisionError("bug")

@@ -9,11 +9,11 @@ import pytest
 
 import minitorch2
 from minitorch2 import config
-from minitorch2.bytecode import handlers
-from minitorch2.bytecode.evaluator import HANDLERS
-from minitorch2.bytecode.left_to_python import LEFT_TO_PYTHON
+from minitorch2.bytecode.evaluation import handlers
+from minitorch2.bytecode.evaluation.evaluator import HANDLERS
+from minitorch2.bytecode.frames.left_to_python import LEFT_TO_PYTHON
 from minitorch2.bytecode.machine.disassemble import disassemble
-from minitorch2.bytecode.perform import PERFORMERS
+from minitorch2.bytecode.residual.perform import PERFORMERS
 from tests.unit.bytecode.machine.families import FAMILIES
 from tests.unit.bytecode.machine.observation import function_of, observe
 from tests.unit.bytecode.machine.opcodes import HANDLED, NEWER_THAN_3_11

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import minitorch2
-from minitorch2.bytecode.reasons import REASONS
+from minitorch2.bytecode.compiling.reasons import REASONS
 
 PACKAGE = Path(minitorch2.__file__).parent
 RAISING = ("unsupported", "UnsupportedError", "GraphBreakError", "GraphBreak")

@@ -5,8 +5,8 @@ import torch
 
 import minitorch2
 from minitorch2 import config, stages
+from minitorch2.bytecode.dispatch.recompiles import REMEDIES, remedy_of_guard
 from minitorch2.bytecode.guards import Guard
-from minitorch2.bytecode.observe.recompiles import REMEDIES, remedy_of_guard
 from minitorch2.errors import ConfigError, MinitorchWarning
 
 X = torch.tensor([1.0, -2.0, 3.0])

@@ -9,8 +9,14 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
-from minitorch2.bytecode.shared_paths import share_paths
-from minitorch2.bytecode.sources import AttributeSource, ItemSource, LocalSource, Source, TypeSource
+from minitorch2.bytecode.guards.sources import (
+    AttributeSource,
+    ItemSource,
+    LocalSource,
+    Source,
+    TypeSource,
+)
+from minitorch2.bytecode.residual.shared_paths import share_paths
 
 
 def load(sources: list[Source], a: object) -> tuple[list[str], list[object]]:

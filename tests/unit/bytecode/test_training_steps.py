@@ -9,7 +9,7 @@ from torch import nn
 
 import minitorch2
 from minitorch2 import stages
-from minitorch2.bytecode import compile_frame
+from minitorch2.bytecode.compiling import compile_frame
 from minitorch2.bytecode.dispatch import region
 from minitorch2.bytecode.guards.accumulators import accumulator
 from minitorch2.generated_code import is_generated

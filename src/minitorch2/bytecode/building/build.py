@@ -81,15 +81,15 @@ from minitorch2.bytecode.building.objects import (
     wrap_weak_reference,
 )
 from minitorch2.bytecode.building.tensors import wrap_tensor
-from minitorch2.bytecode.interfaces import Capture
-from minitorch2.bytecode.overrides import OverridesRegion
-from minitorch2.bytecode.polyfills import GETTERS
-from minitorch2.bytecode.sources import (
+from minitorch2.bytecode.guards.overrides import OverridesRegion
+from minitorch2.bytecode.guards.sources import (
     Source,
 )
+from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values import (
     builtin_rules,
     constructors,

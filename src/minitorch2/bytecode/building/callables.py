@@ -10,21 +10,21 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
+from minitorch2.bytecode.frames.skip_files import TORCH
 from minitorch2.bytecode.guards import Guard
-from minitorch2.bytecode.interfaces import Capture
-from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
-from minitorch2.bytecode.skip_files import TORCH
-from minitorch2.bytecode.sources import (
+from minitorch2.bytecode.guards.sources import (
     AttributeSource,
     CellSource,
     ClosureSource,
     LocalSource,
     Source,
 )
+from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, PolyfillClassVariable

@@ -13,8 +13,7 @@ from minitorch2.bytecode.guards import (
     LengthMatch,
     SetMatch,
 )
-from minitorch2.bytecode.interfaces import Capture
-from minitorch2.bytecode.sources import (
+from minitorch2.bytecode.guards.sources import (
     AttributeSource,
     DictKeysSource,
     DictValuesSource,
@@ -22,6 +21,7 @@ from minitorch2.bytecode.sources import (
     Source,
 )
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.bytecode.trackers.python_values.constant import (
     is_constant_value,

@@ -12,11 +12,11 @@ from minitorch2.bytecode.guards import (
     constant_match,
     id_match,
 )
-from minitorch2.bytecode.interfaces import Capture
-from minitorch2.bytecode.sources import (
+from minitorch2.bytecode.guards.sources import (
     Source,
 )
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Capture
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
 

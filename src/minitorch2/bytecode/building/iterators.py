@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minitorch2.bytecode.building.guarding import guarded, type_guards
-from minitorch2.bytecode.guards import LengthMatch
-from minitorch2.bytecode.interfaces import Capture
-from minitorch2.bytecode.sources import ItemSource, ReducedSource, Source
+from minitorch2.bytecode.guards import Guard, LengthMatch
+from minitorch2.bytecode.guards.sources import ItemSource, ReducedSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values.iterator import (
     FilterVariable,
     IteratorVariable,
@@ -24,9 +24,6 @@ from minitorch2.bytecode.trackers.python_values.outside_iterator import (
     leaves,
 )
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.guards import Guard
 
 OVER_SEQUENCES = tuple(
     type(iterator)

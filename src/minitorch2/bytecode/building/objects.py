@@ -14,22 +14,22 @@ from torch.utils._device import DeviceContext
 
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
 from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
+from minitorch2.bytecode.frames.torchscript import is_scripted_module
 from minitorch2.bytecode.guards import (
     DistinctObjects,
     LengthMatch,
     id_match,
 )
-from minitorch2.bytecode.interfaces import Capture
-from minitorch2.bytecode.overrides import OverridesRegion
-from minitorch2.bytecode.sources import (
+from minitorch2.bytecode.guards.overrides import OverridesRegion
+from minitorch2.bytecode.guards.sources import (
     AttributeSource,
     ContentsSource,
     Source,
 )
-from minitorch2.bytecode.torchscript import is_scripted_module
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
+from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values.context_variables import (
     UNSET,
     ContextVarVariable,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -17,11 +17,11 @@ from minitorch2.bytecode.guards import (
     TypeMatch,
     WrapperMatch,
 )
-from minitorch2.bytecode.interfaces import Capture
-from minitorch2.bytecode.overrides import overrides_functions
-from minitorch2.bytecode.plain_tensors import as_plain
-from minitorch2.bytecode.sources import AppliedSource, AttributeSource, Source
+from minitorch2.bytecode.guards.overrides import overrides_functions
+from minitorch2.bytecode.guards.sources import AppliedSource, AttributeSource, Source
+from minitorch2.bytecode.operators.plain_tensors import as_plain
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values.records import field_names
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
@@ -41,14 +41,11 @@ from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import (
     UnmodeledTensorVariable,
     why_unmodeled,
 )
+from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.node import Node
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
 from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart, with_parts
-
-if TYPE_CHECKING:
-    from minitorch2.graph.fake_tensor import FakeTensor
-    from minitorch2.graph.node import Node
-
 
 TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from minitorch2.bytecode.isolation import ThreadState
+from minitorch2.bytecode.compiling.isolation import ThreadState
 
 _LOCK = threading.Lock()
 _executor: ThreadPoolExecutor | None = None

@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from types import CodeType
 from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
-from minitorch2.bytecode.observe.recompiles import Misses
-from minitorch2.bytecode.sizes import SizeHistory
-from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.compiling.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.bytecode.dispatch.recompiles import Misses
+from minitorch2.bytecode.guards.sizes import SizeHistory
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.compile_lock import new_lock
 from minitorch2.graph.node import SourceLine
 

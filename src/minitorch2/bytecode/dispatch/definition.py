@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from minitorch2.bytecode.signature import PRIVATE, signature_of
+from minitorch2.bytecode.frames.signature import PRIVATE, signature_of
 
 _PLAIN = (int, float, complex, bool, str, bytes)
 

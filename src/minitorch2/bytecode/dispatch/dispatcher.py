@@ -10,24 +10,29 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2 import config, profiling
-from minitorch2.bytecode.callers import continues
-from minitorch2.bytecode.compile_frame import Backend, UserProgramError, graph_break_error
-from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak, canonical
+from minitorch2.bytecode.compiling.compile_frame import Backend, UserProgramError, graph_break_error
+from minitorch2.bytecode.compiling.compiled_frame import (
+    BoundEntry,
+    CompiledFrame,
+    GraphBreak,
+    canonical,
+)
+from minitorch2.bytecode.compiling.isolation import isolated
+from minitorch2.bytecode.compiling.rerun import Rerun
 from minitorch2.bytecode.dispatch import background, stance, suspended, tracebacks
 from minitorch2.bytecode.dispatch.code_cache import first_line
 from minitorch2.bytecode.dispatch.definition import Definition
 from minitorch2.bytecode.dispatch.stance import shown_entries
+from minitorch2.bytecode.frames.callers import continues
+from minitorch2.bytecode.frames.signature import PRIVATE, generate_function, signature_of
+from minitorch2.bytecode.frames.steps import calling_all_positionally, is_suspendable
+from minitorch2.bytecode.frames.worth import is_worth_capturing
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
-from minitorch2.bytecode.isolation import isolated
+from minitorch2.bytecode.guards.sources import LocalSource, PeekSource
 from minitorch2.bytecode.machine import frame_hook
-from minitorch2.bytecode.observed import UninitializedError
-from minitorch2.bytecode.rerun import Rerun
-from minitorch2.bytecode.signature import PRIVATE, generate_function, signature_of
-from minitorch2.bytecode.sources import LocalSource, PeekSource
-from minitorch2.bytecode.steps import calling_all_positionally, is_suspendable
 from minitorch2.bytecode.trackers.control_rules import mark_of
-from minitorch2.bytecode.worth import is_worth_capturing
+from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, in_turn
 from minitorch2.controls import Disabled

@@ -15,29 +15,29 @@ from typing import Any
 import torch
 
 from minitorch2 import config, profiling, stages
-from minitorch2.bytecode.backend_calls import call_backend, is_suppressible
-from minitorch2.bytecode.compile_frame import (
+from minitorch2.bytecode.compiling.backend_calls import call_backend, is_suppressible
+from minitorch2.bytecode.compiling.compile_frame import (
     Backend,
     UserProgramError,
     compile_frame,
     graph_break_error,
 )
-from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak
-from minitorch2.bytecode.continuations import Continuation, Continuations
+from minitorch2.bytecode.compiling.compiled_frame import BoundEntry, CompiledFrame, GraphBreak
 from minitorch2.bytecode.dispatch.code_cache import CodeCache, first_line
 from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, Run
+from minitorch2.bytecode.dispatch.recompiles import Recompiles
 from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_current
 from minitorch2.bytecode.dispatch.tracebacks import hide_frames
-from minitorch2.bytecode.frame import Frame
+from minitorch2.bytecode.frames.skip_files import is_override, is_skipped_file, runs_apart
 from minitorch2.bytecode.guards.filters import GuardFilter
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
 from minitorch2.bytecode.machine.interpreter_api import check_threads
-from minitorch2.bytecode.observe.recompiles import Recompiles
-from minitorch2.bytecode.observed import UninitializedError
-from minitorch2.bytecode.skip_files import is_override, is_skipped_file, runs_apart
-from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.residual.continuations import Continuation, Continuations
 from minitorch2.bytecode.trackers.control_rules import ORIGINAL_BY_TORCH, mark_of
+from minitorch2.bytecode.trackers.frame import Frame
+from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.cautions import caution
 from minitorch2.compile_lock import COMPILING, garbage_uncollected, is_held, released
 from minitorch2.controls import Disabled

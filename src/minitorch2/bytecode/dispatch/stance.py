@@ -18,13 +18,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minitorch2.bytecode.compiled_frame import BoundEntry, canonical
+from minitorch2.bytecode.compiling.compile_frame import Backend
+from minitorch2.bytecode.compiling.compiled_frame import BoundEntry, canonical
 from minitorch2.bytecode.guards.guard_function import compile_guards
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.compile_frame import Backend
 
 NAMES = (
     "default",

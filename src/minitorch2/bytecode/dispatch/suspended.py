@@ -1,7 +1,7 @@
 """Compiled generators, coroutines and asynchronous generators.
 
 Their compiled form is a function of the same kind. It makes one step after another: the code
-between two steps is captured as a function (`minitorch2.bytecode.steps`).
+between two steps is captured as a function (`minitorch2.bytecode.frames.steps`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType, FunctionType
 
-from minitorch2.bytecode.steps import Capturing, awaited, drive, until_yield
+from minitorch2.bytecode.frames.steps import Capturing, awaited, drive, until_yield
 
 _GENERATOR = """\
 def dispatch({header}):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import CodeType, TracebackType
 
 from minitorch2 import config
-from minitorch2.bytecode.callers import CONTINUING, is_own
+from minitorch2.bytecode.frames.callers import CONTINUING, is_own
 from minitorch2.errors import MinitorchError
 
 _COMPILING: set[CodeType] = set()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from minitorch2.bytecode.guards.guard import Guard
-from minitorch2.bytecode.sources import GlobalSource, Source
+from minitorch2.bytecode.guards.sources import GlobalSource, Source
 from minitorch2.errors import ConfigError
 from minitorch2.graph.node import SourceLine
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.machine.guard_machine import Op
-from minitorch2.bytecode.sources import Source
-
-if TYPE_CHECKING:
-    from minitorch2.graph.node import SourceLine
+from minitorch2.graph.node import SourceLine
 
 Name = Callable[[object], str]
 """Gives an object a name that only the guard function reads. A check names so the object that it

@@ -24,13 +24,13 @@ from time import perf_counter
 from types import CellType, CodeType, FunctionType
 from typing import cast
 
+from minitorch2.bytecode.frames.names import variables_of
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
+from minitorch2.bytecode.guards.sources import LocalSource, RootSource, Source, StepSource
 from minitorch2.bytecode.guards.torch_state import SETTINGS, global_state_guards
 from minitorch2.bytecode.guards.values import Held, hold, keep
 from minitorch2.bytecode.machine.guard_machine import PATH_ERRORS
-from minitorch2.bytecode.names import variables_of
-from minitorch2.bytecode.sources import LocalSource, RootSource, Source, StepSource
 from minitorch2.generated_code import keep_source, new_file
 from minitorch2.graph.scope import Scope
 

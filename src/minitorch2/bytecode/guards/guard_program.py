@@ -21,10 +21,7 @@ from minitorch2.bytecode.guards.guard import Address, Guard, Test
 from minitorch2.bytecode.guards.number_program import NumberWriter
 from minitorch2.bytecode.guards.relations import DistinctStorages
 from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
-from minitorch2.bytecode.guards.tensors import TensorMatch
-from minitorch2.bytecode.guards.values import Held, TypeMatch
-from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
-from minitorch2.bytecode.sources import (
+from minitorch2.bytecode.guards.sources import (
     AppliedSource,
     AttributeSource,
     CellObjectSource,
@@ -38,6 +35,9 @@ from minitorch2.bytecode.sources import (
     StepSource,
     TypeSource,
 )
+from minitorch2.bytecode.guards.tensors import TensorMatch
+from minitorch2.bytecode.guards.values import Held, TypeMatch
+from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
 from minitorch2.generated_code import GUARDS
 
 

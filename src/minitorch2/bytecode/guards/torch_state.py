@@ -9,8 +9,8 @@ import torch
 from torch.autograd import forward_ad
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.bytecode.guards.overrides import classes_have_overrides, device_of_modes
 from minitorch2.bytecode.machine.guard_machine import Op
-from minitorch2.bytecode.overrides import classes_have_overrides, device_of_modes
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING
 
 import torch
 
 from minitorch2.bytecode.guards.guard import Address, Check, Guard, Name, SourceGuard, Test
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.machine.guard_machine import Op
-from minitorch2.bytecode.sources import Source
-
-if TYPE_CHECKING:
-    from minitorch2.graph.node import SourceLine
+from minitorch2.graph.node import SourceLine
 
 
 def is_permanent(value: object) -> bool:

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode_temporarily
 
-from minitorch2.bytecode.compiled_frame import BoundEntry, CompiledFrame, GraphBreak
+from minitorch2.bytecode.compiling.compiled_frame import BoundEntry, CompiledFrame, GraphBreak
 from minitorch2.bytecode.dispatch import Dispatcher, Region
 from minitorch2.bytecode.dispatch.region import ClosingContinuation
-from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.generated_code import is_guard_code
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
-from minitorch2.bytecode.compiled_frame import CompiledFrame, GraphBreak
-from minitorch2.bytecode.skip_files import is_skipped_file
+from minitorch2.bytecode.compiling.compiled_frame import CompiledFrame, GraphBreak
+from minitorch2.bytecode.frames.skip_files import is_skipped_file
 
 COLOURS = {"captured": "green", "break": "yellow", "python": "red", "not reached": "bright_black"}
 """The colour of each state of a line."""

@@ -6,10 +6,10 @@ import html
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.observe.notebook import in_notebook, table
+from minitorch2.notebook import in_notebook, table
 
 if TYPE_CHECKING:
-    from minitorch2.bytecode.explain import Explanation
+    from minitorch2.bytecode.observe.explain import Explanation
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; }

@@ -10,15 +10,13 @@ and never gives a wrong answer. PyTorch 2 paper, sections 3.4 and 3.5.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
+from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.guards.sources import Source
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.sources import Source
-    from minitorch2.graph.node import Argument
+from minitorch2.graph.node import Argument
 
 
 def unsupported(code: str, cause: str, fix: str = "") -> NoReturn:

@@ -14,14 +14,14 @@ from typing import Any, Final
 import torch
 
 from minitorch2 import controls, wrappers
-from minitorch2.bytecode.blocks import note_call
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed
-from minitorch2.bytecode.overrides import in_default_device
-from minitorch2.bytecode.skip_files import TORCH
+from minitorch2.bytecode.frames.skip_files import TORCH
+from minitorch2.bytecode.guards.overrides import in_default_device
+from minitorch2.bytecode.operators.blocks import note_call
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold

@@ -16,13 +16,13 @@ import torch
 from torch.distributions.utils import lazy_property
 
 from minitorch2.bytecode.guards import AttributeGuard, Guard, id_match
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.polyfills import POLYFILLS
-from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute_of
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.module_names import package_of
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from types import BuiltinMethodType, MethodType
-from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.graph.scope import is_name
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.sources import Source
 
 
 def attribute_of(residual: Residual, owner: VariableTracker, name: str) -> str:

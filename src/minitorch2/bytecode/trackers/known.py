@@ -6,8 +6,8 @@ import types
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 
 
 class KnownObjectVariable(VariableTracker):

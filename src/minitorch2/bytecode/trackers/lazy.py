@@ -8,13 +8,10 @@ stay lazy inside their container, and become trackers, with guards, when they ar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.interfaces import Capture
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.trackers.base import VariableTracker
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.trackers.interfaces import Capture
 
 
 class LazyVariable(VariableTracker):

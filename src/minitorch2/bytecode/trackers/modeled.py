@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     fold,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from minitorch2.bytecode.interfaces import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Residual
 
 
 class ResidualVariable(VariableTracker):

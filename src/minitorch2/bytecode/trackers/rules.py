@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import ObservedError, raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed
 
 Rule = Callable[..., VariableTracker | None]
 

@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 
 import minitorch2
-from minitorch2.bytecode import frame_evaluator
+from minitorch2.bytecode.evaluation import frame_evaluator
 from tests.unit.bytecode.break_examples import X, breaks, whole
 
 

@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from minitorch2.bytecode.reasons import REASONS, Reason
+from minitorch2.bytecode.compiling.reasons import REASONS, Reason
 from tests.unit.bytecode import break_examples
 from tests.unit.bytecode.break_examples import functions, modules, tensors, values
 

@@ -30,7 +30,7 @@ from minitorch2.bytecode.guards import (
     id_match,
 )
 from minitorch2.bytecode.guards.guard_function import CompiledGuards, compile_guards
-from minitorch2.bytecode.sources import (
+from minitorch2.bytecode.guards.sources import (
     AttributeSource,
     CellSource,
     DictKeysSource,

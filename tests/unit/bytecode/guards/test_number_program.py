@@ -17,7 +17,7 @@ from minitorch2.bytecode.guards import ShapeCondition
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.guards.guard_program import write_program
 from minitorch2.bytecode.guards.number_program import can_compute
-from minitorch2.bytecode.sources import LocalSource
+from minitorch2.bytecode.guards.sources import LocalSource
 from minitorch2.graph.symbols.conditions import (
     RELATIONS,
     Condition,

@@ -10,7 +10,7 @@ from types import CodeType
 import pytest
 
 import minitorch2.bytecode.machine.versions as versions
-from minitorch2.bytecode.left_to_python import LEFT_TO_PYTHON
+from minitorch2.bytecode.frames.left_to_python import LEFT_TO_PYTHON
 from minitorch2.bytecode.machine.disassemble import disassemble
 from minitorch2.bytecode.machine.errors import UnsupportedPythonError
 from minitorch2.bytecode.machine.versions import lookup_version

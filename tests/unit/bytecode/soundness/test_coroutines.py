@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2.bytecode.evaluator import DEEPEST
+from minitorch2.bytecode.evaluation.evaluator import DEEPEST
 from tests.unit.bytecode.capturing import capture
 
 X = torch.tensor([1.0, -2.0, 3.0])

@@ -6,7 +6,7 @@ from torch.autograd import forward_ad
 from torch.overrides import BaseTorchFunctionMode
 
 import minitorch2
-from minitorch2.bytecode.isolation import ThreadState
+from minitorch2.bytecode.compiling.isolation import ThreadState
 from minitorch2.graph.dispatch_mode import DispatchMode
 
 

@@ -6,7 +6,7 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
-from minitorch2.bytecode.drawing import state_of
+from minitorch2.bytecode.guards.drawing import state_of
 from minitorch2.errors import GraphBreakError
 
 X = torch.arange(12.0).reshape(3, 4)

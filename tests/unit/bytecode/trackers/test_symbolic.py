@@ -6,7 +6,7 @@ import operator
 
 import pytest
 
-from minitorch2.bytecode import operations
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import (
     SymbolicNumberVariable,

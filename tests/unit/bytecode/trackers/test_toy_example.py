@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from minitorch2.bytecode import handlers
-from minitorch2.bytecode.capture import Capture, Frame
-from minitorch2.bytecode.frame_evaluator import FrameEvaluator
+from minitorch2.bytecode.evaluation import handlers
+from minitorch2.bytecode.evaluation.capture import FrameCapture
+from minitorch2.bytecode.evaluation.frame_evaluator import FrameEvaluator
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.frame import Frame
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
@@ -30,7 +31,7 @@ def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 @pytest.fixture
 def evaluator() -> FrameEvaluator:
     frame = Frame(toy_example, {"a": torch.randn(10), "b": torch.randn(10)})  # type: ignore[arg-type]
-    return FrameEvaluator(Capture(frame), {})
+    return FrameEvaluator(FrameCapture(frame), {})
 
 
 def run_until(evaluator: FrameEvaluator, wanted: Callable[[VariableTracker], bool]) -> None:

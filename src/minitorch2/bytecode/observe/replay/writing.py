@@ -38,6 +38,7 @@ import numpy as np
 import torch
 
 from minitorch2.bytecode.dispatch import original_of
+from minitorch2.bytecode.frames.skip_files import SITE_PACKAGES, is_skipped_file
 from minitorch2.bytecode.observe.replay import texts
 from minitorch2.bytecode.observe.replay.plain import (
     CONSTANTS,
@@ -47,7 +48,6 @@ from minitorch2.bytecode.observe.replay.plain import (
     Plain,
     ReplayError,
 )
-from minitorch2.bytecode.skip_files import SITE_PACKAGES, is_skipped_file
 from minitorch2.generated_code import TWIN
 from minitorch2.graph.names import qualified_name
 

@@ -20,8 +20,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.rules import Rule, apply_rule

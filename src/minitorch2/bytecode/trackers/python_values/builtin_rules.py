@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.machine.continuation import variable_names
-from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills.iterators import call_until
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
@@ -23,7 +21,9 @@ from minitorch2.bytecode.trackers.descriptors import (
     is_trusted,
 )
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.lazy import realize
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CellType
-from typing import TYPE_CHECKING
 
-from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.side_effects import Effect, SideEffects
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.trackers.base import VariableTracker
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.interfaces import Evaluator, Residual
-    from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_observed
+from minitorch2.bytecode.trackers.side_effects import Effect, SideEffects
 
 
 class CellVariable(VariableTracker):

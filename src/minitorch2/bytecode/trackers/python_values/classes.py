@@ -17,10 +17,8 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.sources import AppliedSource, AttributeSource
+from minitorch2.bytecode.guards.sources import AppliedSource, AttributeSource
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
@@ -34,7 +32,9 @@ from minitorch2.bytecode.trackers.descriptors import (
     is_made_here,
     is_trusted,
 )
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     ConstantVariable,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import CodeType
 
-from minitorch2.bytecode.interfaces import Residual
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Residual
 from minitorch2.bytecode.trackers.python_values.constant import literal
 
 

@@ -14,19 +14,17 @@ import math
 import re
 import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
-
-if TYPE_CHECKING:
-    from minitorch2.graph.node import Argument
+from minitorch2.graph.node import Argument
 
 SCALAR_TYPES = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented))
 OTHER_CONSTANT_TYPES = (

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.polyfills import GETTERS
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_tracker
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import (
     CLASS_METHODS,
     ClassVariable,

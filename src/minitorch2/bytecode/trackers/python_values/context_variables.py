@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from minitorch2.bytecode.guards import id_match
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError, raise_observed
-from minitorch2.bytecode.side_effects import Effect
-from minitorch2.bytecode.sources import AppliedSource
+from minitorch2.bytecode.guards.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
+from minitorch2.bytecode.trackers.side_effects import Effect
 
 UNSET: Final = object()
 """The value that stands for a variable without one."""

@@ -17,9 +17,9 @@ import enum
 
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.builtin import BuiltinVariable, models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, new_object
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable

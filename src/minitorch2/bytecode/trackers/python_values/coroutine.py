@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from types import AsyncGeneratorType, CoroutineType, FunctionType
 from typing import Any, Final
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariable
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable

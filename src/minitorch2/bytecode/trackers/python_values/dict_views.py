@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NOT_IMPLEMENTED, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.sources import AppliedSource
+from minitorch2.bytecode.guards.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 
 DISPATCH: Final = functools.singledispatch(len).dispatch.__code__

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.containers import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable

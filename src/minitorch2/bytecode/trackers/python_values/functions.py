@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.callee import callee_of
+from minitorch2.bytecode.frames.skip_files import refuses_inlining
 from minitorch2.bytecode.guards import id_match
-from minitorch2.bytecode.interfaces import Callee, Default, Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
-from minitorch2.bytecode.skip_files import refuses_inlining
-from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.guards.sources import AttributeSource
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.callee import callee_of
 from minitorch2.bytecode.trackers.descriptors import MISSING, guard_absent, inherits, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Callee, Default, Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.coroutine import OutsideCoroutine

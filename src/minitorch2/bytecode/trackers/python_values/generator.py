@@ -2,9 +2,9 @@
 
 A generator is a suspended frame. Residual code makes a generator that was not started yet by a call
 of its function. It makes one that waits in the middle of its code by a continuation there
-(`minitorch2.bytecode.suspensions`). If a generator is dropped inside a ``try`` or ``with``, then
-CPython's reference counts decide when its clean-up code runs. Residual code would keep the
-generator too long, so a frame that may leave one half way runs in Python.
+(`minitorch2.bytecode.residual.suspensions`). If a generator is dropped inside a ``try`` or
+``with``, then CPython's reference counts decide when its clean-up code runs. Residual code would
+keep the generator too long, so a frame that may leave one half way runs in Python.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from inspect import CO_GENERATOR, CO_ITERABLE_COROUTINE, CO_VARARGS, CO_VARKEYWO
 from types import FunctionType, GeneratorType
 from typing import Any, Final, NoReturn
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
+from minitorch2.bytecode.frames.steps import drive, half_way
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.polyfills.iterators import call_until
-from minitorch2.bytecode.side_effects import StartedGenerator
-from minitorch2.bytecode.steps import drive, half_way
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.exceptions import exception_of
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
+from minitorch2.bytecode.trackers.side_effects import StartedGenerator
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.errors import UnsupportedError
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import NOT_IMPLEMENTED, ConstantVariable
 
 _ID: Final = "id"

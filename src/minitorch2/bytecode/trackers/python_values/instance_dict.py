@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 
-from minitorch2.bytecode.interfaces import Residual
-from minitorch2.bytecode.side_effects import SideEffects
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Residual
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, Entry
+from minitorch2.bytecode.trackers.side_effects import SideEffects
 
 
 class AttributeEntries(MutableMapping[Hashable, Entry]):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import chain, count, islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     ConstantVariable,
     literal,

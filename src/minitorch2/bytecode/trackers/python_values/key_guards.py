@@ -9,14 +9,11 @@ their order.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from minitorch2.bytecode.guards.containers import DictKeysMatch, KeyAbsent, KeyPresent
 from minitorch2.bytecode.guards.guard import Guard
-from minitorch2.bytecode.interfaces import Capture
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.guards.sources import Source
+from minitorch2.bytecode.trackers.interfaces import Capture
 
 
 class KeyGuards:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from minitorch2.bytecode.guards import LoggerDisabled
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import constructs, known_object
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable

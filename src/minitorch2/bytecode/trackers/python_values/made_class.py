@@ -11,12 +11,11 @@ import _abc  # type: ignore[import-not-found]
 import types
 from collections.abc import Callable, Sequence
 
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.polyfills.classes import evaluate_body
-from minitorch2.bytecode.side_effects import DELETED, Pending
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.class_objects import calls_hook, new_class
@@ -32,6 +31,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dic
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
 from minitorch2.bytecode.trackers.python_values.super_object import SuperVariable
+from minitorch2.bytecode.trackers.side_effects import DELETED, Pending
 
 Recipe = Callable[["Residual"], str]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Iterable, MutableMapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     NOT_IMPLEMENTED,
@@ -31,11 +31,9 @@ from minitorch2.bytecode.trackers.python_values.dict_views import (
     MappingProxyVariable,
 )
 from minitorch2.bytecode.trackers.python_values.identity import key_among
+from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
-    from minitorch2.graph.node import Argument
+from minitorch2.graph.node import Argument
 
 Entry = tuple[VariableTracker, VariableTracker]
 

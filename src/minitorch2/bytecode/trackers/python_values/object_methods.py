@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup, inherits
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NOT_IMPLEMENTED, ConstantVariable
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ import types
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError, raise_as_observed, raise_observed
+from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.polyfills import EXCEPTION_TEXTS
-from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source, TypeSource
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     DATA_MEMBERS,
@@ -32,7 +30,9 @@ from minitorch2.bytecode.trackers.descriptors import (
     inherits,
     is_trusted,
 )
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.instance_dict import (
     AttributeEntries,

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import Remaining
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.sources import PeekSource
+from minitorch2.bytecode.guards.sources import PeekSource
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable, ZipVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable

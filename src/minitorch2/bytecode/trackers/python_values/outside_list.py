@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from minitorch2.bytecode import operations
 from minitorch2.bytecode.guards import Guard
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.sources import Source
+from minitorch2.bytecode.guards.sources import Source
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 
 

@@ -7,14 +7,14 @@ import sys
 import types
 
 from minitorch2.bytecode.guards import id_match
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.side_effects import Deleted
-from minitorch2.bytecode.sources import AttributeSource, FixedAttributeSource
+from minitorch2.bytecode.guards.sources import AttributeSource, FixedAttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import guard_absent, is_trusted
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
+from minitorch2.bytecode.trackers.side_effects import Deleted
 
 
 class PythonModuleVariable(KnownObjectVariable):

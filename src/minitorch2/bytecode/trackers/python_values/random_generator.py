@@ -21,14 +21,13 @@ from typing import Any, Final, NoReturn
 
 from torch.utils._pytree import tree_leaves
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.drawing import SelectedSource, shuffled
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed
-from minitorch2.bytecode.side_effects import Effect
-from minitorch2.bytecode.sources import ItemSource, Source
+from minitorch2.bytecode.guards.drawing import SelectedSource, shuffled
+from minitorch2.bytecode.guards.sources import ItemSource, Source
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
@@ -36,6 +35,7 @@ from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.range import RangeVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
+from minitorch2.bytecode.trackers.side_effects import Effect
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.graph.scope import keywords

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import (
     NOT_IMPLEMENTED,
     ConstantVariable,
@@ -15,9 +15,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 )
 from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
-
-if TYPE_CHECKING:
-    from minitorch2.graph.node import Argument
+from minitorch2.graph.node import Argument
 
 
 class RangeVariable(SequenceVariable):

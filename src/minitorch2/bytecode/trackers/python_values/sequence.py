@@ -9,17 +9,17 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.lazy import realize, realize_all
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     NOT_IMPLEMENTED,
@@ -29,9 +29,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     register_literal,
 )
 from minitorch2.bytecode.trackers.python_values.iterator import SequenceIterator
-
-if TYPE_CHECKING:
-    from minitorch2.graph.node import Argument
+from minitorch2.graph.node import Argument
 
 
 class SequenceVariable(ModeledVariable):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import Any
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NOT_IMPLEMENTED,
     ConstantVariable,

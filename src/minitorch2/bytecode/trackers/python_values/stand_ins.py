@@ -13,9 +13,9 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from minitorch2.bytecode.interfaces import References
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import MISSING, allocator
+from minitorch2.bytecode.trackers.interfaces import References
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable

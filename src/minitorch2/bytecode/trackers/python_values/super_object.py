@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
@@ -12,7 +10,9 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_tracker,
     guard_absent,
 )
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.lazy import realize
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, constructs
 
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.polyfills import texts
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.sources import AttributeSource, Source
+from minitorch2.bytecode.guards.sources import AttributeSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 
 

@@ -7,9 +7,9 @@ call them as in CPython.
 
 from __future__ import annotations
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Capture
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 
 

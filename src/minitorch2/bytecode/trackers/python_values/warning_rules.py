@@ -17,20 +17,20 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode import operations
+from minitorch2.bytecode.frames.skip_files import is_stand_in
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.guard import Check, Name
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import ObservedError, raise_observed
+from minitorch2.bytecode.operators.warned import action_of, warn_above, warn_at
 from minitorch2.bytecode.polyfills import warning
-from minitorch2.bytecode.skip_files import is_stand_in
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
-from minitorch2.bytecode.warned import action_of, warn_above, warn_at
 
 _WARNINGS: Final[Any] = warnings
 _REPLACED: Final = ("filters", "showwarning", "_showwarnmsg_impl", "defaultaction")

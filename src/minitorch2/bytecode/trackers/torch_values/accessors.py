@@ -9,10 +9,10 @@ from collections.abc import Hashable, Sequence
 from types import GetSetDescriptorType, MethodWrapperType
 from typing import Any, Final
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
 
 _ACCESSORS: Final = ("__get__", "__set__", "__delete__")

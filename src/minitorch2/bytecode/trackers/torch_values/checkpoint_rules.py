@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from torch.utils import checkpoint as checkpointing
 
-from minitorch2.bytecode.checkpoint import Checkpoint
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.subgraph import Subgraph, record
+from minitorch2.bytecode.operators.checkpoint import Checkpoint
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.subgraph import Subgraph, record
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.effects import is_random, written_by

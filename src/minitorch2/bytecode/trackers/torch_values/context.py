@@ -7,29 +7,25 @@ changes while capturing, so that operators on fake tensors see it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
-from minitorch2.bytecode.fake_call import EXIT_AUTOCAST, FakeCall
-from minitorch2.bytecode.guards import AutocastDtype, Setting
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
-from minitorch2.bytecode.settings import OF_OPERATORS, READERS, Place, restore
-from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.guards import AutocastDtype, Guard, Setting
+from minitorch2.bytecode.guards.settings import OF_OPERATORS, READERS, Place, restore
+from minitorch2.bytecode.guards.sources import AttributeSource, Source
+from minitorch2.bytecode.operators.fake_call import EXIT_AUTOCAST, FakeCall
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.sources import Source
 
 
 class GradModeVariable(ModeledVariable):

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.custom_function import CustomFunction, Given, LaterPass
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.observed import raise_observed
-from minitorch2.bytecode.subgraph import Subgraph, new_input, record
+from minitorch2.bytecode.operators.custom_function import CustomFunction, Given, LaterPass
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_function, class_lookup
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+from minitorch2.bytecode.trackers.subgraph import Subgraph, new_input, record
 from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
 from minitorch2.bytecode.trackers.torch_values.recorded import binders
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable

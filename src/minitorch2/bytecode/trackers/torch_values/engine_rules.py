@@ -15,26 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 
 from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks, is_hooked
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.operations import iterate
-from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.operations import iterate
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.history import ends_of_history
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
-
-if TYPE_CHECKING:
-    from minitorch2.graph.fake_tensor import FakeTensor
 
 
 @handles(torch.autograd.backward)

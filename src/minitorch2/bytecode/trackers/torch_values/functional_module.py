@@ -9,11 +9,11 @@ from typing import Any, Final
 import torch
 
 from minitorch2.bytecode.guards import DistinctObjects, SameObject
-from minitorch2.bytecode.interfaces import Capture, Evaluator
+from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.polyfills import functional_modules as polyfills
-from minitorch2.bytecode.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable

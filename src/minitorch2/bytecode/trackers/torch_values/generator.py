@@ -18,14 +18,14 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed
-from minitorch2.bytecode.side_effects import Effect
-from minitorch2.bytecode.sources import AppliedSource
+from minitorch2.bytecode.guards.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
+from minitorch2.bytecode.trackers.side_effects import Effect
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph import random_operators

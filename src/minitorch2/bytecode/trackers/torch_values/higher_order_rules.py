@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.polyfills import higher_order as primitives
-from minitorch2.bytecode.subgraph import Subgraph, new_input
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.subgraph import Subgraph, new_input
 from minitorch2.bytecode.trackers.torch_values.recorded import (
     Recorded,
     call_graphs,

@@ -23,12 +23,12 @@ from typing import Any, Final, NoReturn, TypeAlias
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from minitorch2.bytecode.gradient_hook import GradientHook, remove_hook
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.observed import ObservedError
-from minitorch2.bytecode.subgraph import new_input, record
+from minitorch2.bytecode.operators.gradient_hook import GradientHook, remove_hook
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.observed import ObservedError
+from minitorch2.bytecode.trackers.subgraph import new_input, record
 from minitorch2.bytecode.trackers.torch_values.recorded import binders
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 from torch.overrides import TorchFunctionMode, _enable_torch_function
 
-from minitorch2.bytecode.fake_call import describe_target
+from minitorch2.bytecode.operators.fake_call import describe_target
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import literal
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names

@@ -27,10 +27,10 @@ from typing import NoReturn
 
 import torch
 
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     HistoryEscapesError,
     break_where_made,

@@ -7,34 +7,29 @@ its class, one for its hooks, and the guards of the attributes that the program 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuard, Test, id_match
-from minitorch2.bytecode.interfaces import Evaluator
+from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.machine.guard_machine import Op
-from minitorch2.bytecode.observed import UninitializedError, raise_observed
-from minitorch2.bytecode.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     class_function,
     class_lookup,
 )
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import UninitializedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from minitorch2.bytecode.sources import Source
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
 MODULE_CALL: Final = torch.nn.Module.__call__

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy._core import umath
 
 from minitorch2 import wrappers
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.observed import raise_observed
+from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.guards.sources import Naming, Source, StepSource, plainly
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYPES
-from minitorch2.bytecode.sources import Naming, StepSource, plainly
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
@@ -37,10 +38,6 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVar
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import as_tensor, handles, tensor
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.sources import Source
 
 CODE: Final = "numpy"
 CLIP: Final = umath.clip  # type: ignore[attr-defined]  # it has no public name

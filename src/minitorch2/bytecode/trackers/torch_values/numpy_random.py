@@ -14,14 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.drawing import set_state, shuffled, shuffled_array, state_of
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed
-from minitorch2.bytecode.side_effects import Effect
-from minitorch2.bytecode.sources import ItemSource
+from minitorch2.bytecode.guards.drawing import set_state, shuffled, shuffled_array, state_of
+from minitorch2.bytecode.guards.sources import ItemSource
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
@@ -29,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.functions import is_none
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import call_text, selected
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
+from minitorch2.bytecode.trackers.side_effects import Effect
 from minitorch2.bytecode.trackers.torch_values.numpy_array import ArrayVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.graph.symbols.ranges import ANY, Range

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import dtypes, reductions
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.torch_values.numpy_array import CODE, ArrayVariable, call_body

@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
 from minitorch2.bytecode.polyfills.numpy_bodies import creation, reductions, ufuncs
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.optim import asgd, radam
 
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.polyfills import optimizers
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._device import DeviceContext, _device_constructors
 
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.overrides import OverridesRegion
-from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.guards.overrides import OverridesRegion
+from minitorch2.bytecode.guards.sources import AttributeSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, constructs
@@ -30,10 +31,6 @@ from minitorch2.bytecode.trackers.torch_values.overriding import (
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_subclass import new_tensor
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.guards import Guard
-    from minitorch2.bytecode.sources import Source
 
 # Regions ------------------------------------------------------------------------------------------
 

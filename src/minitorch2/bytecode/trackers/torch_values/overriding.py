@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from minitorch2.bytecode.guards import OverridesOfClasses
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.overrides import overrides_functions
+from minitorch2.bytecode.guards.overrides import overrides_functions
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_tracker
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable

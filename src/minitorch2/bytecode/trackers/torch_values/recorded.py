@@ -10,10 +10,10 @@ from typing import Any
 
 import sympy
 
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.subgraph import Subgraph, record
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.subgraph import Subgraph, record
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import torch
 
-from minitorch2.bytecode import operations
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.fake_tensor import storage_key
 from minitorch2.graph.history import ends_of_history

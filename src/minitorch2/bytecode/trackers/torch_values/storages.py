@@ -14,13 +14,13 @@ import torch
 from torch.autograd.graph import increment_version
 
 from minitorch2.bytecode.guards import StorageSize
-from minitorch2.bytecode.interfaces import Evaluator, GraphInput, Residual
-from minitorch2.bytecode.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator, GraphInput, Residual
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.identity import IdentityVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
+from minitorch2.bytecode.trackers.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import (
     ATTRIBUTE_SETTERS,

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sympy
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NOT_IMPLEMENTED,
     OPERATORS,
@@ -26,6 +26,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
 )
 from minitorch2.bytecode.trackers.torch_values.word_size import fits_words
+from minitorch2.graph.node import Argument
 from minitorch2.graph.symbols import expr_of, free_symbols, print_expr, print_naming
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
 from minitorch2.graph.symbols.floats import (
@@ -35,9 +36,6 @@ from minitorch2.graph.symbols.floats import (
     FloatSymbol,
 )
 from minitorch2.graph.symbols.unbacked import unbacked_in
-
-if TYPE_CHECKING:
-    from minitorch2.graph.node import Argument
 
 _NUMBERS: Final = (int, float, torch.SymInt, torch.SymFloat)
 Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool

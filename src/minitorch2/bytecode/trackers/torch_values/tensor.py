@@ -10,17 +10,17 @@ import inspect
 import operator
 from collections.abc import Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import torch
 
 from minitorch2.bytecode.guards import id_match
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed, raise_observed
-from minitorch2.bytecode.sources import AttributeSource, ItemSource
+from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import allocator, bind, guard_absent
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     NOT_IMPLEMENTED,
@@ -54,13 +54,9 @@ from minitorch2.bytecode.trackers.torch_values.tensor_names import (
     TENSOR_ATTRIBUTES,
     UNARY,
 )
-from minitorch2.graph.fake_tensor import DataDependentError
+from minitorch2.graph.fake_tensor import DataDependentError, FakeTensor
+from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols.unbacked import unbacked_in
-
-if TYPE_CHECKING:
-    from minitorch2.graph.fake_tensor import FakeTensor
-    from minitorch2.graph.node import Argument, Node
-
 
 LONGEST_LIST: Final = 16
 """Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""

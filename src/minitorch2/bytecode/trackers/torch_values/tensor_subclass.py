@@ -7,25 +7,23 @@ Operators work on the plain tensor. The class's methods, properties and attribut
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
-from minitorch2.bytecode.plain_tensors import gradient_of, is_leaf, of_class
-from minitorch2.bytecode.sources import AppliedSource
+from minitorch2.bytecode.guards.sources import AppliedSource
+from minitorch2.bytecode.operators.plain_tensors import gradient_of, is_leaf, of_class
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, bind, class_lookup
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import has_override, overridden
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.node import Node
 from minitorch2.graph.wrapper_tensors import is_wrapper
-
-if TYPE_CHECKING:
-    from minitorch2.graph.fake_tensor import FakeTensor
-    from minitorch2.graph.node import Node
 
 TENSOR_CLASSES: Final = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter)
 """Classes whose methods and attributes are those of all tensors."""

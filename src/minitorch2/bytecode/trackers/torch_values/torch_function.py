@@ -16,11 +16,11 @@ import torch
 import torch.nn.functional as F
 
 from minitorch2 import config
-from minitorch2.bytecode.interfaces import Evaluator, Residual
-from minitorch2.bytecode.observed import raise_as_observed
-from minitorch2.bytecode.sources import AttributeSource
+from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     ConstantVariable,

@@ -14,20 +14,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch.autograd import functional
 
-from minitorch2.bytecode.interfaces import Capture, Evaluator, Residual
+from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.guards.sources import ClosureSource, Source
 from minitorch2.bytecode.polyfills import transforms as polyfills
-from minitorch2.bytecode.sources import ClosureSource, Source
-from minitorch2.bytecode.subgraph import Subgraph, new_input
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
+from minitorch2.bytecode.trackers.subgraph import Subgraph, new_input
 from minitorch2.bytecode.trackers.torch_values.recorded import (
     Recorded,
     call_graphs,
@@ -41,9 +42,6 @@ from minitorch2.graph.fake_tensor import FakeTensor, meta_tensor, same_storage
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.graph.transforms import Transform
-
-if TYPE_CHECKING:
-    from minitorch2.bytecode.guards import Guard
 
 _CODE: Final = "function-transform"
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator
-from minitorch2.bytecode.sources import AttributeSource, ItemSource
+from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
 
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.polyfills.custom_operators import save_nothing
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import HANDLERS

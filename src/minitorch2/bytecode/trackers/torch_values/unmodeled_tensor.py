@@ -7,16 +7,14 @@ there, for a reason that names the kind of tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from minitorch2.bytecode.interfaces import Evaluator
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-
-if TYPE_CHECKING:
-    from minitorch2.graph.node import Argument
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.graph.node import Argument
 
 
 def why_unmodeled(value: torch.Tensor, plain: Sequence[type]) -> tuple[str, str] | None:
