@@ -4,12 +4,13 @@
 
     Evaluator ─ capture ─► Capture ─ side_effects ─► SideEffects
                                    ─ references ───► References
-    Residual                       writes values, once the graph is done
+                                   ─ overrides ────► Overrides
+    Residual ─ references ───────────────────────────► References
 
 A tracker is handed an evaluator in each operation, and a residual function when it is rebuilt. The
-classes behind the interfaces know all trackers; trackers know the interfaces only. So modules of
-`bytecode` import downwards, types included: `evaluator.SymbolicEvaluator`, `capture.FrameCapture`,
-`residual.ResidualFunction` and `side_effects.PendingEffects` lie above the trackers.
+classes behind these interfaces know all trackers, and trackers know the interfaces only. So modules
+of `bytecode` import downwards, types included. `evaluation.evaluator.SymbolicEvaluator`,
+`evaluation.capture.FrameCapture` and `residual.residual_function.ResidualFunction` lie above.
 PyTorch 2 paper, section 3.4.
 """
 
