@@ -54,11 +54,14 @@ from minitorch2.lazy import barrier, program
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.passes import (
     eliminate_common_subexpressions as merging,
 )
 from minitorch2.script.passes import insert_bailouts, regions
 from minitorch2.script.passes.eliminate_dead_code import Needed
+from minitorch2.script.runtime import code, python_code
+from minitorch2.script.runtime.variables import Variables
 from tests.mutants.planting import Edit, Swap
 from tests.property import (
     test_bytecode_machine,
@@ -74,7 +77,9 @@ from tests.property import (
     test_lowering_families,
     test_numba_kernels,
     test_rewriting,
+    test_script_aliasing,
     test_script_passes,
+    test_script_programs,
     test_state,
     test_surroundings,
     test_tensor_objects,
@@ -513,6 +518,41 @@ MUTANTS = (
         "dead code ignores writes that the caller sees",
         Edit(Needed._is_seen, "bool(self._aliases.own_writes(writer) & self._seen)", "False"),
         test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
+    ),
+    Mutant(
+        "script",
+        "a tensor that the graph holds is memory of one run",
+        Edit(AliasDb._node, "self._point(node.output, [self._tracker.wildcard])", "pass"),
+        test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
+        examples=300,
+    ),
+    Mutant(
+        "script",
+        "a write is moved across a read of the same memory",
+        Edit(AliasDb.depends, "b_writes & self.reads(a)", "False"),
+        test_script_aliasing.test_moves_that_are_allowed_change_no_result,
+        examples=1000,
+    ),
+    Mutant(
+        "script",
+        "the interpreter goes round a loop once more",
+        Edit(code._next, "count + 1 < most", "count < most"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
+    ),
+    Mutant(
+        "script",
+        "generated Python computes expressions in another order than the program",
+        Edit(python_code._Writer._take, "!= wanted:", "!= wanted and False:"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
+    ),
+    Mutant(
+        "script",
+        "a variable is written to before its last reader has read it",
+        Edit(Variables._is_later, "return self._positions[user] > at", "return False"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
     ),
     Mutant(
         "script",

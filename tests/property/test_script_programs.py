@@ -3,12 +3,13 @@
 `python -m tests.property.script_programs --count 10000` is the deep run.
 """
 
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.property.script_programs import check
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
-def test_scripts_do_what_cpython_does(first):
-    for seed in range(first, first + 10):
-        check(seed)
+@given(seed=st.integers(0, 2**20))
+@settings(max_examples=40)
+def test_scripts_do_what_cpython_does(seed):
+    check(seed)
