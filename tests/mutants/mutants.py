@@ -19,7 +19,7 @@ from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, 
 from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
-from minitorch2.bytecode.residual.residual_function import breaks
+from minitorch2.bytecode.residual import breaks
 from minitorch2.bytecode.trackers.descriptors import class_attribute
 from minitorch2.bytecode.trackers.python_values import identity, records
 from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarEffect
