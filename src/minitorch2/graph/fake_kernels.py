@@ -91,6 +91,22 @@ def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
     return torch.empty_like(result, memory_format=suggest_memory_format(x)), *statistics
 
 
+def upsampled_backward(
+    keeps_order: bool, gradient: Tensor, size: Sequence[Any], shape: Sequence[Any], *arguments: Any
+) -> Tensor | None:
+    """Return a gradient of the input's shape, where sizes are symbolic.
+
+    PyTorch's kernel takes numbers only. ``keeps_order`` says whether a gradient in channels-last
+    order gives another one.
+    """
+    if all(type(n) is int for n in (*gradient.shape, *size, *shape)):
+        return None
+    if len(shape) != gradient.dim() or tuple(gradient.shape) != (*shape[:2], *size):
+        return None
+    order = suggest_memory_format(gradient) if keeps_order else torch.contiguous_format
+    return torch.empty(shape, dtype=gradient.dtype, device="meta", memory_format=order)
+
+
 def size(x: Tensor) -> list[int]:
     """Return the sizes as plain integers, for nested batches of `torch.vmap`."""
     return [int(length) for length in x.shape]
@@ -108,6 +124,13 @@ def binomial(count: Tensor, probability: Tensor, *arguments: Any, **options: Any
     return drawn_like(count + probability)
 
 
+_UPSAMPLINGS: Final = {
+    "upsample_nearest1d": False, "_upsample_nearest_exact1d": False, "upsample_linear1d": False,
+    "upsample_nearest2d": True, "_upsample_nearest_exact2d": True, "upsample_bilinear2d": True,
+    "_upsample_bilinear2d_aa": True, "upsample_bicubic2d": False, "_upsample_bicubic2d_aa": False,
+    "upsample_nearest3d": False, "_upsample_nearest_exact3d": False, "upsample_trilinear3d": True,
+}  # fmt: skip
+"""For each operator, whether its gradient keeps a channels-last order."""
 METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
@@ -132,6 +155,10 @@ FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
         ),
         random_operators.fake_state,
     ),
+    **{
+        getattr(aten, f"{name}_backward").default: partial(upsampled_backward, keeps_order)
+        for name, keeps_order in _UPSAMPLINGS.items()
+    },
     **{
         func: partial(batch_norm, func)
         for func in (

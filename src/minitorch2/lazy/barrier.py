@@ -16,9 +16,10 @@ import torch
 from minitorch2 import config, stages
 from minitorch2.backends.registry import fitting_backend, lookup_backend
 from minitorch2.compile_lock import COMPILING
+from minitorch2.errors import UnsupportedError
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy import trie
-from minitorch2.lazy.explain import forget, note_compilation
+from minitorch2.lazy.explain import COMPILATIONS, cause_of, forget
 from minitorch2.lazy.interpret import interpret
 from minitorch2.lazy.path_graph import CannotCompileError
 from minitorch2.lazy.program import Program, choose
@@ -141,12 +142,14 @@ def _program(step: Step, live: frozenset[int], data: Sequence[torch.Tensor]) -> 
         return program
     if place.seen <= config.current().lazy_compile_after:
         return None
-    note_compilation(step, live)
+    cause = cause_of(step, live)
     try:
         program = _compile(step, live, data)
-    except CannotCompileError as error:
+    except (CannotCompileError, UnsupportedError) as error:
         place.obstacle = str(error)
+        COUNTS.obstacles[place.obstacle.splitlines()[0], str(user_line() or "")] += 1
         return None
+    COMPILATIONS.append(cause)
     place.programs.setdefault(live, []).insert(0, program)
     return program
 

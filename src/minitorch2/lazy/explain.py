@@ -39,12 +39,8 @@ def why_compiled() -> list[Compilation]:
     return [*COMPILATIONS]
 
 
-def note_compilation(step: Step, live: frozenset[int]) -> None:
-    """Remember why a step is about to be compiled."""
-    COMPILATIONS.append(_cause_of(step, live))
-
-
-def _cause_of(step: Step, live: frozenset[int]) -> Compilation:
+def cause_of(step: Step, live: frozenset[int]) -> Compilation:
+    """Return why a step is about to be compiled."""
     place = step.place
     if place.programs:
         varying = _number_that_varies(place)
@@ -142,6 +138,7 @@ class Metrics:
             f"{self.compiled} programs compiled; {self.places} places remembered",
             *_table("barriers", c.barriers),
             *_table("operators in eager mode", c.fallbacks),
+            *_table("steps that cannot be compiled", c.obstacles),
         ]
         return "\n".join(lines)
 

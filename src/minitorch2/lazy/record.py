@@ -16,7 +16,7 @@ import torch
 
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.event import END, FLOAT, INT, LIST
-from minitorch2.lazy.infer import infer
+from minitorch2.lazy.infer import fake_of, infer
 from minitorch2.lazy.plan import Plan, plan_of
 from minitorch2.lazy.step import COUNTS, Step
 from minitorch2.lazy.trie import Event, Numbers
@@ -104,8 +104,14 @@ def encode(
         event.append(name)
         _add(step, argument, plan.varies_by_name[name], is_write, event, numbers)
     if plan.reads_offset:
-        event.append(("offset", args[0].storage_offset()))
+        event.append(("offset", _offset_of(step, args[0])))
     return tuple(event), tuple(numbers)
+
+
+def _offset_of(step: Step, tensor: Any) -> int:
+    """Return where a tensor begins in its memory; a value's form tells it."""
+    shown = fake_of(tensor, step.fake_of_data) if isinstance(tensor, Value) else tensor
+    return int(shown.storage_offset())
 
 
 def _add(

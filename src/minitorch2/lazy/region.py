@@ -69,6 +69,8 @@ _READERS: Final = {
     torch.Tensor.data.__set__,  # type: ignore[attr-defined]
 }
 """Functions that read a tensor's memory without an operator."""
+_READERS_OF_INDICES: Final = {torch.tensor_split, torch.Tensor.tensor_split}
+"""Functions that read the memory of their second argument before they call an operator."""
 
 
 class _Guard(TorchFunctionMode):
@@ -86,4 +88,11 @@ class _Guard(TorchFunctionMode):
             with undeferred():
                 real = [observe(a, "data") if type(a) is LazyTensor else a for a in args]
                 return func(*real, **(kwargs or {}))
+        if func in _READERS_OF_INDICES:
+            args = (*args[:1], *map(_read, args[1:]))
+            kwargs = {n: a if n == "input" else _read(a) for n, a in (kwargs or {}).items()}
         return func(*args, **(kwargs or {}))
+
+
+def _read(argument: Any) -> Any:
+    return observe(argument, "indices") if isinstance(argument, torch.Tensor) else argument

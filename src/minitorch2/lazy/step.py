@@ -130,6 +130,7 @@ class Counters:
         now: operators on numbers of the host, and random draws, that ran at once.
         fallbacks: operators that ran in eager mode, by operator and line.
         barriers: steps that ended, by cause and line.
+        obstacles: steps that cannot be compiled, by reason and line of the barrier.
         interpreted: steps that ran operator by operator.
         ran: steps that ran as compiled programs.
     """
@@ -139,6 +140,7 @@ class Counters:
     now: int = 0
     fallbacks: Counter[tuple[str, str]] = field(default_factory=Counter)
     barriers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    obstacles: Counter[tuple[str, str]] = field(default_factory=Counter)
     interpreted: int = 0
     ran: int = 0
 
