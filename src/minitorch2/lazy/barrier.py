@@ -8,8 +8,8 @@ step that was seen before runs as a program, which is compiled when a step repea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import torch
 
@@ -58,11 +58,13 @@ def observe(tensor: torch.Tensor, cause: str) -> torch.Tensor:
         cause: the operator or method that looks at it.
     """
     value = tensor.value if type(tensor) is LazyTensor else current().plain.get(id(tensor))
-    if value is None:
-        return tensor
     with LOCK:
-        if is_pending(value.root) or is_pending(value):
+        is_promised = value is not None and (is_pending(value.root) or is_pending(value))
+        shown = tensor if value is None else value.root.data
+        if is_promised or (shown is not None and current().may_write(shown)):
             mark_step(cause=cause)
+        if value is None:
+            return tensor
         if value.data is tensor:
             return tensor
         with undeferred():
@@ -118,6 +120,7 @@ def _results(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
     data = [value.data for value in step.inputs if value.data is not None]
     with ExitStack() as stack:
         stack.enter_context(undeferred())
+        stack.enter_context(_default_dtype(step.default_dtype))
         if any(tensor.is_inference() for tensor in data):
             stack.enter_context(torch.inference_mode())
         else:
@@ -131,6 +134,17 @@ def _results(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
             return interpret(step, live)
         COUNTS.ran += 1
         return dict(zip(program.outputs, program.run(step.numbers, data), strict=True))
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Let operators take the dtype for new tensors that was set when they were called."""
+    now = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(now)
 
 
 def _program(step: Step, live: frozenset[int], data: Sequence[torch.Tensor]) -> trie.Program | None:

@@ -20,7 +20,7 @@ from minitorch2.lazy.fallback import as_lazy, run_fallback
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.plan import Plan, Way, plan_of
 from minitorch2.lazy.record import NotPlainError, record, value_of_plain
-from minitorch2.lazy.step import COUNTS, LOCK, Step, current
+from minitorch2.lazy.step import COUNTS, LOCK, Step, begin, current
 from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Value, View, follow
 
 
@@ -53,6 +53,10 @@ _ITEM = torch.ops.aten._local_scalar_dense.default
 
 def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     step = current()
+    if step.default_dtype is not torch.get_default_dtype():
+        mark_step(cause="another default dtype")
+        begin()
+        step = current()
     try:
         results = record(step, func, plan, args, kwargs)
     except (NotPlainError, UnsupportedError, NotImplementedError):
@@ -149,8 +153,10 @@ def _is_number(argument: Any) -> bool:
     if type(argument) is LazyTensor:
         value = argument.value
         is_there = value.data is not None and value.step is not step
-        return is_there and value.error is None and value.view is None
-    return type(argument) is torch.Tensor and id(argument) not in step.plain
+        if not is_there or value.error is not None or value.view is not None:
+            return False
+        return not step.has_memory_of(value.data)
+    return type(argument) is torch.Tensor and not step.has_memory_of(argument)
 
 
 def _run_now(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

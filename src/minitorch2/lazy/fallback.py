@@ -61,7 +61,11 @@ def as_lazy(data: torch.Tensor) -> torch.Tensor:
 def _follow(tensor: LazyTensor, data: torch.Tensor) -> None:
     """Give a lazy tensor the form of its data, which an operator may have changed."""
     current().plain.pop(id(data), None)
-    if tensor.size() == data.size() and tensor.stride() == data.stride():
+    if _form(tensor) == _form(data):
         return
     tensor.value.data, tensor.value.view, tensor.value.fake = data, None, None
-    follow(tensor, data)
+    follow(tensor, LazyTensor.of(data))
+
+
+def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()

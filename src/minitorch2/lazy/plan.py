@@ -28,7 +28,9 @@ class Way(Enum):
     DRAW = "run at once, for it draws random numbers"
     RESHAPE = "recorded as a view, for it changes only the metadata of its argument"
     FALL_BACK = "run in eager mode"
-    PASS = "run at once, for it computes nothing: it marks a new tensor, or a range of a profile"
+    PASS = (
+        "run at once, for it computes nothing: it makes or marks a tensor, or a time of a profile"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +108,11 @@ _READ_OFFSETS: Final = {
     aten.as_strided_.default,
     aten.as_strided_copy.default,
 }
+_COMPUTE_NOTHING: Final = {
+    aten.lift_fresh.default,
+    aten.empty.memory_format,
+    aten.empty_strided.default,
+}
 _BITS: Final = {aten._conj.default, aten._neg_view.default}
 """Views that leave work for later readers, by a mark that wrappers do not carry."""
 
@@ -140,7 +147,7 @@ def _returned(func: Operator, places: dict[str, int | str]) -> list[int | str | 
 
 def _way(func: Operator) -> Way:
     schema, facts = func._schema, alias_facts(func)
-    if func.namespace == "profiler" or func is aten.lift_fresh.default:
+    if func.namespace == "profiler" or func in _COMPUTE_NOTHING:
         return Way.PASS
     if func.namespace not in _NAMESPACES or func in _BITS:
         return Way.FALL_BACK

@@ -18,7 +18,7 @@ from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.event import END, FLOAT, INT, LIST
 from minitorch2.lazy.infer import fake_of, infer
 from minitorch2.lazy.plan import Plan, plan_of
-from minitorch2.lazy.step import COUNTS, Step
+from minitorch2.lazy.step import COUNTS, Step, memory_of
 from minitorch2.lazy.trie import Event, Numbers
 from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Ref, Value
 
@@ -195,7 +195,7 @@ def _enter(step: Step, value: Value) -> Ref:
         return _enter_view(step, value)
     data = value.data
     assert data is not None
-    first = step.memories.setdefault(data.untyped_storage()._cdata, len(step.inputs))
+    first = step.memories.setdefault(memory_of(data), len(step.inputs))
     memory = None if first == len(step.inputs) else (first, _distance(step, first, data))
     event = (None, data.dtype, data.dim(), data.device, _layout_of(data), memory)
     size = tuple(data.size())

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.lazy.barrier import mark_step, observe
 from minitorch2.lazy.defer import defer
+from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.value import LazyTensor, Operator, undeferred
 
 
@@ -69,8 +70,15 @@ _READERS: Final = {
     torch.Tensor.data.__set__,  # type: ignore[attr-defined]
 }
 """Functions that read a tensor's memory without an operator."""
-_READERS_OF_INDICES: Final = {torch.tensor_split, torch.Tensor.tensor_split}
-"""Functions that read the memory of their second argument before they call an operator."""
+_READERS_OF_ARGUMENTS: Final = {
+    torch.tensor_split: 1,
+    torch.Tensor.tensor_split: 1,
+    torch.tensor: 0,
+    torch.as_tensor: 0,
+    torch.asarray: 0,
+    torch.Tensor.new_tensor: 1,
+}
+"""Functions that read tensors before they call an operator, from this argument on."""
 
 
 class _Guard(TorchFunctionMode):
@@ -88,11 +96,13 @@ class _Guard(TorchFunctionMode):
             with undeferred():
                 real = [observe(a, "data") if type(a) is LazyTensor else a for a in args]
                 return func(*real, **(kwargs or {}))
-        if func in _READERS_OF_INDICES:
-            args = (*args[:1], *map(_read, args[1:]))
+        first = _READERS_OF_ARGUMENTS.get(func)
+        if first is not None:
+            args = (*args[:first], *map(_read, args[first:]))
             kwargs = {n: a if n == "input" else _read(a) for n, a in (kwargs or {}).items()}
         return func(*args, **(kwargs or {}))
 
 
 def _read(argument: Any) -> Any:
-    return observe(argument, "indices") if isinstance(argument, torch.Tensor) else argument
+    """Return an argument with real tensors; lists may hold them."""
+    return map_tensors(argument, lambda tensor: observe(tensor, "a look at indices or elements"))

@@ -30,6 +30,7 @@ class Step:
     """The operators that were recorded since the last barrier.
 
     Attributes:
+        default_dtype: the dtype of new tensors; another one begins another step.
         place: where the step is in the trie.
         form: where it is among the steps of its sizes.
         inputs: the values that have entered, in order.
@@ -43,8 +44,9 @@ class Step:
     """
 
     def __init__(self) -> None:
-        self.place = TRIE.root
-        self.form = TRIE.first
+        self.default_dtype = torch.get_default_dtype()
+        self.form = TRIE.first(self.default_dtype)
+        self.place = self.form.place
         self.inputs: list[Value] = []
         self.numbers: list[Numbers] = []
         self.values: list[Value | None] = []
@@ -67,6 +69,15 @@ class Step:
         self.numbers.append(numbers)
         return form.results
 
+    def has_memory_of(self, data: torch.Tensor) -> bool:
+        """Return whether an input of the step shares memory with a real tensor."""
+        has_memory = data.layout is torch.strided and not data.is_nested
+        return has_memory and memory_of(data) in self.memories
+
+    def may_write(self, data: torch.Tensor) -> bool:
+        """Return whether the step may write the memory of a real tensor."""
+        return self.writes and self.has_memory_of(data)
+
     def go_on(self, event: Event, numbers: Numbers) -> Place:
         """Add an event; return its place in the trie."""
         before = self.place
@@ -84,7 +95,7 @@ class Step:
 
     def go_back(self) -> None:
         """Remove the last event, which has failed."""
-        failed, self.place = self.place, self.place.parent or TRIE.root
+        failed, self.place = self.place, self.place.parent or self.place
         self.numbers.pop()
         if failed.results is None:
             TRIE.forget(failed)
@@ -118,6 +129,11 @@ class Step:
         """Return the fake of a real tensor; tensors that share memory have fakes that do."""
         self._converter = self._converter or FakeConverter()
         return self._converter.convert(data.detach())
+
+
+def memory_of(data: torch.Tensor) -> int:
+    """Return the identity of a real tensor's memory."""
+    return data.untyped_storage()._cdata
 
 
 @dataclass

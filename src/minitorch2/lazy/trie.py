@@ -114,9 +114,12 @@ class Trie:
     """All places and forms. If there are too many, as programs never repeat, it begins anew."""
 
     def __init__(self) -> None:
-        self.root = Place()
-        self.first = Form(self.root)
+        self.firsts: dict[torch.dtype, Form] = {}
         self.count = 0
+
+    def first(self, default: torch.dtype) -> Form:
+        """Return where steps begin whose new tensors have this dtype by default."""
+        return self.firsts.setdefault(default, Form(Place()))
 
     def follow(self, place: Place, event: Event, numbers: Numbers) -> Place:
         """Return the place behind another one, a new one if the event is new there."""
@@ -144,8 +147,8 @@ class Trie:
             self.__init__()  # type: ignore[misc]
 
     def places(self) -> Iterator[Place]:
-        """All places below the root."""
-        waiting = [self.root]
+        """All places below the roots."""
+        waiting = [form.place for form in self.firsts.values()]
         while waiting:
             place = waiting.pop()
             yield from place.next.values()

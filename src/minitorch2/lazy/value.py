@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -162,9 +162,10 @@ class LazyTensor(torch.Tensor):
     # Answers that PyTorch reads from memory, without an operator --------------------------------
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        title = "Parameter containing:\n" if isinstance(self, torch.nn.Parameter) else ""
         with _data_of(self, "repr") as data:
             if self.grad_fn is None:
-                return repr(data.requires_grad_(self.requires_grad))
+                return title + repr(data.requires_grad_(self.requires_grad))
             node = self.grad_fn.name().rpartition("::")[2]
             return _with_suffix(repr(data), f"grad_fn=<{node}>")
 
@@ -178,6 +179,9 @@ class LazyTensor(torch.Tensor):
         given = new if type(new) is LazyTensor else LazyTensor.of(new.detach())
         self.value = given.value
         follow(self, given)
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if self.dim() == 0 else object.__format__(self, spec)
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of numbers."""
@@ -215,7 +219,9 @@ class LazyTensor(torch.Tensor):
                 "protocol at the moment."
             )
         with _data_of(self, "deepcopy") as data:
-            copied = LazyTensor.of(copy.deepcopy(data, memo))
+            # A parameter's copy has memory of its own; other copies share it as the originals do.
+            is_parameter = isinstance(self, torch.nn.Parameter)
+            copied = LazyTensor.of(data.clone() if is_parameter else copy.deepcopy(data, memo))
         memo[id(self)] = copied.requires_grad_(self.requires_grad)
         copied._is_param = getattr(self, "_is_param", False)
         return copied
@@ -225,11 +231,12 @@ class LazyTensor(torch.Tensor):
             return data.requires_grad_(self.requires_grad).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
 
 
-def follow(tensor: LazyTensor, form: torch.Tensor) -> None:
-    """Give a lazy tensor the size and strides of another tensor."""
-    with torch._C._DisableTorchDispatch():
-        size, stride = form.size(), form.stride()
-        torch.ops.aten.as_strided_.default(tensor, size, stride, form.storage_offset())
+def follow(tensor: LazyTensor, form: LazyTensor) -> None:
+    """Give a lazy tensor the sizes, strides and dtype of another one, as ``tensor.data = form``."""
+    _DATA.__set__(tensor, form)
+
+
+_DATA: Final[Any] = torch.Tensor.data
 
 
 @contextmanager

@@ -85,3 +85,71 @@ def test_indices_that_pytorch_reads_before_it_calls_an_operator():
         ):
             assert [len(part) for part in parts] == [2, 2, 2]
         assert len(x.tensor_split(torch.tensor(3) * 1)) == 3
+
+
+def test_a_view_made_before_the_region_shows_a_pending_write_to_its_base():
+    """A tensor that had not entered the step was read, although the step writes its memory."""
+    base = torch.zeros(2, 3)
+    row, number = base[0], base[1, 1]
+    with lazy.lazily():
+        base.add_(1)
+        assert row.tolist() == [1, 1, 1]
+        base.mul_(2)
+        assert number.item() == 2 and row.numpy().sum() == 6
+
+
+def test_a_number_of_the_host_is_not_written_before_a_pending_read_of_its_memory():
+    """A write to a number ran at once, although the step still had to read that memory."""
+    base = torch.ones(3)
+    number = base[0]
+    with lazy.lazily():
+        before = base * 2
+        number.add_(5)
+    assert before.tolist() == [2, 2, 2] and base.tolist() == [6, 1, 1]
+
+
+def test_another_default_dtype_is_another_step():
+    """`torch.ones` was float32 where an equal step had run with that default."""
+    seen = []
+    try:
+        with lazy.lazily():
+            for dtype in (torch.float32, torch.float64, torch.float32, torch.float64):
+                torch.set_default_dtype(dtype)
+                seen.append([torch.ones(2) * 2, torch.arange(3) / 2])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [[t.dtype for t in part] for part in seen] == [
+        [torch.float32] * 2,
+        [torch.float64] * 2,
+    ] * 2
+
+
+def test_data_of_other_sizes_and_dtypes_may_be_assigned():
+    """A lazy tensor could not grow, kept its dtype, and refused data if it was a parameter."""
+    parameter = torch.nn.Parameter(torch.ones(2))
+    lazily = lazy.to_lazy(torch.nn.ParameterList([parameter]))[0]
+    lazily.data = torch.arange(6.0).view(2, 3).double()
+    (lazily * 2).sum().backward()
+    assert lazily.dtype is torch.float64 and lazily.requires_grad
+    assert lazily.grad.tolist() == [[2, 2, 2], [2, 2, 2]]
+    lazily.data = lazily.data[0] + 1
+    assert lazily.tolist() == [1, 2, 3] and lazily.shape == (3,)
+
+
+def test_numbers_are_formatted_and_gathered_into_tensors():
+    """`format` had no numbers, and `torch.tensor` of lazy numbers failed."""
+    x = torch.arange(3.0)
+    with lazy.lazily():
+        total = (x * 2).sum()
+        assert f"{total:.2f}" == "6.00"
+        assert torch.tensor([x[1], total, 4.0]).tolist() == [1, 6, 4]
+
+
+def test_recurrent_layers_train_in_steps_that_run_operator_by_operator():
+    """oneDNN's layer gave no workspace, since no gradients were recorded at the barrier."""
+    torch.manual_seed(0)
+    layer, x = torch.nn.LSTM(4, 3), torch.randn(5, 2, 4)
+    wanted = torch.autograd.grad(layer(x)[0].sum(), layer.parameters())
+    with lazy.lazily():
+        given = torch.autograd.grad(layer(x)[0].sum(), layer.parameters())
+    torch.testing.assert_close([lazy.to_eager(g) for g in given], list(wanted))
