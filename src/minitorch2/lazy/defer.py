@@ -152,10 +152,9 @@ def _is_number(argument: Any) -> bool:
     step = current()
     if type(argument) is LazyTensor:
         value = argument.value
-        is_there = value.data is not None and value.step is not step
-        if not is_there or value.error is not None or value.view is not None:
+        if value.step is step or value.error is not None or value.view is not None:
             return False
-        return not step.has_memory_of(value.data)
+        return value.data is not None and not step.has_memory_of(value.data)
     return type(argument) is torch.Tensor and not step.has_memory_of(argument)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from minitorch2.graph.node import SourceLine
 from minitorch2.lazy.step import COUNTS, TRIE, Counters, Step
@@ -47,10 +47,13 @@ def cause_of(step: Step, live: frozenset[int]) -> Compilation:
         if live not in place.programs:
             known = max(place.programs, key=len)
             new = min(live - known, default=min(live ^ known))
-            return Compilation("other results are held at the end", _line_of_value(place, new))
+            lines = _line_of_value(place, new), _line_of_value(place, min(known, default=new))
+            return Compilation("other results are held at the end", *lines)
         if varying is not None:
             return varying
-        return Compilation("a size leaves the range that earlier programs serve", place.line)
+        return Compilation(
+            "a size leaves the range that earlier programs serve", place.line, place.line
+        )
     left = _divergence(place)
     if left is not None:
         return left
@@ -66,7 +69,8 @@ def _number_that_varies(place: Place) -> Compilation | None:
         for old, new in zip(one, other, strict=True):
             if old != new:
                 what = "size of an input" if event.func is None else f"number of {event.func}"
-                return Compilation(f"a {what} was {old} and is {new}", _next_line(place, event))
+                line = _next_line(place, event)
+                return Compilation(f"a {what} was {old} and is {new}", line, line)
     return None
 
 
@@ -82,19 +86,56 @@ def _next_line(end: Place, event: Place) -> SourceLine | None:
 
 
 def _divergence(end: Place) -> Compilation | None:
-    """Return where a path leaves another one that was compiled, if it does."""
-    for place in end.path:
-        assert place.parent is not None
-        others = [p for p in place.parent.next.values() if p is not place]
-        if others and not end.programs:
-            was, now = _described(others[0]), _described(place)
-            cause = (
-                f"the step has {_described(place)} where an earlier one had {_described(others[0])}"
-            )
-            if was == now:
-                cause += ", with other arguments"
-            return Compilation(cause, _next_line(end, place), others[0].line)
+    """Return where a path leaves the earlier path that it shares most events with, if it does."""
+    for after in end.next.values():
+        cause = f"the step ends where an earlier one goes on with {_described(after)}"
+        return Compilation(cause, end.line, _next_line_below(after))
+    path = end.path
+    for place in reversed(path):
+        before = place.parent
+        assert before is not None
+        other = next((p for p in before.next.values() if p is not place), None)
+        if other is not None:
+            return _other_event(end, place, other)
+        if before.seen:
+            cause = f"the step goes on with {_described(place)} where an earlier one ended"
+            return Compilation(cause, _next_line(end, place), before.line)
+    return _other_default(path)
+
+
+def _other_event(end: Place, place: Place, other: Place) -> Compilation:
+    was, now = _described(other), _described(place)
+    cause = f"the step has {now} where an earlier one had {was}"
+    if place.func is other.func:
+        cause += ", with other arguments" if place.func else f": {_difference(place, other)}"
+    return Compilation(cause, _next_line(end, place), _next_line_below(other))
+
+
+def _difference(place: Place, other: Place) -> str:
+    """Return in what inputs differ, but for their sizes."""
+    pairs = zip(_FACTS, place.event[1:], other.event[1:], strict=True)
+    return ", ".join(f"{fact} was {old} and is {new}" for fact, new, old in pairs if new != old)
+
+
+_FACTS: Final = ("dtype", "rank", "device", "layout", "shared memory")
+
+
+def _other_default(path: Sequence[Place]) -> Compilation | None:
+    """Return the change of the default dtype, if an equal step began with another one."""
+    root = path[0].parent
+    for dtype, first in TRIE.firsts.items():
+        known = first.place.next.get(path[0].event)
+        if first.place is not root and known is not None:
+            cause = f"the default dtype is another one: an earlier step began with {dtype}"
+            return Compilation(cause, _first_line(path[-1]), _next_line_below(known))
     return None
+
+
+def _next_line_below(place: Place) -> SourceLine | None:
+    """Return the line of a place, or of the first operator behind data that entered there."""
+    while place.line is None and place.next:
+        place = next(iter(place.next.values()))
+    return place.line
 
 
 def _described(place: Place) -> str:

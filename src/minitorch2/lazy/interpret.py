@@ -7,7 +7,7 @@ Steps that are new run so: no time is lost to compile what may never come again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import torch
@@ -17,7 +17,7 @@ from minitorch2.lazy.event import arguments_of, fill
 from minitorch2.lazy.plan import Plan, plan_of
 from minitorch2.lazy.step import Step
 from minitorch2.lazy.trie import Numbers, Place
-from minitorch2.lazy.value import Ref
+from minitorch2.lazy.value import Operator, Ref
 
 
 def interpret(step: Step, wanted: Collection[int]) -> dict[int, torch.Tensor]:
@@ -42,7 +42,9 @@ def interpret(step: Step, wanted: Collection[int]) -> dict[int, torch.Tensor]:
     return {number: values[number] for number in wanted}
 
 
-_WITHOUT_HISTORY: Final = {torch.ops.aten.mkldnn_rnn_layer.default: recurrent.rnn_layer}
+_WITHOUT_HISTORY: Final[dict[Operator, Callable[..., Any]]] = {
+    torch.ops.aten.mkldnn_rnn_layer.default: recurrent.rnn_layer
+}
 """Operators that keep values for gradients only while gradients are recorded: these always do."""
 
 

@@ -40,7 +40,6 @@ class Step:
         memories: the first input in each memory, by the identity of the storage.
         writes: whether an operator wrote to memory that was there before the step.
         most_operators: after so many, the step ends.
-        left: the place at which the step left the known path, and the event it took.
     """
 
     def __init__(self) -> None:
@@ -53,7 +52,6 @@ class Step:
         self.plain: dict[int, Value] = {}
         self.memories: dict[int, int] = {}
         self.writes = False
-        self.left: Place | None = None
         self.most_operators = config.current().lazy_most_operators
         self._converter: FakeConverter | None = None
 
@@ -80,10 +78,7 @@ class Step:
 
     def go_on(self, event: Event, numbers: Numbers) -> Place:
         """Add an event; return its place in the trie."""
-        before = self.place
-        place = TRIE.follow(before, event, numbers)
-        if self.left is None and not place.seen and place.results is None and len(before.next) > 1:
-            self.left = place
+        place = TRIE.follow(self.place, event, numbers)
         self.numbers.append(numbers)
         self.place = place
         return place
@@ -99,8 +94,6 @@ class Step:
         self.numbers.pop()
         if failed.results is None:
             TRIE.forget(failed)
-            if self.left is failed:
-                self.left = None
 
     def promise(self, value: Value) -> Ref:
         """Give a value the next number of the step."""
@@ -133,7 +126,7 @@ class Step:
 
 def memory_of(data: torch.Tensor) -> int:
     """Return the identity of a real tensor's memory."""
-    return data.untyped_storage()._cdata
+    return int(data.untyped_storage()._cdata)
 
 
 @dataclass

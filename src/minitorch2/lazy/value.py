@@ -197,6 +197,10 @@ class LazyTensor(torch.Tensor):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        with _data_of(self, "dlpack") as data:
+            return data.requires_grad_(self.requires_grad).__dlpack__(**options)
+
     def data_ptr(self) -> int:
         """Return the address of the first element."""
         with _data_of(self, "data_ptr") as data:
