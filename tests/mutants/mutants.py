@@ -35,6 +35,7 @@ from minitorch2.bytecode.trackers.torch_values import (
     checkpoint_rules,
     engine_rules,
     hooks,
+    leaves,
     selection,
     tensor_constructors,
 )
@@ -449,6 +450,13 @@ MUTANTS = (
         "bytecode capture",
         "a graph breaks between a tensor and a later question about its gradient",
         Edit(hooks.check_asked, "if ASKING.isdisjoint(code.co_names):", "if True:"),
+        test_tensor_objects.test_hooks_that_end_graphs_change_the_gradients_that_they_change_in_eager,
+        examples=400,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a kept gradient misses what flows through another tensor that keeps its own",
+        Edit(leaves.check_leaves, "if each[0] != id(fake)", "if id(fake) not in inner"),
         test_tensor_objects.test_hooks_that_end_graphs_change_the_gradients_that_they_change_in_eager,
         examples=400,
     ),

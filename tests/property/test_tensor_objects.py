@@ -39,6 +39,8 @@ HOOKING_LINES = (
     *LINES[:4],
     "{a}.register_hook(lambda gradient: seen.update(hook={k}))",  # an effect: the graph ends
     "{a}.register_hook(lambda gradient: gradient * {k})",
+    "{a}.retain_grad()",
+    "{new} = {a}.exp() * {k}; {new}.retain_grad()",
 )
 
 

@@ -330,7 +330,7 @@ class Attempt:
             check_leaves(self.capture, self.residual)
             check_selections(self.capture, self.residual)
             if reason is not None:
-                check_asked(self.residual, self.frame.code, self.evaluator.steps)
+                check_asked(self.capture, self.residual, self.frame.code, self.evaluator.steps)
             self._leave_grad_mode(grad_enabled)
             self._leave_settings(settings)
             self._leave_overrides()

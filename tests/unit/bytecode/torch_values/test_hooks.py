@@ -113,6 +113,31 @@ def kept_for_the_caller(x):
     return y, z
 
 
+def two_kept_for_the_caller(x):
+    """The gradient of the first flows through the second, too."""
+    y = x.sin()
+    z = y.sin()
+    y.retain_grad()
+    z.retain_grad()
+    return y, z
+
+
+def kept_behind_its_hook(x):
+    y = x.sin()
+    y.register_hook(lambda gradient: gradient * 2)
+    y.retain_grad()
+    return x * 3, y
+
+
+def hooked_around_a_break(x):
+    y = x.sin()
+    y.register_hook(lambda gradient: gradient * 2)
+    print(end="")
+    y.register_hook(lambda gradient: gradient + 1)
+    y.retain_grad()
+    return x * 3, y
+
+
 def asked_after_a_break(x):
     y = x * 2
     z = (y * y).sum()
@@ -204,7 +229,8 @@ ONE_GRAPH = [
 
 PROGRAMS = [
     *ONE_GRAPH, handle_returned, watched, of_an_input, after_a_break, kept_after_a_break,
-    kept_for_the_caller, asked_after_a_break, no_gradient_flows, changed_later, view_and_base,
+    kept_for_the_caller, two_kept_for_the_caller, kept_behind_its_hook, hooked_around_a_break,
+    asked_after_a_break, no_gradient_flows, changed_later, view_and_base,
 ]  # fmt: skip
 
 
@@ -241,6 +267,27 @@ def test_what_follows_is_captured() -> None:
     """The graph ends where the tensor is made; its readers belong to the next graph."""
     explanation = minitorch2.explain(handle_returned)(torch.randn(3, 4, requires_grad=True))
     assert (explanation.graph_count, explanation.graph_break_count) == (2, 2)
+
+
+def test_kept_gradients_of_two_results() -> None:
+    """One break, where the first is made: both are kept, and their gradients are whole."""
+    explanation = minitorch2.explain(two_kept_for_the_caller)(torch.ones(2, requires_grad=True))
+    assert (explanation.graph_count, explanation.graph_break_count) == (2, 1)
+
+
+def test_an_input_that_keeps_its_gradient_ends_no_graph() -> None:
+    def kept(h):
+        h.retain_grad()
+        return h.sin() + h
+
+    def gradients(function: Callable[..., Any]) -> Any:
+        x = torch.arange(3.0, requires_grad=True)
+        h = x * 2
+        function(h).sum().backward()
+        return x.grad, h.grad
+
+    compiled = minitorch2.compile(kept, backend="aot_eager", fullgraph=True)
+    assert_close(gradients(compiled), gradients(kept))
 
 
 def test_hook_of_a_second_derivative() -> None:

@@ -68,15 +68,19 @@ def break_where_made(evaluator: Evaluator, tensor: TensorVariable, cause: str) -
     unsupported("tensor-method", cause)
 
 
-def check_asked(residual: Residual, code: CodeType, step: int) -> None:
+def check_asked(capture: Capture, residual: Residual, code: CodeType, step: int) -> None:
     """Check that a graph which breaks ends before a tensor is read that code asks about later.
 
     Raises:
         AskedLaterError: an earlier place for the break is needed.
+        HistoryEscapesError: later code would see the gradient in front of a hook in the graph.
     """
     if ASKING.isdisjoint(code.co_names):
         return
     made = {node: node.meta["val"] for node in residual.outputs if _has_history(node)}
+    hooked = {handle.function for handle in capture.hooked}
+    if any(fake.grad_fn in hooked for fake in made.values()):
+        raise HistoryEscapesError
     passed = {node: {*history(fake)} - {fake.grad_fn} for node, fake in made.items()}
     read = [n for n, fake in made.items() if any(fake.grad_fn in each for each in passed.values())]
     places = [_place_after(node, node.users) for node in read]

@@ -187,14 +187,18 @@ def check_leaves(capture: Capture, residual: Residual) -> None:
     nodes = residual.outputs if capture.replaced_data else []
     if any(_needs_replaced(node.meta["val"], capture.replaced_data) for node in nodes):
         raise HistoryEscapesError
-    kept = [each for each in (*capture.leaves, *capture.retaining) if residual.is_named(each)]
+    retaining = (each for each in capture.retaining if each.source is None or each.fake.grad_fn)
+    kept = [each for each in (*capture.leaves, *retaining) if residual.is_named(each)]
     inner = {id(each.in_history.fake): each.in_history.fake.grad_fn for each in kept}
+    if any(handle.function in inner.values() for handle in capture.hooked):
+        raise HistoryEscapesError  # what is kept is the gradient behind the hook
     nodes = [*residual.outputs, *(entry.node for entry in capture.inputs)] if inner else []
     for fake in (node.meta["val"] for node in nodes):
-        if not isinstance(fake, torch.Tensor) or fake.grad_fn is None or id(fake) in inner:
+        if not isinstance(fake, torch.Tensor) or fake.grad_fn is None:
             continue
         passed = {getattr(each, "variable", each) for each in history(fake)}
-        if any(_is_passed(*each, passed) for each in inner.items()) and not is_spent(fake):
+        others = (each for each in inner.items() if each[0] != id(fake))
+        if any(_is_passed(*each, passed) for each in others) and not is_spent(fake):
             raise HistoryEscapesError
 
 
