@@ -1,10 +1,12 @@
 """nn.Modules as scripts: attributes of all kinds, shared types, containers, and what is refused."""
 
+import io
 from typing import Final
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from minitorch2 import jit
 from minitorch2.script.syntax.errors import ScriptError
@@ -129,3 +131,87 @@ def test_a_frozen_module_has_no_parameters():
     assert [name for name, _ in kept.named_parameters()] == ["shift"]
     with pytest.raises(ValueError, match="eval"):
         jit.freeze(jit.script(nn.Linear(2, 2)))
+
+
+class Elements(nn.Module):
+    """Reads elements of containers, at numbers that are known or not, and a property."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3)])
+        self.chain = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+        self.scales = nn.ParameterList([nn.Parameter(torch.randn(3)) for _ in range(2)])
+        self.named = nn.ParameterDict({"a": nn.Parameter(torch.randn(3))})
+        self.count = 2
+
+    @property
+    def twice(self) -> int:
+        return self.count * 2
+
+    @staticmethod
+    def times(x, number: int):
+        return x * number
+
+    def forward(self, x, index: int):
+        x = self.layers[index](x)
+        x = self.chain[:2](x) + self.chain[-1](x)
+        for scale in self.scales:
+            x = x * scale
+        for _, shift in self.named.items():
+            x = x + shift
+        for layer in self.layers.children():
+            x = self.times(layer(x), self.twice)
+            if isinstance(layer, nn.Linear):
+                x = x + 1
+        for module in [self.layers[0], self.chain]:
+            x = module(x)
+        return x
+
+
+def test_elements_of_containers_are_read_at_any_index():
+    module = Elements()
+    script = jit.script(module)
+    x = torch.randn(4, 3)
+    for index in (0, 1, 2, -1, 0):
+        torch.testing.assert_close(script(x, index), module(x, index))
+    with pytest.raises(IndexError, match="out of range"):
+        script(x, 3)
+
+
+@pytest.mark.parametrize("cls", [nn.LSTM, nn.GRU])
+def test_recurrent_modules_take_tensors_and_packed_sequences(cls):
+    module = cls(3, 4)
+    script = jit.script(module)
+    x = torch.randn(5, 2, 3)
+    packed = pack_padded_sequence(x, torch.tensor([5, 3]))
+    for given in (x, packed, x, packed):
+        expected, got = module(given), script(given)
+        torch.testing.assert_close(got[1], expected[1])
+    assert isinstance(got[0], PackedSequence)
+    torch.testing.assert_close(tuple(got[0]), tuple(expected[0]))
+    torch.testing.assert_close(script(x, got[1]), module(x, got[1]))
+    file = io.BytesIO()
+    jit.save(script, file)
+    file.seek(0)
+    torch.testing.assert_close(torch.jit.load(file)(x), module(x))
+
+
+def test_an_attribute_of_a_union_has_the_type_of_its_value():
+    pool = nn.MaxPool1d(2, return_indices=True)
+    values, indices = pool(torch.randn(2, 3, 8))
+    unpool = nn.MaxUnpool1d(2)
+    torch.testing.assert_close(jit.script(unpool)(values, indices), unpool(values, indices))
+
+
+def test_an_attribute_keeps_its_type():
+    class Wrong(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.steps = 1
+
+        def forward(self, x):
+            self.steps = 1.5
+            return x
+
+    with pytest.raises(ScriptError, match="float stands where int is needed"):
+        jit.script(Wrong())

@@ -17,6 +17,7 @@ from minitorch2.script.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
 )
 
 _PRIMITIVES: Final[dict[Type, str]] = {
@@ -43,6 +44,8 @@ def annotation_text(given: Type) -> str:
             return f"Future[{annotation_text(element)}]"
         case DictType(key, value):
             return f"Dict[{annotation_text(key)}, {annotation_text(value)}]"
+        case UnionType(members):
+            return f"Union[{', '.join(map(annotation_text, members))}]"
         case TupleType(elements, None, _):
             return f"Tuple[{', '.join(map(annotation_text, elements)) or '()'}]"
         case TupleType(_, _, name) if name is not None:

@@ -26,6 +26,7 @@ from minitorch2.script.ir.types import (
     OptionalType,
     TupleType,
     Type,
+    UnionType,
     type_of,
 )
 from minitorch2.script.modules.freezing import module_type_of_graph
@@ -110,7 +111,7 @@ class _Values:
         """Return a value as data, its containers with the types that they have."""
         if isinstance(type_, OptionalType):
             return None if value is None else self.value(value, type_.element)
-        match type_:
+        match type_of(value) if isinstance(type_, UnionType) else type_:
             case ListType(element):
                 items = [self.value(item, element) for item in value]
                 return TypedContainer(items, annotation_text(type_), value)

@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import get_annotations
 from typing import Any, Final
 
 import torch
@@ -24,6 +25,9 @@ CLASSES: Final[dict[Any, ir.Type]] = {
     int: ir.INT,
     float: ir.FLOAT,
     bool: ir.BOOL,
+    torch.SymInt: ir.INT,
+    torch.SymFloat: ir.FLOAT,
+    torch.SymBool: ir.BOOL,
     complex: ir.COMPLEX,
     str: ir.STR,
     None: ir.NONE,
@@ -50,7 +54,6 @@ _FORMS: Final[dict[Any, Callable[..., ir.Type]]] = {
     typing.Annotated: lambda element, *_: element,
     torch.futures.Future: ir.FutureType,
 }
-_NUMBERS: Final = (ir.INT, ir.FLOAT, ir.COMPLEX, ir.BOOL)
 _COMMENT: Final = re.compile(r"#\s*type:\s*(?!ignore)(.*?)\s*(#.*)?$", re.MULTILINE)
 _BROADCAST: Final = "BroadcastingListCls"
 
@@ -77,7 +80,7 @@ def type_from_object(given: Any) -> ir.Type:
         return _from_text(given)
     origin = typing.get_origin(given)
     if origin in (typing.Union, types.UnionType):
-        return _union([type_from_object(part) for part in typing.get_args(given)])
+        return ir.union_of(map(type_from_object, typing.get_args(given)))
     if origin in _FORMS:
         return _FORMS[origin](*(_argument(part) for part in typing.get_args(given)))
     raise UnknownTypeError(getattr(given, "__qualname__", repr(given)))
@@ -95,21 +98,9 @@ def _from_text(text: str) -> ir.Type:
 def named_tuple_type(given: type) -> ir.TupleType:
     """Return the type of a NamedTuple class; fields without annotation are tensors."""
     names: tuple[str, ...] = getattr(given, "_fields")  # noqa: B009
-    hints = getattr(given, "__annotations__", {})
+    hints = {k: v for base in given.__mro__[::-1] for k, v in get_annotations(base).items()}
     elements = tuple(type_from_object(hints.get(name, torch.Tensor)) for name in names)
-    return ir.TupleType(elements, names, given.__qualname__)
-
-
-def _union(members: list[ir.Type]) -> ir.Type:
-    """Return the type of a union: an optional of one type, or of numbers."""
-    rest = [member for member in members if member != ir.NONE]
-    if len(rest) > 1 and all(member in _NUMBERS for member in rest):
-        rest = [ir.NUMBER]
-    joined = rest[0] if rest else ir.NONE
-    for member in rest[1:]:
-        both = ir.unify(joined, member)
-        joined = ir.ANY if both is None else both
-    return ir.OptionalType(joined) if len(rest) and ir.NONE in members else joined
+    return ir.TupleType(elements, names, given.__qualname__, given)
 
 
 def _is_hashable(given: Any) -> bool:
@@ -176,8 +167,7 @@ def object_of(expression: t.Expr, resolver: Resolver) -> Any:
         case t.TupleLiteral(items) | t.ListLiteral(items):
             return tuple(_part(item, resolver) for item in items)
         case t.Binary("|", left, right):
-            members = [type_of_annotation(part, resolver) for part in (left, right)]
-            return _union(members)
+            return ir.union_of(type_of_annotation(part, resolver) for part in (left, right))
     raise UnknownTypeError(expression.range.text())
 
 
@@ -206,7 +196,7 @@ def _subscript(form: Any, index: t.Expr, resolver: Resolver) -> ir.Type:
     if form is typing.Optional:
         return ir.OptionalType(arguments[0])
     if form is typing.Union:
-        return _union(arguments)
+        return ir.union_of(arguments)
     if form in _FORMS and not (form is tuple and items == (t.TupleLiteral((), range=index.range),)):
         return _FORMS[form](*arguments)
     if getattr(form, "__name__", "") == "Future":

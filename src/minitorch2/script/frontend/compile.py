@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -22,7 +22,7 @@ from minitorch2.script.frontend.refine import joined
 from minitorch2.script.frontend.resolver import Resolver, resolver_of, text_resolver
 from minitorch2.script.frontend.sugared import sugar
 from minitorch2.script.frontend.to_ssa import to_ssa
-from minitorch2.script.ir.graph import Graph
+from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.types import (
     NONE,
     TENSOR,
@@ -33,11 +33,12 @@ from minitorch2.script.ir.types import (
     Type,
     type_of,
 )
+from minitorch2.script.operators.match import find_schema
 from minitorch2.script.operators.schema import NO_DEFAULT, Argument, FunctionSchema
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError, compiling
 from minitorch2.script.syntax.from_ast import function_from_ast
-from minitorch2.script.syntax.reading import source_of
+from minitorch2.script.syntax.reading import overloads_of, source_of
 from minitorch2.script.syntax.source import SourceRange
 
 
@@ -65,6 +66,7 @@ def compile_function(
     types: Mapping[str, Type] | None = None,
     fixed: Mapping[str, SugaredValue] | None = None,
     called_at: SourceRange | None = None,
+    header: t.Def | None = None,
 ) -> CompiledFunction:
     """Compile a Python function to a graph.
 
@@ -73,24 +75,61 @@ def compile_function(
         types: types of parameters that have no annotation.
         fixed: what parameters are that have no value in the graph.
         called_at: the call that needs the function.
+        header: the overload to compile; by default the first one, if there are any.
 
     Raises:
         ScriptError: the function is no program of the language.
     """
-    plain = inspect.unwrap(function)
-    if not isinstance(plain, FunctionType):
-        message = f"{function!r} is no Python function"
-        raise ScriptError(message, called_at, code="script-not-a-function", fix="give a function")
+    plain = plain_function(function, called_at)
     with compiling(plain.__qualname__, called_at):
-        definition = function_from_ast(source_of(plain), postpones=True)
+        definition = header or next(iter(headers_of(plain)), None) or definition_of(plain)
         return _compiled(
             definition,
             resolver_of(plain),
             name=plain.__name__,
-            defaults=_defaults(plain),
+            defaults=defaults_of(plain),
             types=types or {},
             fixed=fixed or {},
         )
+
+
+def plain_function(function: Callable[..., Any], where: SourceRange | None = None) -> FunctionType:
+    """Return the function that decorators wrap.
+
+    Raises:
+        ScriptError: it is no function of Python.
+    """
+    plain = inspect.unwrap(function)
+    if not isinstance(plain, FunctionType):
+        message = f"{function!r} is no Python function"
+        raise ScriptError(message, where, code="script-not-a-function", fix="give a function")
+    return plain
+
+
+def definition_of(function: FunctionType) -> t.Def:
+    """Return the tree of a function."""
+    return function_from_ast(source_of(function), postpones=True)
+
+
+def headers_of(function: FunctionType) -> tuple[t.Def, ...]:
+    """Return the overloads of a function, each with its body; nothing if it has none."""
+    texts = overloads_of(function)
+    body = definition_of(function).body if texts else ()
+    return tuple(replace(function_from_ast(text, postpones=True), body=body) for text in texts)
+
+
+def schema_of_header(
+    header: t.Def, function: FunctionType, types: Mapping[str, Type]
+) -> FunctionSchema:
+    """Return the schema of an overload, without results.
+
+    Args:
+        header: the overload.
+        function: the function that it belongs to.
+        types: types of parameters that have no annotation.
+    """
+    found = signature_of(header, resolver_of(function), defaults_of(function), types, {})
+    return FunctionSchema(header.name, "", tuple(found.arguments), ())
 
 
 def compile_tree(
@@ -114,7 +153,8 @@ def compile_tree(
         )
 
 
-def _defaults(function: FunctionType) -> dict[str, Any]:
+def defaults_of(function: FunctionType) -> dict[str, Any]:
+    """Return the defaults of a function's parameters, by name."""
     parameters = inspect.signature(function, follow_wrapped=False).parameters
     return {
         name: parameter.default
@@ -149,6 +189,10 @@ def _compiled(
     returns = _finish(emitter, definition)
     to_ssa(graph)
     exit_transform(graph)
+    if not graph.outputs:  # it always raises
+        with graph.inserting_at_end(graph.block):
+            node = emitter.node("prim::Uninitialized", (), (returns,), definition.range)
+        graph.add_output(node.output)
     results = (Argument("", returns),)
     return CompiledFunction(
         name, FunctionSchema(name, "", tuple(signature.arguments), results), graph
@@ -247,7 +291,7 @@ def _parameter_type(
     default: Any,
 ) -> Type:
     if parameter.type is not None:
-        return _annotated(parameter.type, resolver, default)
+        return _annotated(parameter, resolver, types, default)
     if parameter.name in comments:
         return comments[parameter.name]
     if parameter.name in types:
@@ -259,36 +303,57 @@ def _parameter_type(
     return OptionalType(TENSOR) if known == NONE else known
 
 
-def _annotated(annotation: t.Expr, resolver: Resolver, default: Any) -> Type:
-    """Return the type of an annotation; one that is unknown is that of its default None.
+def _annotated(
+    parameter: t.Param, resolver: Resolver, types: Mapping[str, Type], default: Any
+) -> Type:
+    """Return the type of an annotation; one that is unknown is that of the argument or of None.
 
-    The parameter takes a function, which the caller fixes, or nothing.
+    The parameter takes a module, a function, which the caller fixes, or nothing.
     """
+    assert parameter.type is not None
     try:
-        return type_of_annotation(annotation, resolver)
+        return type_of_annotation(parameter.type, resolver)
     except ScriptError as error:
-        if error.code != "script-unknown-type" or default is not None:
-            raise
-        return NONE
+        given = types.get(parameter.name, NONE if default is None else None)
+        if error.code == "script-unknown-type" and (given == NONE or isinstance(given, ClassType)):
+            return given
+        raise
 
 
 _CALLED: Final[WeakKeyDictionary[FunctionType, dict[object, CompiledFunction]]] = (
     WeakKeyDictionary()
 )
 """Functions that were compiled for calls, by the types of parameters without annotation."""
+_HEADERS: Final[WeakKeyDictionary[FunctionType, tuple[t.Def, ...]]] = WeakKeyDictionary()
 
 
 def compile_call(
     function: Any,
-    types: Mapping[str, Type],
+    values: Mapping[str, Value],
     fixed: Mapping[str, SugaredValue],
     where: SourceRange,
 ) -> CompiledFunction:
-    """Compile a function that is called, once for each choice of types."""
+    """Compile a function that is called, once for each overload and choice of types."""
+    types = {name: value.type for name, value in values.items()}
+    header = _overload(plain_function(function, where), values, where)
     if fixed:
-        return compile_function(function, types=types, fixed=fixed, called_at=where)
+        return compile_function(function, types=types, fixed=fixed, called_at=where, header=header)
     known = _CALLED.setdefault(function, {})
-    key = frozenset(types.items())
+    key = (header, frozenset(types.items()) if header is None else None)
     if key not in known:
-        known[key] = compile_function(function, types=types, called_at=where)
+        known[key] = compile_function(function, types=types, called_at=where, header=header)
     return known[key]
+
+
+def _overload(
+    function: FunctionType, values: Mapping[str, Value], where: SourceRange
+) -> t.Def | None:
+    """Return the first overload that fits values, or None for a function without overloads."""
+    if function not in _HEADERS:
+        _HEADERS[function] = headers_of(function)
+    headers = _HEADERS[function]
+    if not headers:
+        return None
+    schemas = [schema_of_header(header, function, {}) for header in headers]
+    fitting = find_schema(function.__name__, schemas, (), values, where).schema
+    return headers[next(i for i, schema in enumerate(schemas) if schema is fitting)]

@@ -36,10 +36,15 @@ class Callee(Protocol):
 
 @dataclass
 class Arguments:
-    """Arguments of a call, stars expanded."""
+    """Arguments of a call, stars expanded.
+
+    Attributes:
+        is_open: the last positional argument is a list of all further ones.
+    """
 
     positional: list[SugaredValue] = field(default_factory=list)
     keywords: dict[str, SugaredValue] = field(default_factory=dict)
+    is_open: bool = False
 
     def all(self) -> list[SugaredValue]:
         """Return the arguments, those with keywords last."""
@@ -63,6 +68,9 @@ class SugaredValue:
 
     first_class = False
     """The value can be stored, passed and returned: it has a value in the graph."""
+
+    is_module = False
+    """The value is a module: containers of such values are no values of the graph."""
 
     def describe(self) -> str:
         """Return what errors call the value, with an article."""
@@ -132,8 +140,8 @@ class Emission:
     Args:
         graph: where nodes go, at its insertion point.
         resolver: knows the names that the function does not set.
-        compiler: compiles another function for a call, given its object, types of parameters
-            that have no annotation, and sugared values of parameters that have no type.
+        compiler: compiles another function for a call, given its object, values of parameters,
+            whose types count where there is no annotation, and sugared values of the others.
     """
 
     def __init__(self, graph: Graph, resolver: Resolver, compiler: Compiler) -> None:
@@ -254,7 +262,7 @@ class Compiler(Protocol):
     def __call__(
         self,
         function: Any,
-        types: Mapping[str, Type],
+        values: Mapping[str, Value],
         fixed: Mapping[str, SugaredValue],
         where: SourceRange,
     ) -> Callee: ...

@@ -17,6 +17,7 @@ from minitorch2.script.frontend.emission import (
     SugaredValue,
 )
 from minitorch2.script.frontend.emit_iteration import elements_of
+from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.forms import form, only
 from minitorch2.script.frontend.python_values import (
     FORMS,
@@ -151,6 +152,32 @@ def emit_sum(emission: Emission, arguments: Arguments, where: SourceRange) -> Su
     for item in items:
         total = emission.emit("aten::add", (item.as_value(emission, where), total), where)
     return sugar(total)
+
+
+@form(math.prod)
+def emit_prod(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+    """Emit ``math.prod`` of a known number of elements, or as a loop over a list."""
+    (given,) = arguments.positional
+    start = arguments.keywords.get("start", ConstantValue(1)).as_value(emission, where)
+    items = elements_of(emission, given, where)
+    if items is not None:
+        for item in items:
+            start = emission.emit("aten::mul", (start, item.as_value(emission, where)), where)
+        return sugar(start)
+    iteration, name = given.iteration(emission, where), f"the product at {where.start}"
+    emission.store(name, start, where)
+    node = emission.loop_node(iteration.trips, where)
+    with emission.inside(node.blocks[0]):
+        factor = iteration.element(node.blocks[0].inputs[0]).as_value(emission, where)
+        if factor.type != start.type:
+            message = f"math.prod starts with {start.type}, and the elements are {factor.type}"
+            fix = "give a start of the elements' type"
+            raise ScriptError(message, where, code="script-wrong-type", fix=fix)
+        before = emission.load(name, Variable(start.type, where), where)
+        emission.store(name, emission.emit("aten::mul", (before, factor), where), where)
+    with emission.inside(node.blocks[1]):
+        node.blocks[1].add_output(emission.truth(True, where))
+    return sugar(emission.load(name, Variable(start.type, where), where))
 
 
 def _emit_quantifier(kind: str, decides: bool) -> Any:

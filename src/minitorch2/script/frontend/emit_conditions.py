@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitorch2.script.frontend.emission import UNKNOWN, SugaredValue
+from minitorch2.script.frontend.emission import UNKNOWN, Emission, SugaredValue
 from minitorch2.script.frontend.emit_calls import truth_of
 from minitorch2.script.frontend.emit_operators import OperatorEmitter
 from minitorch2.script.frontend.emit_questions import class_types, instance_members
@@ -27,6 +27,7 @@ from minitorch2.script.ir.types import (
     OptionalType,
     Type,
     unify,
+    union_of,
 )
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
@@ -67,28 +68,13 @@ class ConditionEmitter(OperatorEmitter):
             blocks[0].add_output(self.value(expression.right))
         with self.inside(blocks[1]):
             blocks[1].add_output(self._falsy(value, expression))
-        return sugar(self.joined_output(node.blocks, expression.range))
+        return sugar(joined_output(self, node.blocks, expression.range))
 
     def _falsy(self, value: Value, expression: t.Logical) -> Value:
         """Return the left operand where it decides: an optional that is true is not None."""
         if expression.op == "or" and isinstance(value.type, OptionalType):
             return self.cast(value, value.type.element, expression.range)
         return value
-
-    def joined_output(self, blocks: Sequence[Block], where: SourceRange) -> Value:
-        """Give an if the output that both of its blocks end with, in their common type."""
-        types = [block.outputs[-1].type for block in blocks]
-        type_ = unify(*types) or joined(types)
-        if type_ is None:
-            message = f"the two branches have different types: {types[0]} and {types[1]}"
-            fix = "give both branches one type"
-            raise ScriptError(message, where, code="script-branch-types", fix=fix)
-        for block in blocks:
-            with self.graph.inserting_at_end(block):
-                index = len(block.outputs) - 1
-                block.replace_output(index, self.cast(block.outputs[-1], type_, where))
-        assert blocks[0].owner is not None
-        return blocks[0].owner.add_output(type=type_)
 
     def condition(self, expression: t.Expr) -> Condition:
         """Return an expression as a condition of an if, with what it tells of types."""
@@ -149,43 +135,33 @@ class ConditionEmitter(OperatorEmitter):
             types = [type_ for type_ in wanted if isinstance(type_, Type)]
             only = types[0] if len(wanted) == len(types) == 1 else None
             return Condition(plain.value, None, {} if only is None else {name: only})
-        inside, outside = (joined(types) for types in members)
-        return Condition(
-            plain.value,
-            None,
-            {} if inside is None else {name: inside},
-            {} if outside is None else {name: outside},
-        )
+        inside, outside = map(union_of, members)
+        return Condition(plain.value, None, {name: inside}, {name: outside})
 
     def _and_or(self, expression: t.Logical, left: Condition) -> Condition:
-        """Emit the right operand where the left one does not decide, and knows what it tells."""
-        if expression.op == "or":
-            known = self._short(expression, left, False)
-            if known is not None:
-                return known
-            node, right = self._right(expression, left, left.when_false)
+        """Emit the right operand where the left one does not decide, and knows what it tells.
+
+        A right operand that is known may decide, whatever the left one is.
+        """
+        goes_on = expression.op == "and"
+        if left.value is None:
+            return self.condition(expression.right) if left.known == goes_on else left
+        node, right = self._right(expression, left, left.when_true if goes_on else left.when_false)
+        if right.value is None:
+            return left if right.known == goes_on else right
+        if goes_on:
             return Condition(
                 node,
                 None,
-                either(left.when_true, both(left.when_false, right.when_true)),
-                both(left.when_false, right.when_false),
+                both(left.when_true, right.when_true),
+                either(left.when_false, both(left.when_true, right.when_false)),
             )
-        known = self._short(expression, left, True)
-        if known is not None:
-            return known
-        node, right = self._right(expression, left, left.when_true)
         return Condition(
             node,
             None,
-            both(left.when_true, right.when_true),
-            either(left.when_false, both(left.when_true, right.when_false)),
+            either(left.when_true, both(left.when_false, right.when_true)),
+            both(left.when_false, right.when_false),
         )
-
-    def _short(self, expression: t.Logical, left: Condition, goes_on: bool) -> Condition | None:
-        """Return the result if the left operand is known."""
-        if left.value is not None:
-            return None
-        return self.condition(expression.right) if left.known == goes_on else left
 
     def _right(
         self, expression: t.Logical, left: Condition, refined: Refinements
@@ -217,7 +193,23 @@ class ConditionEmitter(OperatorEmitter):
             with self.inside(block):
                 apply(refined, self, side.range)
                 block.add_output(self.value(side, hint))
-        return sugar(self.joined_output(node.blocks, expression.range))
+        return sugar(joined_output(self, node.blocks, expression.range))
+
+
+def joined_output(emission: Emission, blocks: Sequence[Block], where: SourceRange) -> Value:
+    """Give an if the output that both of its blocks end with, in their common type."""
+    types = [block.outputs[-1].type for block in blocks]
+    type_ = unify(*types) or joined(types)
+    if type_ is None:
+        message = f"the two branches have different types: {types[0]} and {types[1]}"
+        fix = "give both branches one type"
+        raise ScriptError(message, where, code="script-branch-types", fix=fix)
+    for block in blocks:
+        with emission.graph.inserting_at_end(block):
+            index = len(block.outputs) - 1
+            block.replace_output(index, emission.cast(block.outputs[-1], type_, where))
+    assert blocks[0].owner is not None
+    return blocks[0].owner.add_output(type=type_)
 
 
 def _chained(expression: t.Compare) -> t.Expr:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import dropwhile, takewhile
+from typing import Any, TypeAlias
 
-from minitorch2.script.frontend.emission import UNKNOWN, SugaredValue
+from minitorch2.script.frontend.emission import UNKNOWN, Arguments, SugaredValue
 from minitorch2.script.frontend.emit_conditions import ConditionEmitter
 from minitorch2.script.frontend.emit_iteration import elements_of
 from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.indexing import index_tensor
-from minitorch2.script.frontend.python_values import converted
+from minitorch2.script.frontend.python_values import converted, to_sugared_value
 from minitorch2.script.frontend.refine import (
     apply,
     joined,
 )
 from minitorch2.script.frontend.sugared import (
+    ConstantValue,
     SimpleValue,
     TupleSugar,
     list_of,
@@ -36,6 +38,9 @@ from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
 
+OpenElements: TypeAlias = tuple[list[SugaredValue] | SugaredValue, ...]
+"""Elements before, between and after lists of which nobody knows how many elements they have."""
+
 
 class ContainerEmitter(ConditionEmitter):
     """Emits tuples, lists, dicts and their parts."""
@@ -44,39 +49,88 @@ class ContainerEmitter(ConditionEmitter):
         """Return a value as one of a type, or raise."""
         return converted(self, value, type_, where)
 
-    def _starred(self, argument: t.Starred) -> list[SugaredValue]:
-        given = self.expression(argument.value)
-        items = elements_of(self, given, argument.range)
-        if items is None:
-            fix = "pass the list itself, or a tuple with a star"
-            raise given.refuse(
-                "has no known number of elements", argument.range, code="script-star", fix=fix
-            )
-        return items
-
     def emit_TupleLiteral(self, expression: t.TupleLiteral, hint: Type | None) -> SugaredValue:
         hints: Sequence[Type | None] = [None] * len(expression.items)
         if isinstance(hint, TupleType) and len(hint.elements) == len(expression.items):
             hints = hint.elements
-        return TupleSugar(self._elements(expression.items, hints))
+        parts = self.elements(expression.items, hints)
+        return TupleSugar(parts) if isinstance(parts, list) else self._joined(parts, expression)
 
-    def _elements(
-        self, items: Sequence[t.Expr], hints: Sequence[Type | None]
-    ) -> list[SugaredValue]:
-        found = list[SugaredValue]()
-        for item, hint in zip(items, hints):
+    def elements(
+        self, items: Sequence[t.Expr], hints: Sequence[Type | None] | None = None
+    ) -> list[SugaredValue] | OpenElements:
+        """Return what expressions are, stars expanded where their numbers of elements are known."""
+        found = list[list[SugaredValue] | SugaredValue]()
+        for item, hint in zip(items, hints or [None] * len(items), strict=True):
             if isinstance(item, t.Starred):
-                found += self._starred(item)
+                given = self.expression(item.value)
+                expanded = elements_of(self, given, item.range)
+                found.append(given if expanded is None else expanded)
             else:
-                found.append(self.expression(item, hint))
+                found.append([self.expression(item, hint)])
+        parts = [part for part in found if isinstance(part, list)]
+        return [each for part in parts for each in part] if len(parts) == len(found) else (*found,)
+
+    def _joined(self, elements: OpenElements, expression: t.Expr) -> SugaredValue:
+        """Return elements as one list: how many there are is not known."""
+        where = expression.range
+        parts = [self._part(part, where) for part in elements if part != []]
+        kinds = {part.type for part in parts}
+        if len(kinds) > 1 or not isinstance(parts[0].type, ListType):
+            message = f"a star joins {' and '.join(sorted(map(str, kinds)))} here"
+            raise ScriptError(message, where, code="script-star", fix="give all elements one type")
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.emit("aten::add", (total, part), where)
+        return sugar(total)
+
+    def _part(self, part: list[SugaredValue] | SugaredValue, where: SourceRange) -> Value:
+        if isinstance(part, list):
+            return list_of(self, [each.as_value(self, where) for each in part], where)
+        return part.as_value(self, where)
+
+    def arguments(self, call: t.Call) -> Arguments:
+        """Return the arguments of a call, stars expanded.
+
+        A star may have no known number of elements. Then they are one list with the arguments of
+        their type before it, and with all arguments behind it.
+        """
+        parts = self.elements(call.arguments)
+        found = Arguments(parts) if isinstance(parts, list) else self._open(parts, call)
+        for keyword in call.keywords:
+            if keyword.name is None:
+                found.keywords.update(self._double_starred(keyword))
+            else:
+                found.keywords[keyword.name] = self.expression(keyword.value)
         return found
+
+    def _open(self, parts: OpenElements, call: t.Call) -> Arguments:
+        before = list[SugaredValue]()
+        for part in takewhile(lambda part: isinstance(part, list), parts):
+            before += part if isinstance(part, list) else ()
+        star, *behind = dropwhile(lambda part: isinstance(part, list), parts)
+        assert isinstance(star, SugaredValue)
+        kind = star.as_value(self, call.range).type
+        types = [each.as_value(self, call.range).type for each in before]
+        own = sum(1 for _ in dropwhile(lambda type_: ListType(type_) == kind, types[::-1]))
+        listed = self._joined((before[own:], star, *behind), call)
+        return Arguments([*before[:own], listed], is_open=True)
+
+    def _double_starred(self, keyword: t.Keyword) -> dict[str, SugaredValue]:
+        given = self.expression(keyword.value).constant()
+        if isinstance(given, dict) and all(isinstance(name, str) for name in given):
+            return {k: to_sugared_value(value, keyword.range) for k, value in given.items()}
+        message = "`**` needs names that are known while compiling"
+        raise ScriptError(message, keyword.range, code="script-star", fix="write each keyword")
 
     def emit_ListLiteral(self, expression: t.ListLiteral, hint: Type | None) -> SugaredValue:
         hint = hint.element if isinstance(hint, OptionalType) else hint
         element = hint.element if isinstance(hint, ListType) else None
-        parts = self._elements(expression.items, [element] * len(expression.items))
-        if parts and not all(part.first_class for part in parts):
-            return TupleSugar(parts)
+        parts = self.elements(expression.items, [element] * len(expression.items))
+        if not isinstance(parts, list):
+            return self._joined(parts, expression)
+        if not (made := TupleSugar(parts)).first_class:
+            return made
         values = [part.as_value(self, expression.range) for part in parts]
         if element is not None:
             values = [self.converted(value, element, expression.range) for value in values]
@@ -142,8 +196,8 @@ class ContainerEmitter(ConditionEmitter):
                 expression.target, item,
                 lambda: found.append(self.expression(expression.element, element)),
             )  # fmt: skip
-        if not all(part.first_class for part in found):
-            return TupleSugar(found)
+        if not (made := TupleSugar(found)).first_class:
+            return made
         values = [part.as_value(self, expression.range) for part in found]
         return sugar(list_of(self, values, expression.range, element))
 
@@ -248,6 +302,8 @@ class ContainerEmitter(ConditionEmitter):
             raise given.refuse(
                 "cannot be sliced like this", where, code="script-slice", fix="use constants"
             )
+        if given.is_module:
+            return given.get_item(self, ConstantValue(slice(*bounds)), where)
         return TupleSugar(items[slice(*bounds)])
 
 

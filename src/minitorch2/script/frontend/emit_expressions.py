@@ -10,11 +10,12 @@ from minitorch2.script.frontend.emission import Arguments, Emission, SugaredValu
 from minitorch2.script.frontend.emit_calls import emit_annotate
 from minitorch2.script.frontend.emit_containers import ContainerEmitter
 from minitorch2.script.frontend.environment import Variable
-from minitorch2.script.frontend.python_values import FormValue, to_sugared_value
+from minitorch2.script.frontend.python_values import FormValue, OperatorValue, to_sugared_value
 from minitorch2.script.frontend.resolver import MISSING
 from minitorch2.script.frontend.sugared import (
     BoundMethod,
     ConstantValue,
+    MethodValue,
     TupleSugar,
     sugar,
 )
@@ -91,7 +92,13 @@ class ExpressionEmitter(ContainerEmitter):
         function = self.expression(expression.function)
         if isinstance(function, FormValue) and function.form is emit_annotate:
             return self._annotated(expression)
-        return function.call(self, self.arguments(expression), expression.range)
+        arguments = self.arguments(expression)
+        if arguments.is_open and not isinstance(function, OperatorValue | MethodValue):
+            raise function.refuse(
+                "takes a known number of arguments, and a star gives more",
+                expression.range, code="script-star", fix="pass the list itself",
+            )  # fmt: skip
+        return function.call(self, arguments, expression.range)
 
     def _annotated(self, expression: t.Call) -> SugaredValue:
         """Emit ``annotate(T, value)``: the value as one of the type."""
@@ -101,28 +108,6 @@ class ExpressionEmitter(ContainerEmitter):
         type_ = type_of_annotation(expression.arguments[0], self.resolver)
         value = self.value(expression.arguments[1], type_)
         return sugar(self.converted(value, type_, expression.range))
-
-    def arguments(self, call: t.Call) -> Arguments:
-        """Return the arguments of a call, stars expanded."""
-        found = Arguments()
-        for argument in call.arguments:
-            if isinstance(argument, t.Starred):
-                found.positional += self._starred(argument)
-            else:
-                found.positional.append(self.expression(argument))
-        for keyword in call.keywords:
-            if keyword.name is None:
-                found.keywords.update(self._double_starred(keyword))
-            else:
-                found.keywords[keyword.name] = self.expression(keyword.value)
-        return found
-
-    def _double_starred(self, keyword: t.Keyword) -> dict[str, SugaredValue]:
-        given = self.expression(keyword.value).constant()
-        if isinstance(given, dict) and all(isinstance(name, str) for name in given):
-            return {k: to_sugared_value(value, keyword.range) for k, value in given.items()}
-        message = "`**` needs names that are known while compiling"
-        raise ScriptError(message, keyword.range, code="script-star", fix="write each keyword")
 
     def emit_Lambda(self, expression: t.Lambda) -> SugaredValue:
         return BoundMethod("a lambda", partial(self._call_lambda, expression))

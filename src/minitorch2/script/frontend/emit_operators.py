@@ -95,8 +95,23 @@ class OperatorEmitter(Emission):
         left, right = self.expression(expression.left), self.expression(expression.right)
         if expression.op == "+" and (parts := self._tuples(left, right, expression)) is not None:
             return TupleSugar(parts)
+        if expression.op in "+*" and is_tuple(left) != is_tuple(right):
+            repeated = self._repeated(left, right, expression)
+            if repeated is not None:
+                return repeated
+            left, right = (self._as_list(side, expression.range) for side in (left, right))
         values = (left.as_value(self, expression.range), right.as_value(self, expression.range))
         return sugar(self.binary(expression.op, *values, expression.range))
+
+    def _repeated(
+        self, left: SugaredValue, right: SugaredValue, expression: t.Binary
+    ) -> SugaredValue | None:
+        """Return a tuple times a constant."""
+        given, times = (left, right) if is_tuple(left) else (right, left)
+        count, items = times.constant(), given.items(self, expression.range)
+        if expression.op != "*" or type(count) is not int or items is None:
+            return None
+        return TupleSugar(items * count)
 
     def _tuples(
         self, left: SugaredValue, right: SugaredValue, expression: t.Expr
@@ -107,6 +122,13 @@ class OperatorEmitter(Emission):
         first = left.items(self, expression.range)
         second = right.items(self, expression.range)
         return None if first is None or second is None else first + second
+
+    def _as_list(self, given: SugaredValue, where: SourceRange) -> SugaredValue:
+        """Return a tuple as a list: its number of elements is not known after ``t * n``."""
+        items = given.items(self, where) if is_tuple(given) else None
+        if items is None:
+            return given
+        return sugar(list_of(self, [item.as_value(self, where) for item in items], where))
 
     def binary(self, op: str, left: Value, right: Value, where: SourceRange) -> Value:
         """Emit a binary operator."""

@@ -19,7 +19,7 @@ from minitorch2.script.frontend.forms import form, only
 from minitorch2.script.frontend.python_values import (
     ObjectValue,
 )
-from minitorch2.script.frontend.refine import split_members
+from minitorch2.script.frontend.refine import members
 from minitorch2.script.frontend.sugared import (
     ConstantValue,
     TupleSugar,
@@ -68,8 +68,11 @@ def class_types(given: SugaredValue, where: SourceRange) -> list[Any]:
 
 def is_of(member: Type, wanted: Any) -> bool:
     """Tell whether a type is one that `isinstance` asks for."""
+    if isinstance(wanted, type) and not issubclass(wanted, Type):
+        python_class = getattr(getattr(member, "owner", None), "python_class", None)
+        return python_class is not None and issubclass(python_class, wanted)
     if isinstance(wanted, type):
-        return issubclass(wanted, Type) and isinstance(member, wanted)
+        return isinstance(member, wanted)
     return bool(
         member == wanted
         or (member, wanted) == (BOOL, INT)
@@ -91,7 +94,8 @@ def emit_isinstance(emission: Emission, arguments: Arguments, where: SourceRange
     inside = instance_members(value.type, wanted)
     if inside is not None and not (inside[0] and inside[1]):
         return ConstantValue(bool(inside[0]))
-    node = emission.node("prim::isinstance", (value,), (BOOL,), where, types=tuple(wanted))
+    types = tuple(wanted if inside is None else inside[0])
+    node = emission.node("prim::isinstance", (value,), (BOOL,), where, types=types)
     return sugar(node.output)
 
 
@@ -102,13 +106,11 @@ def _classes_of(given: SugaredValue) -> Any:
 
 def instance_members(type_: Type, wanted: Sequence[Any]) -> tuple[list[Type], list[Type]] | None:
     """Sort the types that a value may have into those that `isinstance` asks for, and others."""
-    if type_ == ANY:
+    listed = members(type_)
+    if ANY in listed:
         return None
-    split = split_members(type_, [type_])
-    assert split is not None
-    members = split[0] + split[1]
-    inside = [member for member in members if any(is_of(member, want) for want in wanted)]
-    return inside, [member for member in members if member not in inside]
+    inside = [member for member in listed if any(is_of(member, want) for want in wanted)]
+    return inside, [member for member in listed if member not in inside]
 
 
 @form(hasattr)

@@ -31,6 +31,7 @@ from minitorch2.script.ir.types import (
     is_subtype_of,
     unify,
 )
+from minitorch2.script.operators.match import convert
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
@@ -97,7 +98,11 @@ class StatementEmitter(ExpressionEmitter):
 
     def _assign_name(self, name: str, value: SugaredValue, where: SourceRange) -> None:
         if value.first_class:
-            self.store(name, value.as_value(self, where), where)
+            given, old = value.as_value(self, where), self.environment.variable(name)
+            listed = None
+            if isinstance(given.type, TupleType) and old is not None and old.declared is not None:
+                listed = convert(self.graph, given, old.declared, where)
+            self.store(name, given if listed is None else listed, where)
             return
         if self.loops and self.environment.find(name) is not None:
             raise value.refuse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,13 +12,18 @@ from typing import Any, Final
 import torch
 from torch.nn.modules import utils as sizes
 
-from minitorch2.script.frontend.annotations import named_tuple_type
+from minitorch2.script.frontend.annotations import (
+    UnknownTypeError,
+    named_tuple_type,
+    type_from_object,
+)
 from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
 from minitorch2.script.frontend.sugared import (
     ConstantValue,
     SimpleValue,
     TupleSugar,
     call_compiled,
+    check_open,
     is_constant,
     list_of,
     sugar,
@@ -97,6 +103,8 @@ def to_sugared_value(given: Any, where: SourceRange) -> SugaredValue:
         return ClassValue(given)
     if (kind := operator_kind(given)) is not None:
         return OperatorValue(kind, takes_many=_takes_many(given, kind))
+    if isinstance(given, types.MethodType) and is_autograd_function(given.__self__):
+        return PythonFunction(given, given.__self__)
     if isinstance(given, types.MethodType):
         return BoundFunction(given.__func__, to_sugared_value(given.__self__, where))
     if isinstance(given, types.FunctionType):
@@ -261,6 +269,7 @@ class OperatorValue(SugaredValue):
         return f"the operator {self.kind}"
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        check_open(self.kind, arguments, 0, where)
         given = [argument.as_value(emission, where) for argument in arguments.positional]
         named = {
             k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()
@@ -281,18 +290,21 @@ def _takes_many(given: Any, kind: str) -> int | None:
     """Return the position of ``*tensors`` in a function of torch whose operator takes a list."""
     if not isinstance(given, types.FunctionType):
         return None
-    parameters = list(inspect.signature(given).parameters.values())
-    stars = [i for i, p in enumerate(parameters) if p.kind == inspect.Parameter.VAR_POSITIONAL]
-    if not stars:
+    parameters = inspect.signature(given).parameters.values()
+    if all(parameter.kind != inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return None
-    wanted = [schema.arguments[stars[0] :][:1] for schema in (o.schema for o in overloads(kind))]
-    takes_list = all(
-        argument
-        and isinstance(argument[0].type, ListType)
-        and not isinstance(argument[0].type.element, PrimitiveType | ListType)
-        for argument in wanted
-    )
-    return stars[0] if takes_list else None
+    found = {
+        next((i for i, each in enumerate(o.schema.arguments) if _is_listed(each.type)), None)
+        for o in overloads(kind)
+        if not o.schema.is_varargs
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_listed(wanted: Type) -> bool:
+    """Tell whether a parameter takes a list of tensors."""
+    element = wanted.element if isinstance(wanted, ListType) else None
+    return element is not None and not isinstance(element, PrimitiveType | ListType)
 
 
 @dataclass(frozen=True)
@@ -315,32 +327,19 @@ class FunctionValue(SugaredValue):
         if mark == "unused":
             return raise_unused(emission, self.function.__qualname__, where)
         if mark == "ignore":
-            return call_python(emission, self.function, arguments, where)
+            type_ = result_of_python(self.function)
+            return call_python(emission, self.function, arguments, where, type_)
         bound, names = bind(self.function, arguments, where)
-        types_, fixed, passed = _sorted_arguments(emission, bound, where)
-        callee = emission.compiler(self.function, types_, fixed, where)
-        return call_compiled(emission, callee, _of(callee, passed, names), where)
+        values = {k: v.as_value(emission, where) for k, v in bound.items() if v.first_class}
+        fixed = {name: given for name, given in bound.items() if name not in values}
+        callee = emission.compiler(self.function, values, fixed, where)
+        return call_compiled(emission, callee, _of(callee, values, names), where)
 
 
-def _of(callee: Any, passed: Mapping[str, SugaredValue], names: Sequence[str]) -> Arguments:
+def _of(callee: Any, values: Mapping[str, Value], names: Sequence[str]) -> Arguments:
     expected = {argument.name for argument in callee.schema.arguments}
-    return Arguments(
-        [], {name: passed[name] for name in names if name in passed and name in expected}
-    )
-
-
-def _sorted_arguments(
-    emission: Emission, bound: Mapping[str, SugaredValue], where: SourceRange
-) -> tuple[dict[str, Type], dict[str, SugaredValue], dict[str, SugaredValue]]:
-    """Return types of values, sugared values that are fixed in the callee, and values to pass."""
-    types_, fixed, passed = dict[str, Type](), dict[str, SugaredValue](), dict[str, SugaredValue]()
-    for name, given in bound.items():
-        if given.first_class:
-            value = given.as_value(emission, where)
-            passed[name], types_[name] = SimpleValue(value), value.type
-        else:
-            fixed[name] = given
-    return types_, fixed, passed
+    passed = [name for name in names if name in values and name in expected]
+    return Arguments([], {name: SimpleValue(values[name]) for name in passed})
 
 
 def bind(
@@ -368,6 +367,26 @@ def bind(
             message = f"the parameter **{name} takes {', '.join(given)}"
             raise ScriptError(message, where, code="script-keyword-parameters")
     return bound, list(kinds)
+
+
+def is_autograd_function(given: Any) -> bool:
+    """Tell whether an object is a class with a gradient of its own."""
+    return isinstance(given, type) and issubclass(given, torch.autograd.Function)
+
+
+@dataclass(frozen=True)
+class PythonFunction(SugaredValue):
+    """The method `apply` of an `autograd.Function`: Python runs it, and its own gradient."""
+
+    function: types.MethodType
+    owner: Any
+
+    def describe(self) -> str:
+        return f"the autograd function {self.owner.__qualname__}"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        type_ = result_of_python(self.owner.forward)
+        return call_python(emission, self.function, arguments, where, type_)
 
 
 @dataclass(frozen=True)
@@ -521,10 +540,23 @@ def raise_unused(emission: Emission, name: str, where: SourceRange) -> SugaredVa
 
 
 def call_python(
-    emission: Emission, function: Callable[..., Any], arguments: Arguments, where: SourceRange
+    emission: Emission,
+    function: Callable[..., Any],
+    arguments: Arguments,
+    where: SourceRange,
+    type_: Type = ANY,
 ) -> SugaredValue:
-    """Insert the call of a Python object when the graph runs."""
+    """Insert the call of a Python object when the graph runs; its result is checked."""
     given = [argument.as_value(emission, where) for argument in arguments.all()]
     names = tuple(arguments.keywords)
-    node = emission.node("prim::PythonOp", given, (ANY,), where, function=function, keywords=names)
+    node = emission.node("prim::PythonOp", given, (type_,), where, function=function)
+    node.attributes["keywords"] = names
     return SimpleValue(node.output)
+
+
+def result_of_python(function: Callable[..., Any]) -> Type:
+    """Return the type that a function left to Python gives: its annotation's, or Tensor."""
+    try:
+        return type_from_object(typing.get_type_hints(function).get("return", torch.Tensor))
+    except (NameError, TypeError, UnknownTypeError):
+        return ANY

@@ -12,18 +12,15 @@ from dataclasses import dataclass, field
 from minitorch2.script.frontend.emission import Emission
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
-    ANY,
     BOOL,
     COMPLEX,
     FLOAT,
     INT,
-    NONE,
     NUMBER,
-    OptionalType,
     Type,
-    is_subtype_of,
     unify,
 )
+from minitorch2.script.ir.types import members as ir_members
 from minitorch2.script.syntax.source import SourceRange
 
 Refinements = Mapping[str, Type]
@@ -76,14 +73,11 @@ def apply(refinements: Refinements, emission: Emission, where: SourceRange) -> N
             emission.store(name, value, where)
 
 
-def members(type_: Type) -> tuple[Type, ...] | None:
-    """Return the types that a value of a type may really have; None if they cannot be listed."""
-    if type_ == ANY:
-        return None
-    if isinstance(type_, OptionalType):
-        inner = members(type_.element)
-        return None if inner is None else (*inner, NONE)
-    return (INT, FLOAT, COMPLEX) if type_ == NUMBER else (type_,)
+def members(type_: Type) -> tuple[Type, ...]:
+    """Return the types that a value of a type may really have."""
+    numbers = (INT, FLOAT, COMPLEX)
+    found = ir_members(type_)
+    return tuple(each for member in found for each in (numbers if member == NUMBER else (member,)))
 
 
 def joined(types: Iterable[Type]) -> Type | None:
@@ -98,13 +92,3 @@ def joined(types: Iterable[Type]) -> Type | None:
         if result is None:
             return None
     return result
-
-
-def split_members(type_: Type, wanted: Iterable[Type]) -> tuple[list[Type], list[Type]] | None:
-    """Sort the members of a type into those that are of the wanted types, and others."""
-    found = members(type_)
-    if found is None:
-        return None
-    listed = list(wanted)
-    inside = [member for member in found if any(is_subtype_of(member, want) for want in listed)]
-    return inside, [member for member in found if member not in inside]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 import torch
@@ -30,6 +31,7 @@ from minitorch2.script.ir.types import (
     TensorType,
     TupleType,
     Type,
+    members,
 )
 from minitorch2.script.operators.match import match_arguments
 from minitorch2.script.operators.registry import overloads
@@ -218,6 +220,7 @@ class MethodValue(SugaredValue):
         if of_tensor and self.name in CASTS and not given:
             dtype = emission.constant(CASTS[self.name], where)
             return sugar(emission.emit("aten::to", (self.value, dtype), where, named))
+        check_open(self._kind(where), arguments, 1, where)
         return sugar(emission.emit(self._kind(where), (self.value, *given), where, named))
 
     def _kind(self, where: SourceRange) -> str:
@@ -228,6 +231,25 @@ class MethodValue(SugaredValue):
             return f"prim::{name}"
         message = f"a value of type {self.value.type} has no attribute {self.name}"
         raise ScriptError(message, where, code="script-no-attribute")
+
+
+def check_open(kind: str, arguments: Arguments, before: int, where: SourceRange) -> None:
+    """Check that a list of unknown length is all that an operator takes from some position on.
+
+    Raises:
+        ScriptError: further arguments might mean something else.
+    """
+    if not arguments.is_open:
+        return
+    last = before + len(arguments.positional) - 1
+    for operator in overloads(kind):
+        taken = [each for each in operator.schema.arguments if not each.kwarg_only]
+        wanted = members(taken[last].type)[0] if last < len(taken) - 1 else None
+        if isinstance(wanted, ListType):
+            message = f"{kind} takes {taken[last + 1].name} after {taken[last].name}"
+            message += ", and a star may give both"
+            fix = "pass the list itself"
+            raise ScriptError(message, where, code="script-star", fix=fix)
 
 
 @dataclass(frozen=True)
@@ -296,7 +318,7 @@ def is_constant(given: Any) -> bool:
     """Tell whether a graph can hold a Python object as a constant."""
     if type(given) in (list, tuple, torch.Size):
         return all(map(is_constant, given))
-    return isinstance(given, _CONSTANTS)
+    return isinstance(given, _CONSTANTS) and not isinstance(given, Enum)
 
 
 @dataclass(frozen=True)
@@ -307,8 +329,8 @@ class TupleSugar(SugaredValue):
 
     @property
     def first_class(self) -> bool:  # type: ignore[override]
-        """Tell whether all elements have values in the graph."""
-        return all(value.first_class for value in self.values)
+        """Tell whether all elements have values in the graph, other than modules."""
+        return all(value.first_class and not value.is_module for value in self.values)
 
     def describe(self) -> str:
         return "a tuple"

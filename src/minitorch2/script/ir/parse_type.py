@@ -22,6 +22,7 @@ from minitorch2.script.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
     VariableType,
 )
 from minitorch2.script.syntax.errors import ScriptError
@@ -172,6 +173,9 @@ def read_simple_type(reader: TextReader, *, facts: bool = True) -> Type:
     if name == "Dict":
         reader.expect("(")
         return DictType(*reader.listed(inner, ")"))
+    if name == "Union":
+        reader.expect("(")
+        return UnionType(tuple(reader.listed(inner, ")")))
     if name == "Future":
         reader.expect("(")
         return FutureType(*reader.listed(inner, ")"))

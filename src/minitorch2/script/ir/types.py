@@ -6,7 +6,7 @@ subtype can be used as it is. `str(type)` is the canonical text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeAlias
 
@@ -148,12 +148,26 @@ class OptionalType(Type):
 
 
 @dataclass(frozen=True)
+class UnionType(Type):
+    """Values of one of several types, of which none is a subtype of another; see `union_of`."""
+
+    members: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"Union({', '.join(map(str, self.members))})"
+
+    def contained(self) -> tuple[Type, ...]:
+        return self.members
+
+
+@dataclass(frozen=True)
 class TupleType(Type):
-    """Tuples: one type a position; NamedTuples have names of fields and a name."""
+    """Tuples: one type a position; NamedTuples have names of fields, a name, and maybe a class."""
 
     elements: tuple[Type, ...]
     names: tuple[str, ...] | None = None
     name: str | None = None
+    python_class: type | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         if self.names is None:
@@ -260,6 +274,10 @@ def is_subtype_of(a: Type, b: Type) -> bool:
         case _, OptionalType(element):
             inner = a.element if isinstance(a, OptionalType) else a
             return a == NONE or is_subtype_of(inner, element)
+        case UnionType(members), _:
+            return all(is_subtype_of(member, b) for member in members)
+        case _, UnionType(members):
+            return any(is_subtype_of(a, member) for member in members)
         case TensorType(), TensorType():
             return b.generalizes(a)
         case TupleType(), TupleType():
@@ -292,10 +310,36 @@ def map_contained(given: Type, change: Any) -> Type:
     match given:
         case TupleType():
             return replace(given, elements=tuple(map(change, given.elements)))
+        case UnionType(members):
+            return union_of(map(change, members))
         case ListType() | OptionalType() | DictType() | FutureType():
             names = (part.name for part in fields(given))
             return type(given)(*(change(getattr(given, name)) for name in names))
     return given
+
+
+def union_of(types: Iterable[Type]) -> Type:
+    """Return the type of values of any of several types.
+
+    Several kinds of numbers are `Scalar`; one type with None is an optional.
+    """
+    listed = list(dict.fromkeys(inner for given in types for inner in members(given)))
+    numbers = [given for given in listed if given in SUBTYPES[NUMBER]]
+    if len(numbers) > 1:
+        listed = [NUMBER, *(given for given in listed if given not in numbers)]
+    wider = {a for a in listed for b in listed if a != b and is_subtype_of(a, b)}
+    kept = [given for given in listed if given != NONE and given not in wider]
+    if ANY in listed or not kept:
+        return ANY if ANY in listed else NONE
+    joined = kept[0] if len(kept) == 1 else UnionType(tuple(kept))
+    return OptionalType(joined) if NONE in listed else joined
+
+
+def members(given: Type) -> tuple[Type, ...]:
+    """Return the types of which a value of an optional or a union has one."""
+    if isinstance(given, OptionalType):
+        return (*members(given.element), NONE)
+    return given.members if isinstance(given, UnionType) else (given,)
 
 
 def unify(a: Type, b: Type) -> Type | None:
@@ -329,8 +373,9 @@ def _unify_tuples(a: TupleType, b: TupleType) -> Type | None:
         return None
     elements = [joined for joined in map(unify, a.elements, b.elements) if joined is not None]
     same_name = (a.names, a.name) == (b.names, b.name)
-    names, name = (a.names, a.name) if same_name else (None, None)
-    return TupleType(tuple(elements), names, name) if len(elements) == len(a.elements) else None
+    if len(elements) < len(a.elements):
+        return None
+    return replace(a, elements=tuple(elements)) if same_name else TupleType(tuple(elements))
 
 
 def has_variables(given: Type) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterator
+from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any, Final, Literal
 
@@ -15,7 +16,14 @@ import torch
 from torch import nn
 
 from minitorch2.script.frontend.annotations import UnknownTypeError, type_from_object
-from minitorch2.script.frontend.compile import CompiledFunction, compile_tree
+from minitorch2.script.frontend.compile import (
+    CompiledFunction,
+    compile_tree,
+    defaults_of,
+    definition_of,
+    headers_of,
+    schema_of_header,
+)
 from minitorch2.script.frontend.python_values import script_mark
 from minitorch2.script.frontend.resolver import resolver_of
 from minitorch2.script.ir.types import (
@@ -24,6 +32,7 @@ from minitorch2.script.ir.types import (
     TENSOR,
     OptionalType,
     Type,
+    UnionType,
     is_subtype_of,
     type_of,
     walk_types,
@@ -31,19 +40,22 @@ from minitorch2.script.ir.types import (
 from minitorch2.script.modules.attribute import Attribute
 from minitorch2.script.modules.module import Container, Methods, ModuleType, Slot
 from minitorch2.script.modules.module_value import make_module_type
+from minitorch2.script.operators.schema import FunctionSchema
 from minitorch2.script.syntax.errors import ScriptError
-from minitorch2.script.syntax.from_ast import function_from_ast
-from minitorch2.script.syntax.reading import source_of
 
 _OF_EVERY_MODULE: Final = frozenset(vars(nn.Module()))
 _CONTAINERS: Final[tuple[tuple[type, Container], ...]] = (
     (nn.Sequential, "sequential"),
     (nn.ModuleList, "list"),
     (nn.ModuleDict, "dict"),
+    (nn.ParameterList, "list"),
+    (nn.ParameterDict, "dict"),
 )
 _KNOWN: Final[dict[type, list[tuple[Any, ModuleType]]]] = {}
 """Module types that exist, by the Python class of their modules, with what they depend on."""
 _NAMES: Final[set[str]] = set()
+_VERSION: Final = "__overload"
+"""Stands between the name of a method and the number of its overload."""
 
 
 def module_type_of(module: nn.Module) -> ModuleType:
@@ -124,7 +136,7 @@ class _Reader:
         compiler = _MethodCompiler(self.module)
         made = make_module_type(
             unique_name(name),
-            Methods(compiler),
+            Methods(compiler, compiler.versions),
             slots=self.slots,
             constants=self.constants,
             modules=modules,
@@ -132,6 +144,8 @@ class _Reader:
             refused=self.refused,
             marked=_marked(self.module),
             container=next((k for cls, k in _CONTAINERS if isinstance(self.module, cls)), ""),
+            properties=frozenset(_properties(self.python_class)),
+            python_class=self.python_class,
         )
         compiler.type = made
         return made
@@ -165,11 +179,16 @@ class _Reader:
     def _attributes(self) -> Iterator[tuple[str, Any]]:
         """Iterate over further attributes: the module's own, then those of its classes."""
         own = vars(self.module)
-        yield from ((name, value) for name, value in own.items() if name not in _OF_EVERY_MODULE)
+        for name, value in own.items():
+            is_own_method = isinstance(value, MethodType) and value.__self__ is self.module
+            if name not in _OF_EVERY_MODULE and not is_own_method:
+                yield name, value
         for base in self.python_class.__mro__:
             if base is nn.Module:
                 return
             for name, value in vars(base).items():
+                if isinstance(value, staticmethod):
+                    yield name, value.__func__
                 is_plain = not (
                     name.startswith("__") or callable(value) or hasattr(value, "__get__")
                 )
@@ -183,14 +202,15 @@ class _Reader:
             self.constants[name] = tuple(value) if isinstance(value, list) else value
         elif value is None and self._hinted(name) is None:
             self.static[name] = None
-        elif callable(value) and not isinstance(value, nn.Module):
+        elif isinstance(value, Enum) or (callable(value) and not isinstance(value, nn.Module)):
             self.static[name] = value
         else:
             self._slot(name, value)
 
     def _slot(self, name: str, value: Any) -> None:
-        hinted = self._hinted(name)
-        found = type_of(value)
+        hinted, found = self._hinted(name), type_of(value)
+        if isinstance(hinted, UnionType) or hinted == ANY:
+            hinted = None  # the value says more
         if hinted is None and isinstance(value, list | dict) and not value:
             self.refused[name] = "the type of an empty container is not known: annotate it"
         elif hinted is None and any(inner == ANY for inner in walk_types(found)):
@@ -247,20 +267,28 @@ class _MethodCompiler:
         self.module = module
 
     def __call__(self, name: str) -> CompiledFunction | None:
-        function = _function(self.module, name)
-        if function is None:
+        base, _, number = name.partition(_VERSION)
+        function = _function(self.module, base)
+        if function is None or name in self.type.marked:
             return None
-        qualified = f"{self.type.name}.{name}"
-        if name in self.type.marked:
-            return None
-        parameters = inspect.signature(function, follow_wrapped=False).parameters
+        headers = headers_of(function)
         return compile_tree(
-            function_from_ast(source_of(function), postpones=True),
+            headers[int(number or 0)] if headers else definition_of(function),
             resolver_of(function),
             self_type=self.type.class_type,
-            name=qualified,
-            defaults={n: p.default for n, p in parameters.items() if p.default is not p.empty},
+            name=f"{self.type.name}.{name}",
+            defaults=defaults_of(function),
         )
+
+    def versions(self, name: str) -> dict[str, FunctionSchema]:
+        """Return the schemas of a method's overloads; the first one has the method's name."""
+        function, found = _function(self.module, name), dict[str, FunctionSchema]()
+        for number, header in enumerate(() if function is None else headers_of(function)):
+            assert function is not None
+            own = {header.parameters[0].name: self.type.class_type}
+            version = f"{name}{_VERSION}{number}" if number else name
+            found[version] = schema_of_header(header, function, own)
+        return found
 
 
 def _function(module: nn.Module, name: str) -> FunctionType | None:
@@ -268,10 +296,18 @@ def _function(module: nn.Module, name: str) -> FunctionType | None:
     found = inspect.getattr_static(module, name, None)
     if isinstance(found, MethodType):
         found = found.__func__
+    if isinstance(found, property):
+        found = found.fget
     if not isinstance(found, FunctionType):
         return None
     is_ours = getattr(nn.Module, name, None) is not found
     return found if is_ours and name != "__init__" else None
+
+
+def _properties(python_class: type) -> Iterator[str]:
+    """Iterate over the names of properties that are not those of all modules."""
+    for base in python_class.__mro__[: python_class.__mro__.index(nn.Module)]:
+        yield from (name for name, value in vars(base).items() if isinstance(value, property))
 
 
 def _marked(module: nn.Module) -> dict[str, FunctionType]:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, TypeAlias
+
+from torch import nn
 
 from minitorch2.script.frontend.compile import CompiledFunction
 from minitorch2.script.frontend.emission import SugaredValue
 from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.types import ClassType, Type
 from minitorch2.script.modules.function import Method
+from minitorch2.script.operators.schema import FunctionSchema
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import NOWHERE, SourceRange
 
@@ -36,10 +40,16 @@ class Methods(Mapping[str, Method]):
 
     Args:
         compile: gives the compiled method of a name; None if there is none.
+        versions: gives the schemas of the overloads of a name, by the names of their methods.
     """
 
-    def __init__(self, compile: Callable[[str], CompiledFunction | None]) -> None:
+    def __init__(
+        self,
+        compile: Callable[[str], CompiledFunction | None],
+        versions: Callable[[str], Mapping[str, FunctionSchema]] = lambda _: {},
+    ) -> None:
         self._compile = compile
+        self.versions = cache(versions)
         self._compiled: dict[str, Method] = {}
         self._compiling: list[str] = []
 
@@ -82,7 +92,9 @@ class ModuleType:
         static: Python objects that the code may name: functions, classes, missing sub-modules.
         refused: attributes that have no type, and why.
         marked: methods that are left to Python, or left out, as users have marked them.
-        container: the container that it is: code can iterate over its sub-modules.
+        container: the container that it is: code can iterate over its sub-modules or parameters.
+        properties: methods that are called where they are read.
+        python_class: the class of the modules; of those from files, `nn.Module`.
         sugar: makes what the front end sees where a graph has a module of this type.
     """
 
@@ -95,6 +107,8 @@ class ModuleType:
     refused: dict[str, str] = field(default_factory=dict)
     marked: dict[str, Any] = field(default_factory=dict)
     container: Container = ""
+    properties: frozenset[str] = frozenset()
+    python_class: type = nn.Module
     sugar: Callable[[Value], SugaredValue] | None = None
 
     @property

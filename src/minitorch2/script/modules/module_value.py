@@ -7,16 +7,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
-from minitorch2.script.frontend.python_values import BoundFunction, register_sugar, to_sugared_value
-from minitorch2.script.frontend.sugared import TupleSugar, call_compiled, sugar
+from minitorch2.script.frontend.emit_calls import raise_error
+from minitorch2.script.frontend.emit_conditions import joined_output
+from minitorch2.script.frontend.forms import only
+from minitorch2.script.frontend.python_values import (
+    BoundFunction,
+    converted,
+    register_sugar,
+    to_sugared_value,
+)
+from minitorch2.script.frontend.sugared import BoundMethod, TupleSugar, call_compiled, sugar
 from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.types import NONE
-from minitorch2.script.modules.function import Method, ScriptFunction
+from minitorch2.script.modules.function import ScriptFunction
 from minitorch2.script.modules.module import Methods, ModuleType
-from minitorch2.script.operators.match import match_arguments
+from minitorch2.script.operators.match import find_schema, match_arguments
 from minitorch2.script.syntax.source import SourceRange
 
 Read = Callable[[Emission, SourceRange], Value]
@@ -31,6 +40,7 @@ class ModuleValue(SugaredValue):
     """
 
     first_class = True
+    is_module = True
 
     def __init__(self, type_: ModuleType, read: Read) -> None:
         self.type = type_
@@ -46,8 +56,12 @@ class ModuleValue(SugaredValue):
 
     def has_attr(self, name: str) -> bool:
         type_ = self.type
-        tables = (type_.slots, type_.constants, type_.modules, type_.static)
-        return any(name in table for table in tables) or self._method(name) is not None
+        tables = (type_.slots, type_.constants, type_.modules, type_.static, type_.properties)
+        return (
+            any(name in table for table in tables)
+            or self._listing(name) is not None
+            or name in type_.methods
+        )
 
     def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
         type_ = self.type
@@ -58,10 +72,11 @@ class ModuleValue(SugaredValue):
         for table in (type_.constants, type_.static):
             if name in table:
                 return to_sugared_value(table[name], where)
-        if type_.container == "dict" and name in ("items", "keys", "values"):
-            return _Listing(self, name)
-        method = self._method(name)
-        if method is not None:
+        if (listing := self._listing(name)) is not None:
+            return BoundMethod(name, listing)
+        if name in type_.properties:
+            return MethodValue(self, name).call(emission, Arguments(), where)
+        if name in type_.methods:
             return MethodValue(self, name)
         if name in type_.marked:
             return BoundFunction(type_.marked[name], self)
@@ -79,9 +94,6 @@ class ModuleValue(SugaredValue):
         node.output.name = name
         return sugar(node.output)
 
-    def _method(self, name: str) -> Method | None:
-        return self.type.methods.get(name)
-
     def set_attr(
         self, emission: Emission, name: str, value: SugaredValue, where: SourceRange
     ) -> None:
@@ -90,7 +102,7 @@ class ModuleValue(SugaredValue):
             fix = "give it a value in __init__"
             what = f"has no attribute {name} that code can set"
             raise self.refuse(what, where, code="script-no-attribute", fix=fix)
-        given = emission.cast(value.as_value(emission, where), slot.type, where)
+        given = converted(emission, value.as_value(emission, where), slot.type, where)
         emission.node(
             "prim::SetAttr", (self.as_value(emission, where), given), (), where, name=name
         )
@@ -107,40 +119,147 @@ class ModuleValue(SugaredValue):
 
         return ModuleValue(type_, read)
 
+    def _listing(self, name: str) -> Listing | None:
+        """Return the method that lists elements of a container, or sub-modules, by its name."""
+        is_mapping = self.type.container == "dict" and name in ("items", "keys", "values")
+        return partial(self._listed, name) if is_mapping or name in _LISTINGS else None
+
+    def _listed(
+        self, name: str, emission: Emission, arguments: Arguments, where: SourceRange
+    ) -> SugaredValue:
+        if arguments.all():
+            what = f"takes no arguments for {name}"
+            raise self.refuse(what, where, code="script-wrong-arguments")
+        names = self._names()
+        if name in _LISTINGS:
+            names = list(self.type.modules)
+        if name.endswith("modules"):
+            found = self.descendants()
+        else:
+            found = {key: self.attr(emission, key, where) for key in names}
+        keys = [to_sugared_value(key, where) for key in found]
+        pairs = [TupleSugar([*pair]) for pair in zip(keys, found.values(), strict=True)]
+        if name == "keys":
+            return TupleSugar(keys)
+        return TupleSugar(pairs if name == "items" or "named" in name else [*found.values()])
+
+    def descendants(self, path: str = "") -> dict[str, SugaredValue]:
+        """Return this module and those below it, by their dotted paths."""
+        found: dict[str, SugaredValue] = {path: self}
+        for name in self.type.modules:
+            found |= self.child(name).descendants(f"{path}.{name}" if path else name)
+        return found
+
     # -- calls and containers -------------------------------------------------------------------
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         return self.attr(emission, "forward", where).call(emission, arguments, where)
 
+    def _names(self) -> list[str]:
+        """Return the names of a container's elements: sub-modules, or parameters."""
+        slots = (name for name, slot in self.type.slots.items() if slot.kind == "parameter")
+        return list(self.type.modules) or list(slots)
+
     def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
         if self.type.container == "dict":
-            return [to_sugared_value(name, where) for name in self.type.modules]
-        return [self.child(name) for name in self.type.modules] if self.type.container else None
+            return [to_sugared_value(name, where) for name in self._names()]
+        if not self.type.container:
+            return None
+        return [self.attr(emission, name, where) for name in self._names()]
 
     def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
         if not self.type.container:
             return super().length(emission, where)
-        return to_sugared_value(len(self.type.modules), where)
+        return to_sugared_value(len(self._names()), where)
 
     def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
         known = index.constant()
-        names = list(self.type.modules)
+        names = self._names()
         if self.type.container == "dict" and known in names:
-            return self.child(known)
+            return self.attr(emission, known, where)
         if self.type.container in ("list", "sequential") and isinstance(known, int | slice):
-            return self._element(names, known, where)
+            return self._element(emission, names, known, where)
+        if self.type.container == "list" and known is UNKNOWN and self.type.modules:
+            return ChosenModule(self, index)
         if known is UNKNOWN and self.type.container:
             what = "is indexed with a number that is not known while compiling"
             fix = "loop over the modules instead"
             raise self.refuse(what, where, code="script-no-element", fix=fix)
         return super().get_item(emission, index, where)
 
-    def _element(self, names: list[str], index: int | slice, where: SourceRange) -> SugaredValue:
+    def _element(
+        self, emission: Emission, names: list[str], index: int | slice, where: SourceRange
+    ) -> SugaredValue:
         if isinstance(index, slice):
-            return TupleSugar([self.child(name) for name in names[index]])
+            parts = [self.attr(emission, name, where) for name in names[index]]
+            return Chain(parts) if self.type.container == "sequential" else TupleSugar(parts)
         if not -len(names) <= index < len(names):
             raise self.refuse(f"has no element {index}", where, code="script-no-element")
-        return self.child(names[index])
+        return self.attr(emission, names[index], where)
+
+
+Listing = Callable[[Emission, Arguments, SourceRange], SugaredValue]
+_LISTINGS: Final = ("children", "named_children", "modules", "named_modules")
+
+
+class Chain(TupleSugar):
+    """A part of an `nn.Sequential`: a call goes through its modules."""
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        (result,) = only(arguments, 1, "nn.Sequential", where)
+        for module in self.values:
+            result = module.call(emission, Arguments([result]), where)
+        return result
+
+
+class ChosenModule(SugaredValue):
+    """An element of a `ModuleList` at an index that is not known while compiling.
+
+    A call of it becomes a chain of ifs, one for each module.
+    """
+
+    def __init__(self, owner: ModuleValue, index: SugaredValue) -> None:
+        self.owner = owner
+        self.index = index
+
+    def describe(self) -> str:
+        return "a module at an index that is not known while compiling"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        index = self.index.as_value(emission, where)
+        names = list(self.owner.type.modules)
+        self._check(emission, index, len(names), where)
+        return sugar(self._call_from(emission, names, index, arguments, where))
+
+    def _check(self, emission: Emission, index: Value, count: int, where: SourceRange) -> None:
+        least, length = (emission.constant(number, where) for number in (-count, count))
+        at_least = emission.emit("aten::ge", (index, least), where)
+        below = emission.emit("aten::lt", (index, length), where)
+        node = emission.if_node(emission.emit("aten::__and__", (at_least, below), where), where)
+        with emission.inside(node.blocks[1]):
+            message = emission.constant("the index of a module is out of range", where)
+            raise_error(emission, message, "builtins.IndexError", where)
+
+    def _call_from(
+        self,
+        emission: Emission,
+        names: list[str],
+        index: Value,
+        given: Arguments,
+        where: SourceRange,
+    ) -> Value:
+        """Call the first of these modules if the index is its number, else one behind it."""
+        module, *behind = names
+        if not behind:
+            return self.owner.child(module).call(emission, given, where).as_value(emission, where)
+        count = len(self.owner.type.modules)
+        numbers = [emission.constant(k, where) for k in (count - len(names), -len(names))]
+        first, last = (emission.emit("aten::eq", (index, number), where) for number in numbers)
+        node = emission.if_node(emission.emit("aten::__or__", (first, last), where), where)
+        for block, part in zip(node.blocks, ([module], behind), strict=True):
+            with emission.inside(block):
+                block.add_output(self._call_from(emission, part, index, given, where))
+        return joined_output(emission, node.blocks, where)
 
 
 class MethodValue(SugaredValue):
@@ -154,17 +273,15 @@ class MethodValue(SugaredValue):
         return f"the method {self.name}"
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        module = self.module
-        schema = module.type.methods[self.name].schema
-        positional = [module, *arguments.positional]
-        inputs = match_arguments(
-            emission.graph,
-            schema,
-            [value.as_value(emission, where) for value in positional],
-            {name: value.as_value(emission, where) for name, value in arguments.keywords.items()},
-            where,
-        )
-        return sugar(module.type.call(emission.graph, self.name, tuple(inputs), where))
+        module, methods = self.module, self.module.type.methods
+        given = [value.as_value(emission, where) for value in (module, *arguments.positional)]
+        named = {k: value.as_value(emission, where) for k, value in arguments.keywords.items()}
+        name, versions = self.name, methods.versions(self.name)
+        if versions:
+            fitting = find_schema(name, [*versions.values()], given, named, where).schema
+            name = next(version for version, schema in versions.items() if schema is fitting)
+        inputs = match_arguments(emission.graph, methods[name].schema, given, named, where)
+        return sugar(module.type.call(emission.graph, name, tuple(inputs), where))
 
 
 class ScriptFunctionValue(SugaredValue):
@@ -181,23 +298,6 @@ class ScriptFunctionValue(SugaredValue):
 
 
 register_sugar(lambda given: isinstance(given, ScriptFunction), ScriptFunctionValue)
-
-
-class _Listing(SugaredValue):
-    """`items`, `keys` or `values` of a `ModuleDict`."""
-
-    def __init__(self, module: ModuleValue, name: str) -> None:
-        self.module = module
-        self.name = name
-
-    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        if arguments.all():
-            raise self.refuse("takes no arguments", where, code="script-wrong-arguments")
-        names = list(self.module.type.modules)
-        keys: list[SugaredValue] = [to_sugared_value(name, where) for name in names]
-        values: list[SugaredValue] = [self.module.child(name) for name in names]
-        pairs: list[SugaredValue] = [TupleSugar([*pair]) for pair in zip(keys, values, strict=True)]
-        return TupleSugar({"items": pairs, "keys": keys, "values": values}[self.name])
 
 
 def make_module_type(name: str, methods: Methods, **parts: Any) -> ModuleType:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from minitorch2.script.ir.graph import Graph
+from minitorch2.script.ir.types import is_subtype_of, type_of
 from minitorch2.script.modules.attribute import Attribute
 from minitorch2.script.modules.from_nn_module import exported_methods, module_type_of
 from minitorch2.script.modules.function import Method, bind_arguments
@@ -16,12 +17,24 @@ from minitorch2.script.modules.module import ModuleType
 class BoundMethod:
     """A method of one module, ready to be called."""
 
-    def __init__(self, module: ScriptModule, method: Method) -> None:
+    def __init__(self, module: ScriptModule, name: str) -> None:
         self.module = module
-        self.method = method
+        self.name = name
+        self.method = module._type.methods[name]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.method.run(self.module, bind_arguments(self.method.schema, args, kwargs))
+        method, given = self._chosen(args, kwargs)
+        return method.run(self.module, given)
+
+    def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Method, list[Any]]:
+        """Return the first overload whose parameters the values fit, and the values."""
+        methods = self.module._type.methods
+        for name, schema in methods.versions(self.name).items():
+            given = bind_arguments(schema, args, kwargs)
+            types = map(type_of, given)
+            if all(map(is_subtype_of, types, (each.type for each in schema.arguments[1:]))):
+                return methods[name], given
+        return self.method, bind_arguments(self.method.schema, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<bound {self.method!r}>"
@@ -82,7 +95,7 @@ class ScriptModule(nn.Module):
         return self._bound("forward").graph_for(*inputs, **kwargs)
 
     def _bound(self, name: str) -> BoundMethod:
-        return BoundMethod(self, self._type.methods[name])
+        return BoundMethod(self, name)
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):
@@ -95,9 +108,8 @@ class ScriptModule(nn.Module):
                 return type_.constants[name]
             if not name.startswith("__") and name in type_.static and type_.static[name] is None:
                 return None
-            method = None if name.startswith("__") else type_.methods.get(name)
-            if method is not None:
-                return BoundMethod(self, method)
+            if not name.startswith("__") and name in type_.methods:
+                return BoundMethod(self, name)
         raise AttributeError(f"{self.original_name} has no attribute {name!r}")
 
     def __len__(self) -> int:

@@ -222,32 +222,32 @@ class Binding:
             raise Mismatch(len(self.makers), "is given twice", parameter.name)
 
     def _positional(self, parameter: Argument, rest: list[Value]) -> None:
-        if len(rest) > 1 and self._takes_all(parameter, rest):
-            items = tuple(rest)
-            rest.clear()
-            self.makers.append(
-                lambda graph, where: _insert(
-                    graph, "prim::ListConstruct", items, parameter.type, where
-                )
+        plans = self._plan_elements(parameter, rest)
+        if plans is None:
+            self._give(parameter, rest.pop(0))
+            return
+        items = [_given(value, plan) for value, plan in zip(rest, plans, strict=True)]
+        rest.clear()
+        self.makers.append(
+            lambda graph, where: _insert(
+                graph,
+                "prim::ListConstruct",
+                [item(graph, where) for item in items],
+                parameter.type,
+                where,
             )
-            return
-        only_number = parameter is self._last_positional() and not isinstance(
-            rest[0].type, ListType | TupleType
         )
-        if only_number and self._takes_all(parameter, rest[:1]):
-            value = rest.pop(0)
-            self.makers.append(_given(value, _repeat(1, parameter.type)))
-            return
-        self._give(parameter, rest.pop(0))
 
-    def _takes_all(self, parameter: Argument, rest: Sequence[Value]) -> bool:
-        """Tell whether the other positional arguments are elements: ``x.view(2, 3)``."""
+    def _plan_elements(self, parameter: Argument, rest: Sequence[Value]) -> list[Conversion] | None:
+        """Return how the other positional arguments become elements: ``x.view(2, 3)``."""
         wanted = parameter.type
         if not isinstance(wanted, ListType) or parameter is not self._last_positional():
-            return False
+            return None
         if parameter.fixed_length is not None or not isinstance(wanted.element, PrimitiveType):
-            return False
-        return all(is_subtype_of(value.type, wanted.element) for value in rest)
+            return None
+        found = [plan_conversion(v, wanted.element, implicit=self.implicit) for v in rest]
+        known = [plan for plan in found if plan is not None]
+        return known if len(known) == len(found) else None
 
     def _last_positional(self) -> Argument | None:
         positional = [each for each in self.schema.arguments if not each.kwarg_only]
@@ -366,6 +366,21 @@ def find_overload(
     candidates = [operator.schema for operator in overloads(kind)]
     if not candidates:
         raise ScriptError(f"there is no operator {kind}", range, code="unknown-operator")
+    return find_schema(kind, candidates, args, kwargs, range)
+
+
+def find_schema(
+    name: str,
+    candidates: Sequence[FunctionSchema],
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    range: SourceRange,
+) -> Binding:
+    """Return the first schema that arguments fit, without conversions of numbers if there is one.
+
+    Raises:
+        ScriptError: none fits.
+    """
     failures: list[tuple[FunctionSchema, Mismatch]] = []
     for implicit in (False, True):
         for schema in candidates:
@@ -373,7 +388,7 @@ def find_overload(
             if isinstance(found, Binding):
                 return found
             failures.append((schema, found))
-    raise _error(kind, failures, args, kwargs, range)
+    raise _error(name, failures, args, kwargs, range)
 
 
 def emit_operator(

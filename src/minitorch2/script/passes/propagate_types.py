@@ -6,6 +6,7 @@ Known are dtype, device, rank, sizes and gradient flags (TorchScript overview, "
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from minitorch2.script.analysis.alias_db import AliasDb
@@ -48,7 +49,7 @@ def _types(node: Node, aliases: AliasDb) -> list[Type]:
         return [_joined([v.type for v in pair]) for pair in pairs]
     if node.kind == "prim::TupleConstruct" and isinstance(made := node.output.type, TupleType):
         elements = tuple(value.type for value in node.inputs)
-        return [TupleType(elements, made.names, made.name)]
+        return [replace(made, elements=elements)]
     if node.kind == "prim::TupleUnpack" and isinstance(read := node.inputs[0].type, TupleType):
         return list(read.elements)
     return infer_types(node, aliases)

@@ -15,7 +15,15 @@ import torch
 from torch._ops import OpOverload
 
 from minitorch2.script.ir.graph import Graph, Node
-from minitorch2.script.ir.types import ClassType, TupleType, is_subtype_of, type_of
+from minitorch2.script.ir.types import (
+    ClassType,
+    DictType,
+    ListType,
+    TupleType,
+    Type,
+    is_subtype_of,
+    type_of,
+)
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.operators.schema import Argument, FunctionSchema
 from minitorch2.script.runtime.fork_join import fork, wait
@@ -134,7 +142,7 @@ def _constant(node: Node, make: Makers) -> Callable[..., Any]:
 def _tuple(node: Node, make: Makers) -> Callable[..., Any]:
     kind = node.output.type
     if isinstance(kind, TupleType) and kind.names is not None:
-        return _named_tuple(kind.name or "Tuple", kind.names)
+        return kind.python_class or _named_tuple(kind.name or "Tuple", kind.names)
     return lambda *items: items
 
 
@@ -200,7 +208,20 @@ def _fork(node: Node, make: Makers) -> Callable[..., Any]:
 
 def _isinstance(node: Node, make: Makers) -> Callable[..., Any]:
     kinds = node.attributes["types"]
-    return lambda value: any(is_subtype_of(type_of(value), kind) for kind in kinds)
+    return lambda value: any(is_instance(value, kind) for kind in kinds)
+
+
+def is_instance(value: Any, kind: Type) -> bool:
+    """Tell whether a value has a type; an empty container has the type of any elements."""
+    match kind:
+        case ListType(element):
+            is_list = isinstance(value, list | torch.Size)
+            return is_list and all(is_instance(part, element) for part in value)
+        case DictType(key, element):
+            return isinstance(value, dict) and all(
+                is_instance(k, key) and is_instance(part, element) for k, part in value.items()
+            )
+    return is_subtype_of(type_of(value), kind)
 
 
 def _raise(node: Node, make: Makers) -> Callable[..., Any]:
@@ -224,8 +245,19 @@ def error_class(name: str | None) -> type[BaseException]:
 
 
 def _python(node: Node, make: Makers) -> Callable[..., Any]:
-    function: Callable[..., Any] = node.attributes["function"]
-    return function
+    function, names = node.attributes["function"], node.attributes.get("keywords", ())
+    wanted = [output.type for output in node.outputs]
+    first_name = len(node.inputs) - len(names)
+
+    def call(*args: Any) -> Any:
+        result = function(*args[:first_name], **dict(zip(names, args[first_name:], strict=True)))
+        if len(wanted) == 1 and not is_instance(result, wanted[0]):
+            name = getattr(function, "__qualname__", repr(function))
+            message = f"{name} says that it gives {wanted[0]}, and gives {type_of(result)}"
+            raise TypeError(message)
+        return result
+
+    return call
 
 
 def _profile(node: Node, make: Makers) -> Callable[..., Any]:

@@ -42,6 +42,7 @@ from minitorch2.script.syntax.source import NOWHERE, SourceRange
 MOST_TRIPS: Final = 2**63 - 1
 _DEEPEST: Final = 30
 _CHANGES: Final = frozenset({"aten::append", "aten::_set_item"})
+_UNPACKS: Final = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
 _INLINE: Final = (int, float, bool, str, type(None))
 _EMPTY: Final[dict[Type, Any]] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: ""}
 
@@ -204,7 +205,7 @@ class _Writer:
             return ast.List(args, ast.Load())
         if node.kind == "prim::GetAttr":
             return ast.Attribute(args[0], node.attributes["name"], ast.Load())
-        if node.kind in ("prim::TupleUnpack", "prim::ListUnpack", "prim::unchecked_cast"):
+        if node.kind in _UNPACKS or node.kind == "prim::unchecked_cast":
             return args[0]
         template = template_of(node)
         if template is not None:
@@ -235,13 +236,14 @@ class _Writer:
     def _give(self, node: Node, expression: ast.expr) -> None:
         """Let an expression wait for its only reader, or write it down."""
         self._placed(expression)
-        if len(node.outputs) == 1 and self._may_wait(node.output) and self._depth < _DEEPEST:
+        is_value = len(node.outputs) == 1 and node.kind not in _UNPACKS
+        if is_value and self._may_wait(node.output) and self._depth < _DEEPEST:
             self._pending.append(_Pending(node.output, expression, self._depth + 1))
             return
         if not any(value.uses for value in node.outputs):
             if not isinstance(expression, (ast.Name, ast.Constant)):
                 self._write(ast.Expr(expression))
-        elif len(node.outputs) == 1 and node.kind not in ("prim::TupleUnpack", "prim::ListUnpack"):
+        elif is_value:
             self._assign([node.output], [expression])
         else:
             names: list[ast.expr] = [self._target(value) for value in node.outputs]

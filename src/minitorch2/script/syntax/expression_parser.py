@@ -263,8 +263,19 @@ class ExpressionParser:
                 op = "not in"
             elif op == "is" and self.lexer.next_if("not"):
                 op = "is not"
-            rest.append((op, self.expression(_COMPARE)))
+            rest.append((op, self._searched() if op.endswith("in") else self.expression(_COMPARE)))
         return t.Compare(first, tuple(rest), range=self.since(start))
+
+    def _searched(self) -> t.Expr:
+        """Read the right side of ``in``; a set that is only searched is as good as a tuple."""
+        start, position = self.start, self.lexer.position
+        if self.lexer.next_if("{") and self.lexer.cur().kind not in ("}", "**"):
+            first = self.starred_or()
+            items = (first, *self._more("}")) if self.lexer.cur().kind in (",", "}") else ()
+            if items and self._binds() <= _COMPARE:
+                return t.TupleLiteral(items, range=self.since(start))
+        self.lexer.position = position
+        return self.expression(_COMPARE)
 
     def _attribute(self, value: t.Expr, start: int) -> t.Expr:
         self.lexer.expect(".")

@@ -321,9 +321,16 @@ class _Reader:
         return found
 
     def read_Compare(self, node: ast.Compare, at: SourceRange) -> t.Expr:
-        first, values = self.expression(node.left), self.expressions(node.comparators)
         operators = [OPERATORS[type(op)] for op in node.ops]
+        first = self.expression(node.left)
+        values = map(self._searched, operators, node.comparators)
         return t.Compare(first, tuple(zip(operators, values)), range=at)
+
+    def _searched(self, operator: str, node: ast.expr) -> t.Expr:
+        """Read an operand; a set that is only searched is as good as a tuple."""
+        if operator.endswith("in") and isinstance(node, ast.Set):
+            return t.TupleLiteral(self.expressions(node.elts), range=self.range(node))
+        return self.expression(node)
 
     def read_IfExp(self, node: ast.IfExp, at: SourceRange) -> t.Expr:
         then, condition = self.expression(node.body), self.expression(node.test)

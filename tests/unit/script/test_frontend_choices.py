@@ -1,0 +1,199 @@
+"""What a script chooses by types: overloads, members of unions, branches that are known."""
+
+import math
+from enum import StrEnum
+from typing import overload
+
+import pytest
+import torch
+from torch import Tensor
+
+from minitorch2 import jit
+from minitorch2.script.syntax.errors import ScriptError
+
+
+def agrees(function, *calls):
+    """Compare a script with Python, twice: the second call runs the plan of the first."""
+    script = jit.script(function)
+    for arguments in (*calls, *calls):
+        expected, got = function(*arguments), script(*arguments)
+        torch.testing.assert_close(got, expected)
+    return script
+
+
+@overload
+def scaled(x: Tensor, by: int) -> Tensor: ...
+
+
+@overload
+def scaled(x: Tensor, by: list[float]) -> Tensor: ...
+
+
+def scaled(x, by):
+    if isinstance(by, int):
+        return x * by
+    return x * by[0] + by[1]
+
+
+def uses_overloads(x: Tensor):
+    return scaled(x, 3) - scaled(x, [2.0, 0.5])
+
+
+def of_union(x: Tensor | int | list[int], other: Tensor | float | None = None):
+    count = 0
+    if isinstance(x, int):
+        count = x + 1
+    elif isinstance(x, list):
+        count = len(x)
+    else:
+        count = x.dim() + 100
+    if other is not None and not isinstance(other, float):
+        count += other.dim()
+    return count
+
+
+def never_there():
+    import nothing_at_all
+
+    return nothing_at_all
+
+
+def with_dead_branches(x: Tensor, flag: bool, limit: int | None):
+    if flag and not torch.jit.is_scripting():
+
+        def inner(value):
+            return value
+
+        x = inner(x)
+    if limit is None or torch.jit.is_scripting():
+        x = x + 1
+    else:
+        x = x * never_there()
+    if limit is not None and torch.jit.is_scripting():
+        x = x * limit
+    return x
+
+
+class Format(StrEnum):
+    FIRST = "first"
+    LAST = "last"
+
+
+def moved(x: Tensor, to: Format):
+    return x + 1 if to == Format.FIRST else x - 1
+
+
+def with_enum(x: Tensor):
+    return moved(x, Format.FIRST) * moved(x, Format.LAST)
+
+
+def with_stars(x: Tensor, n: int, parts: list[Tensor]):
+    sizes = x.shape[1:]
+    y = x.view(-1, *sizes).reshape(*x.shape) + torch.zeros(*sizes)
+    keeps = (x.shape[0],) + (1,) * (x.dim() - 1)
+    y = y * torch.ones(keeps) + ((1, 2) * 2)[3] + [*sizes, n][-1]
+    if n in {1, 2}:
+        y = y + math.prod(x.shape) + math.prod([n, *sizes], start=2)
+    return y, torch.cat([x, *parts]), torch.einsum("ij,ij->i", x, *parts)
+
+
+def starred_sum(x: Tensor, dims: list[int]):
+    return torch.sum(x, *dims)
+
+
+def with_declared_list(sizes: list[int] | None):
+    if sizes is None:
+        sizes = 2, 3
+    return sizes[0] + len(sizes)
+
+
+def always_raises(x: Tensor) -> Tensor:
+    raise ValueError("no")
+
+
+def may_raise(x: Tensor, flag: bool):
+    return always_raises(x) if flag else x
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 7
+
+
+@jit.ignore
+def digits(x, tens: int, ones: int) -> int:
+    return tens * 10 + ones
+
+
+@jit.ignore
+def lies(x) -> int:
+    return x
+
+
+def calls_python(x: Tensor):
+    return Doubled.apply(x) * digits(x, ones=2, tens=1)
+
+
+def test_an_overload_is_chosen_by_types():
+    script = agrees(uses_overloads, (torch.randn(3),))
+    calls = [node for node in script.graph.nodes() if node.kind == "prim::CallFunction"]
+    schemas = [str(node.attributes["function"].schema) for node in calls]
+    assert schemas == [
+        "scaled(Tensor x, int by) -> Tensor",
+        "scaled(Tensor x, float[] by) -> Tensor",
+    ]
+
+
+def test_isinstance_refines_a_union_on_both_sides():
+    script = agrees(
+        of_union, (3,), ([1, 2],), ([],), (torch.ones(2),), (1, torch.ones(2)), (1, 2.0)
+    )
+    assert str(script.schema.arguments[0].type) == "Union(Tensor, int, int[])"
+    assert "Optional[Union[Tensor, float]]" in script.code
+
+
+def test_a_known_right_operand_decides_a_condition():
+    script = jit.script(with_dead_branches)
+    one = torch.ones(1)
+    for flag in (True, False):
+        assert [float(script(one, flag, limit)) for limit in (None, 3)] == [2.0, 6.0]
+
+
+def test_members_of_an_enum_are_known():
+    agrees(with_enum, (torch.randn(3),))
+
+
+def test_stars_of_lists_whose_length_is_not_known():
+    agrees(with_stars, (torch.randn(3, 4), 2, [torch.randn(3, 4)]))
+    with pytest.raises(ScriptError, match="a star may give both"):
+        jit.script(starred_sum)
+
+
+def test_a_tuple_for_a_name_that_is_declared_as_a_list_becomes_one():
+    agrees(with_declared_list, (None,), ([4],))
+
+
+def test_a_function_that_always_raises_can_be_called():
+    script = agrees(may_raise, (torch.ones(2), False))
+    with pytest.raises(ValueError, match="no"):
+        script(torch.ones(2), True)
+
+
+def test_python_functions_take_keywords_and_give_what_they_declare():
+    x = torch.ones(2, requires_grad=True)
+    script = jit.script(calls_python)
+    for _ in range(2):
+        (gradient,) = torch.autograd.grad(script(x).sum(), x)
+        assert gradient.tolist() == [84.0, 84.0]
+        assert script(x).equal(calls_python(x))
+
+    def calls_liar(x):
+        return lies(x)
+
+    with pytest.raises(TypeError, match="says that it gives int, and gives Tensor"):
+        jit.script(calls_liar)(x)
