@@ -183,12 +183,6 @@ def counters() -> dict[str, int]:
         return dict(_TOTALS)
 
 
-def reset_counters() -> None:
-    """Start to count from zero."""
-    with _TOTALS_LOCK:
-        _TOTALS.clear()
-
-
 @contextmanager
 def phase(name: str) -> Iterator[None]:
     """Charge the seconds of the block, without the seconds of phases inside it, to phase `name`."""

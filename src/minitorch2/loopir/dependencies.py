@@ -24,7 +24,6 @@ from minitorch2.loopir.expressions import (
     product,
     simplify,
 )
-from minitorch2.loopir.handlers.effects import INDIRECT_PREFIX
 from minitorch2.loopir.handlers.recorder import RecordingHandler
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index
@@ -44,12 +43,6 @@ class MemoryDep:
         """The loop variables that the address really depends on."""
         symbols = frozenset() if isinstance(self.index, int) else self.index.free_symbols
         return frozenset(symbol for symbol, _ in self.ranges) & symbols
-
-    def is_indirect(self) -> bool:
-        """Return whether the address depends on loaded values (`ops.indirect_indexing`)."""
-        return not isinstance(self.index, int) and any(
-            symbol.name.startswith(INDIRECT_PREFIX) for symbol in self.index.free_symbols
-        )
 
     def numel(self) -> Expr:
         """Return the number of different elements accessed, at most (indirect ones not counted)."""

@@ -458,15 +458,6 @@ class _CurrentHandler:
 ops = cast(OpsHandler[Value], _CurrentHandler())
 
 
-def current_handler() -> OpsHandler[Any]:
-    """The handler in force on this thread.
-
-    Raises:
-        LookupError: a loop body runs outside of `use_handler`.
-    """
-    return _HANDLER.get()
-
-
 @contextmanager
 def use_handler(handler: OpsHandler[Any]) -> Iterator[None]:
     """Let `handler` answer `ops.*` inside the block; blocks nest, and each thread has its own."""

@@ -1,13 +1,16 @@
 """Small programs as strangers write them around models, each of which once broke or went wrong."""
 
 import argparse
+import copy
 import enum
 import functools
 import inspect
+import operator
 import re
 import string
 import weakref
 
+import numpy
 import pytest
 import torch
 
@@ -21,6 +24,12 @@ class Mode(str, enum.Enum):  # noqa: UP042 (that is what is tested)
 
     TRAIN = "train"
     EVAL = "eval"
+
+
+class Level(enum.Enum):
+    """Members are no numbers."""
+
+    LOW = 1
 
 
 class Node:
@@ -144,7 +153,87 @@ def dead_reference(x):
     return x + 1, reference() is None
 
 
+def values_under_one_memory(x):
+    state = {"weights": x.detach(), "rows": [x.detach()[1:], x.detach()]}
+    made = copy.deepcopy(state)
+    made["weights"].add_(1)
+    return made, made["rows"][0], state
+
+
+class Attributes(dict):
+    """Attributes are entries: methods of dict are the class's own hooks."""
+
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
+
+
+def attributes_that_are_entries(x):
+    table = Attributes(a=1, x=x)
+    table.b = table["a"] + 1
+    table["c"] = table.b
+    table.b = 3
+    del table.a
+    object.__setattr__(table, "apart", 5)
+    return table, table.x * table["b"], table.zz, table.__dict__, list(table)
+
+
+def operands_that_no_operator_takes(x):
+    other, messages = Plain(), []
+    for apply in (
+        lambda: operator.add([x], other),
+        lambda: (x,) + [1],
+        lambda: {"k": x} | [1],
+        lambda: [x] * other,
+        lambda: x + other,
+        lambda: {} @ x,
+        lambda: x < [1],
+        lambda: other**2,
+        lambda: -other,
+        lambda: [x] < other,
+        lambda: other @ [x],
+        lambda: operator.iadd([x], other),
+    ):
+        try:
+            apply()
+        except TypeError as error:
+            messages.append(str(error))
+    return x + 1, messages
+
+
+def attributes_that_are_missing(x):
+    class Guarded:
+        def __getattr__(self, name):
+            raise AttributeError(f"none called {name}")
+
+    told = []
+    for read in (
+        lambda: Guarded().first,
+        lambda: getattr(Guarded(), "second"),  # noqa: B009 (that is what is tested)
+        lambda: torch.sum.zz,
+        lambda: torch.nn.Linear.zz,
+        lambda: numpy.add.zz,
+        lambda: torch.Tensor.shape.zz,
+        lambda: x.zz,
+    ):
+        try:
+            read()
+        except AttributeError as error:
+            told.append((error.name, type(error.obj).__name__, error.args))
+    return x + 1, told, torch.utils._pytree.tree_map_only(torch.Tensor, torch.sum, [x, 3])
+
+
+def tensor_and_member(x):
+    other = Plain()
+    return x == Level.LOW, x != Plain, x == Level.LOW, Level.LOW in [x], x == other, x != [1], x + 1
+
+
 PROGRAMS = [
+    values_under_one_memory,
+    attributes_that_are_entries,
+    operands_that_no_operator_takes,
+    attributes_that_are_missing,
+    tensor_and_member,
     member_by_name,
     tensor_and_text,
     tensor_less_than_text,
@@ -174,3 +263,21 @@ def test_a_reference_to_what_nothing_holds_is_dead():
     with stages.collect() as log:
         assert_matches_eager(dead_reference, torch.ones(2))
     assert log.counts["frames_as_is"] == 1
+
+
+def watched_over_breaks(x):
+    first, second = Plain(), Plain()
+    known = weakref.WeakKeyDictionary({first: 1})
+    known[second] = 2
+    names = weakref.WeakValueDictionary()
+    names["a"] = third = Plain()  # noqa: F841 (the variable keeps the object alive)
+    return x + len(known), names.get("b"), "a" in names, len(names)
+
+
+def test_variables_keep_objects_alive_over_breaks():
+    """A variable that is not read again still holds its object until the function returns."""
+    assert_matches_eager(watched_over_breaks, torch.ones(2))
+
+
+def test_a_copy_of_a_tensor_with_gaps_keeps_its_strides():
+    assert_matches_eager(lambda x: copy.deepcopy([x.detach()[:, :1]])[0].stride(), torch.ones(2, 3))

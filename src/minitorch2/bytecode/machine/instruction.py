@@ -71,7 +71,6 @@ to `target` (CPython's exception table, Objects/exception_handling_notes.txt).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from dis import Positions
 from typing import Any
@@ -134,28 +133,3 @@ class ExceptionHandler:
     target: Instruction
     depth: int
     lasti: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ExceptionRegion:
-    """A row of the exception table: `start` to `last`, both included, share a handler."""
-
-    start: Instruction
-    last: Instruction
-    target: Instruction
-    depth: int
-    lasti: bool
-
-
-def exception_regions(instructions: Sequence[Instruction]) -> Iterator[ExceptionRegion]:
-    """Yield the exception table as rows, in instruction order; rows never overlap."""
-    start = 0
-    for index, instruction in enumerate(instructions):
-        following = instructions[index + 1].handler if index + 1 < len(instructions) else None
-        if following != instruction.handler or index + 1 == len(instructions):
-            if (handler := instruction.handler) is not None:
-                first = instructions[start]
-                yield ExceptionRegion(
-                    first, instruction, handler.target, handler.depth, handler.lasti
-                )
-            start = index + 1

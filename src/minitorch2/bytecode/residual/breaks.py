@@ -168,7 +168,7 @@ class FrameEnd:
             at_once: the code that makes the call does not look for tail calls.
         """
         evaluator, residual = self.evaluator, self.residual
-        continuation = self.continuations.at(evaluator, position, as_is=as_is)
+        continuation = self.continuations.at(evaluator, position, residual, as_is=as_is)
         for name in continuation.arguments:
             residual.hint(argument_value(evaluator, name), name)
         arguments = [

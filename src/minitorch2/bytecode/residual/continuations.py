@@ -10,7 +10,7 @@ continuations again and again, and compiles them once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
@@ -19,8 +19,10 @@ from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets
 from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.machine.program import program_of
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.lazy import LazyVariable
 from minitorch2.bytecode.trackers.null import NULL
+from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,14 @@ class Continuations:
     _made: dict[object, Continuation] = field(default_factory=dict)
     _origins: dict[int, CodeType] = field(default_factory=dict)
 
-    def at(self, evaluator: Evaluator, position: int, *, as_is: bool = False) -> Continuation:
+    def at(
+        self, evaluator: Evaluator, position: int, residual: Residual, *, as_is: bool = False
+    ) -> Continuation:
         """Return the continuation of the evaluator's frame at an instruction, with its present
         stack.
 
         Args:
+            residual: calls it; the objects that are named there live as long as in the frame.
             as_is: it runs in Python; if it may list its variables, it gets them all.
 
         Raises:
@@ -95,7 +100,8 @@ class Continuations:
         live = dict.fromkeys((*place.code.co_varnames, *place.code.co_cellvars))
         if not as_is or READS_FRAME.isdisjoint(place.code.co_names):
             needed = _live_sets(place.code)[place.index]
-            live = dict.fromkeys(name for name in live if name in needed)
+            kept = needed.union(self._holders(evaluator, residual))
+            live = dict.fromkeys(name for name in live if name in kept)
         bound = tuple(n for n in live if n in evaluator.locals or n in evaluator.cells)
         nulls = tuple(i for i, value in enumerate(evaluator.stack) if value is NULL)
         state = StackState(len(evaluator.stack), nulls, *_handled_slots(evaluator))
@@ -103,6 +109,14 @@ class Continuations:
         if key not in self._made:
             self._made[key] = self._make(place, bound, state, as_is)
         return self._made[key]
+
+    def _holders(self, evaluator: Evaluator, residual: Residual) -> Iterator[str]:
+        """Yield the variables that keep objects alive which weak references may refer to."""
+        for name, value in evaluator.locals.items():
+            if isinstance(value, ObjectVariable | LazyVariable):
+                is_outside = value.source is not None and self.made(evaluator.code)
+                if is_outside or (value.source is None and residual.is_named(value)):
+                    yield name
 
     def made(self, code: CodeType) -> bool:
         """Return whether a code object belongs to a continuation."""

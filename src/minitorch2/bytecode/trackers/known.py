@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 
 
 class KnownObjectVariable(VariableTracker):
@@ -19,6 +20,13 @@ class KnownObjectVariable(VariableTracker):
 
     def python_type(self) -> type:
         return type(self.value)
+
+    def real_attribute(self, name: str) -> Any:
+        """Return an attribute of the object; raise the user's AttributeError if there is none."""
+        try:
+            return getattr(self.value, name)
+        except AttributeError as error:
+            raise_as_observed(error)
 
     def hash_key(self) -> Hashable:
         return ("object", id(self.value))

@@ -8,15 +8,23 @@ before. PyTorch 2 paper, section 3.4 ("the dispatch will vary based on those typ
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+
+import torch
+from numpy import bool_
 
 from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator
-from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.observed import (
+    ObservedError,
+    raise_as_observed,
+    raise_observed,
+)
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator, IteratorVariable
@@ -89,10 +97,7 @@ def binary(
     result = _either(evaluator, left, right, f"__{name}__", f"__r{name}__")
     if result is None:
         refuse_varying(left, right)
-        raise_real(inplace_function if inplace else function, [left, right])
-        kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
-        shown = "** or pow()" if symbol == "**" else symbol
-        raise_observed(TypeError, f"unsupported operand type(s) for {shown}: {kinds}")
+        refuse_operands(inplace_function if inplace else function, left, right)
     return result
 
 
@@ -110,10 +115,26 @@ def unary(evaluator: Evaluator, symbol: str, operand: VariableTracker) -> Variab
     result = special(evaluator, operand, name)
     if result is None:
         refuse_varying(operand)
-        raise_real(function, [operand])
-        kind = operand.python_type().__name__
-        raise_observed(TypeError, f"bad operand type for unary {symbol}: '{kind}'")
+        refuse_operands(function, operand)
     return result
+
+
+def refuse_operands(function: Function, *operands: VariableTracker) -> NoReturn:
+    """Raise CPython's error for operands of an operator that none of them defines."""
+    try:
+        function(*map(_example, operands))
+    except Exception as error:  # noqa: BLE001 (whatever the operator raises)
+        raise_as_observed(error)
+    unsupported("builtin-method", f"{function.__name__} of {operands}")
+
+
+def _example(operand: VariableTracker) -> object:
+    """Return the value, or an empty one whose class has the same name and base of C code."""
+    if operand.is_constant():
+        return operand.as_constant()
+    kind: Any = operand.python_type()
+    base: Any = next(cls for cls in kind.__mro__ if cls in (list, tuple, dict, set, object))
+    return base() if kind is base else type(kind.__name__, (base,), {})()
 
 
 def compare(
@@ -133,8 +154,7 @@ def compare(
     refuse_varying(left, right)
     if symbol in ("==", "!="):
         return ConstantVariable(identical(evaluator, left, right) == (symbol == "=="))
-    kinds = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
-    return raise_observed(TypeError, f"'{symbol}' not supported between instances of {kinds}")
+    refuse_operands(function, left, right)
 
 
 def equal(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:
@@ -300,10 +320,21 @@ def _either(
     if right_type is left_type and not is_comparison:
         attempts.pop()
     for owner, other, method in attempts:
+        if is_foreign(owner, other):
+            continue
         result = special(evaluator, owner, method, other)
         if result is not None:
             return result
     return None
+
+
+def is_foreign(tensor: VariableTracker, other: VariableTracker) -> bool:
+    """Return whether the operators of a tensor give NotImplemented for the other operand."""
+    if not issubclass(tensor.python_type(), torch.Tensor) or other.in_graph:
+        return False
+    kind = other.python_type()
+    taken = issubclass(kind, numbers.Number | bool_) or hasattr(kind, "__array__")
+    return not (taken or hasattr(kind, "__torch_function__"))
 
 
 def _overrides(derived: type, base: type, name: str) -> bool:
@@ -327,7 +358,7 @@ def _graph_operands(left: VariableTracker, right: VariableTracker) -> bool:
         or isinstance(side, SymbolicNumberVariable)
         or (side.is_constant() and side.python_type() not in (str, bytes))
         for side in (left, right)
-    )
+    ) and not (is_foreign(left, right) or is_foreign(right, left))
 
 
 def _is_class(value: VariableTracker) -> bool:

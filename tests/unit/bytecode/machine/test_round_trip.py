@@ -8,7 +8,6 @@ import pytest
 
 from minitorch2.bytecode.machine.assemble import assemble
 from minitorch2.bytecode.machine.disassemble import disassemble
-from minitorch2.bytecode.machine.instruction import exception_regions
 from tests.unit.bytecode.machine.families import FAMILIES
 from tests.unit.bytecode.machine.observation import (
     all_code,
@@ -106,25 +105,6 @@ def test_positions_survive():
 
     for code in library_code():
         assert positions(assemble(disassemble(code), code)) == positions(code)
-
-
-def test_exception_regions_are_rows_of_the_table():
-    def guarded(a):
-        try:
-            return a()
-        except ValueError:
-            return 2
-
-    instructions = disassemble(guarded.__code__)
-    regions = list(exception_regions(instructions))
-    order = {instruction: index for index, instruction in enumerate(instructions)}
-    for region in regions:
-        covered = instructions[order[region.start] : order[region.last] + 1]
-        assert {i.handler.target for i in covered} == {region.target}
-    covered = sum(order[r.last] - order[r.start] + 1 for r in regions)
-    assert covered == sum(i.handler is not None for i in instructions)
-    assert regions[0].depth == 0
-    assert not regions[0].lasti
 
 
 def test_docstring_and_signature_stay():

@@ -7,18 +7,19 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.null import NULL
+from minitorch2.bytecode.trackers.python_values.exceptions import read_attribute
 
 
 @handles("LOAD_ATTR")
 def load_attr(evaluator: Evaluator, instruction: Instruction) -> None:
     """``object -> object.name``"""
-    evaluator.push(evaluator.pop().get_attribute(evaluator, instruction.argval))
+    evaluator.push(read_attribute(evaluator, evaluator.pop(), instruction.argval))
 
 
 @handles("LOAD_METHOD")
 def load_method(evaluator: Evaluator, instruction: Instruction) -> None:
     """``object -> NULL object.name``"""
-    attribute = evaluator.pop().get_attribute(evaluator, instruction.argval)
+    attribute = read_attribute(evaluator, evaluator.pop(), instruction.argval)
     evaluator.push(NULL)
     evaluator.push(attribute)
 
@@ -54,4 +55,4 @@ def _super_attribute(evaluator: Evaluator, instruction: Instruction) -> Variable
     name, explicit = instruction.argval
     function, cls, instance = evaluator.popn(3)
     made = evaluator.call(function, [cls, instance] if explicit else [])
-    return made.get_attribute(evaluator, name)
+    return read_attribute(evaluator, made, name)

@@ -57,15 +57,6 @@ def local_pair(first: str, second: str) -> DecodeRule:
     return decode
 
 
-def encoded_as(opname: str) -> EncodeRule:
-    """Return the rule of a canonical opcode without operand that has another real name."""
-
-    def encode(encoder: Encoder, instruction: Instruction) -> None:
-        encoder.emit(opname)
-
-    return encode
-
-
 # Jumps.
 
 

@@ -27,6 +27,7 @@ from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
+from minitorch2.bytecode.trackers.python_values.exceptions import read_attribute
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable, is_none
 from minitorch2.bytecode.trackers.python_values.identity import IdentityVariable
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
@@ -134,7 +135,7 @@ def get_attribute(
 ) -> VariableTracker:
     """``getattr(value, name, default)``"""
     if default is None:
-        return value.get_attribute(evaluator, name.as_constant())
+        return read_attribute(evaluator, value, name.as_constant())
     return _attribute(evaluator, value, name) or default
 
 

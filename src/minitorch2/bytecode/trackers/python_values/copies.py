@@ -29,6 +29,8 @@ from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.set import SetVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.graph.fake_tensor import same_storage
+from minitorch2.graph.symbols import same_sizes
 
 ATOMS = (ConstantVariable, FunctionVariable, ClassVariable, BuiltinVariable)
 """Trackers of values that are their own copies."""
@@ -81,6 +83,7 @@ class Copier:
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
         self._copies: dict[int, VariableTracker] = {}
+        self._tensors: list[TensorVariable] = []
         self._memo = MemoVariable(self)
 
     def copy(self, value: VariableTracker) -> VariableTracker:
@@ -100,8 +103,22 @@ class Copier:
         if isinstance(value, SetVariable):
             return value.call_method(self.evaluator, "copy", [], {})  # elements are hashable atoms
         if isinstance(value, TensorVariable):
-            return self._copies.setdefault(id(value), _tensor(self.evaluator, value, "clone"))
+            return self._copies.setdefault(id(value), self._tensor(value))
         return self._instance(value)
+
+    def _tensor(self, value: TensorVariable) -> VariableTracker:
+        """Copy the memory of a tensor once: tensors that share it share the copy, too."""
+        shared = (t for t in self._tensors if same_storage(t.fake, value.fake))
+        if (known := next(shared, None)) is None:
+            self._tensors.append(value)
+            return _tensor(self.evaluator, value, "clone")
+        memory = known.fake.meta
+        whole = memory.untyped_storage().nbytes() == memory.numel() * memory.itemsize
+        if not known.fake.is_contiguous() or not whole:
+            unsupported("copy", "copy of tensors that share a part of their memory")
+        parts = ("size", "stride", "storage_offset")
+        layout = [value.call_method(self.evaluator, part, [], {}) for part in parts]
+        return self._copies[id(known)].call_method(self.evaluator, "as_strided", layout, {})
 
     def _list(self, value: ListVariable) -> VariableTracker:
         made = self._copies[id(value)] = value.make([])
@@ -137,7 +154,11 @@ def _tensor(evaluator: Evaluator, value: TensorVariable, method: str) -> Variabl
     """Return a copy of a plain tensor without gradient: with the same memory, or with its own."""
     if value.requires_grad or value.python_type() is not torch.Tensor or value.own_attributes:
         unsupported("copy", f"copy of {value}")
-    return value.call_method(evaluator, method, [], {})
+    made = value.call_method(evaluator, method, [], {})
+    assert isinstance(made, TensorVariable)
+    if not same_sizes(made.fake.stride(), value.fake.stride()):
+        unsupported("copy", f"copy of {value}, which leaves gaps in its memory")
+    return made
 
 
 def _is_atom(value: VariableTracker) -> bool:

@@ -207,6 +207,19 @@ def exception_of(evaluator: Evaluator, error: ObservedError) -> VariableTracker:
     return error.exception
 
 
+def read_attribute(evaluator: Evaluator, owner: VariableTracker, name: str) -> VariableTracker:
+    """``owner.name``; an AttributeError tells name and owner, unless it does so already."""
+    try:
+        return owner.get_attribute(evaluator, name)
+    except ObservedError as error:
+        if issubclass(error.kind, AttributeError):
+            made, effects = exception_of(evaluator, error), evaluator.capture.side_effects
+            told = [effects.load_attribute(made, field) for field in ("name", "obj")]
+            if isinstance(made, ExceptionVariable) and told == [None, None]:
+                keyword_fields(evaluator, made, {"name": ConstantVariable(name), "obj": owner})
+        raise
+
+
 def _handled(evaluator: Evaluator | None) -> VariableTracker | None:
     """Return the exception that this frame or one of its callers handles at present."""
     while evaluator is not None:

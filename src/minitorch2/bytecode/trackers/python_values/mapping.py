@@ -396,17 +396,6 @@ def dict_of_names(values: dict[str, VariableTracker]) -> DictVariable:
     return DictVariable((ConstantVariable(name), value) for name, value in values.items())
 
 
-def keys_as_names(evaluator: Evaluator, value: VariableTracker) -> dict[str, VariableTracker]:
-    """Return the keyword arguments that ``**value`` passes."""
-    named: dict[str, VariableTracker] = {}
-    for key, element in entries_of(evaluator, value):
-        name = key.as_constant()
-        if not isinstance(name, str):
-            raise_observed(TypeError, "keywords must be strings")
-        named[name] = element
-    return named
-
-
 def _wrap_dict(value: dict[Any, Any]) -> DictVariable:
     return DictVariable(((literal(k), literal(v)) for k, v in value.items()), type(value))
 

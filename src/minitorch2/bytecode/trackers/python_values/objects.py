@@ -246,7 +246,7 @@ class ObjectVariable(VariableTracker):
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         found_in, setter = class_lookup(self.cls, "__setattr__")
-        if isinstance(setter, types.FunctionType) and not is_trusted(found_in.__module__):
+        if not is_trusted(found_in.__module__):
             function = class_function(evaluator, found_in, "__setattr__", setter)
             function.call(evaluator, [self, ConstantVariable(name), value], {})
         else:
@@ -272,8 +272,7 @@ class ObjectVariable(VariableTracker):
             return
         if not self.cls.__dictoffset__ and not isinstance(raw, DATA_MEMBERS):
             self._raise_slots(name)
-        custom = isinstance(class_lookup(self.cls, "__setattr__")[1], types.FunctionType)
-        raw_write = custom and not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
+        raw_write = not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
 
     def _raise_empty(self, raw: Any, name: str) -> VariableTracker:
@@ -322,7 +321,7 @@ class ObjectVariable(VariableTracker):
 
     def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
         found_in, deleter = class_lookup(self.cls, "__delattr__")
-        if isinstance(deleter, types.FunctionType) and not is_trusted(found_in.__module__):
+        if not is_trusted(found_in.__module__):
             function = class_function(evaluator, found_in, "__delattr__", deleter)
             function.call(evaluator, [self, ConstantVariable(name)], {})
         else:

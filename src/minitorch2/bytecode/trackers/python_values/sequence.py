@@ -512,11 +512,6 @@ class SliceVariable(ModeledVariable):
         return f"slice({', '.join(residual.name_for(part) for part in self.parts)})"
 
 
-def tuple_of(elements: Sequence[VariableTracker]) -> TupleVariable:
-    """Return a new tuple."""
-    return TupleVariable(elements)
-
-
 def literal_elements(
     make: Callable[[list[VariableTracker]], VariableTracker],
 ) -> Callable[[Any], VariableTracker]:

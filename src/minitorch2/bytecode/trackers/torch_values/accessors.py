@@ -12,7 +12,6 @@ from typing import Any, Final
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
-from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
 
 _ACCESSORS: Final = ("__get__", "__set__", "__delete__")
@@ -24,10 +23,7 @@ class AttributeVariable(KnownObjectVariable):
     value: GetSetDescriptorType
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        try:
-            value = getattr(self.value, name)
-        except AttributeError as error:
-            raise_as_observed(error)
+        value = self.real_attribute(name)
         if name in _ACCESSORS:
             return AccessorVariable(value)
         if isinstance(value, type):
@@ -52,7 +48,7 @@ class AccessorVariable(KnownObjectVariable):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "__self__":
             return AttributeVariable(self.value.__self__)
-        return literal(getattr(self.value, name))
+        return literal(self.real_attribute(name))
 
     def call(
         self,

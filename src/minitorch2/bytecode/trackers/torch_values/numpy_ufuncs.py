@@ -92,7 +92,7 @@ class UfuncVariable(KnownObjectVariable):
         return self.value
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        attribute = getattr(self.value, name)
+        attribute = self.real_attribute(name)
         return GetAttrVariable(self, name) if callable(attribute) else literal(attribute)
 
     def call(

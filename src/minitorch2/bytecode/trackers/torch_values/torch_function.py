@@ -175,7 +175,7 @@ class TorchVariable(KnownObjectVariable):
         return f"TorchVariable(value={self.value}, source={self.source})"
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        value = getattr(self.value, name)
+        value = self.real_attribute(name)
         if isinstance(value, str | None.__class__):
             return literal(value)
         source = self.source or evaluator.capture.reference(self.value)
