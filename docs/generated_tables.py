@@ -21,7 +21,7 @@ from minitorch2 import config
 from minitorch2.bytecode import dispatch as dispatch  # loads the guards that trackers define
 from minitorch2.bytecode.dispatch.recompiles import REMEDIES
 from minitorch2.bytecode.guards import Guard
-from minitorch2.loopir.ops import ELEMENTWISE, OpsHandler
+from minitorch2.loopir.ops import ELEMENTWISE
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
@@ -82,13 +82,10 @@ class PrimitivesTable(MarkdownDirective):
     """All elementwise primitives of the loop IR, and what each one means in NumPy."""
 
     def markdown(self) -> Iterator[str]:
-        yield "| primitive | meaning |"
-        yield "|---|---|"
-        for name in ELEMENTWISE:
-            member = getattr(OpsHandler, name)
-            meaning = (inspect.getdoc(member) or "").splitlines()[0].replace("|", "\\|")
-            operands = ", ".join([*inspect.signature(member).parameters][1:])
-            yield f"| `{name}({operands})` | {meaning} |"
+        yield "| primitive | operands | meaning |"
+        yield "|---|---|---|"
+        for name, row in ELEMENTWISE.items():
+            yield f"| `{name}({', '.join(row.operands)})` | {row.takes} | {row.meaning} |"
 
 
 class Members(MarkdownDirective):

@@ -62,17 +62,14 @@ REASONS = {
         empty.memory_format empty_like.default new_empty.default empty_strided.default
         new_empty_strided.default empty_permuted.default
     """,
-    "is decomposed before, as its meta kernel mistakes dtypes": "native_batch_norm.default",
     "shows the bits of NaN, of which the interpreter has one": "view.dtype",
-    "has no meta kernel in PyTorch 2.11": "_convolution.default _convolution.deprecated",
-    "takes a dict": "copy.Dict_Tensor",
+    "has no meta kernel in PyTorch 2.11": "_convolution.default",
 }
 VAGUE_NAN = ("softshrink_backward.default", "hardshrink_backward.default")
 """What eager gives for NaN depends on how many elements there are."""
-COARSE = {"hardsigmoid_backward.default": 1e-7, "erfinv.default": 1e-14}
-"""Relative error of eager's float64: a factor that is a float32; a last step of Newton's."""
-IN_ROWS = {"as_strided.default", "as_strided_copy.default", "_reshape_alias.default",
-           "as_strided_scatter.default"}  # fmt: skip
+COARSE = {"erfinv.default": 1e-14}
+"""Relative error of eager's float64: a last step of Newton's."""
+IN_ROWS = {"as_strided.default", "as_strided_scatter.default"}
 """What addresses memory has arguments for one layout."""
 EXCUSED = {name: reason for reason, names in REASONS.items() for name in names.split()}
 

@@ -46,7 +46,11 @@ def sin_cos_graph() -> GraphModule:
 def softmax_graph() -> GraphModule:
     """`x.softmax(-1)`"""
     graph = Graph()
-    graph.output((call(graph, aten._softmax.default, matrix_input(graph), -1, False),))
+    x = matrix_input(graph)
+    shifted = call(graph, aten.sub.Tensor, x, call(graph, aten.amax.default, x, [-1], True))
+    powers = call(graph, aten.exp.default, shifted)
+    total = call(graph, aten.sum.dim_IntList, powers, [-1], True)
+    graph.output((call(graph, aten.div.Tensor, powers, total),))
     return GraphModule(graph)
 
 

@@ -32,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
@@ -59,9 +61,9 @@ class Value:
 class OpsHandler(Protocol[V]):
     """Every primitive, once: a handler is a subclass that answers them.
 
-    The elementwise primitives all go through `elementwise` unless a subclass overrides one, so
-    an analysis implements one method for all of them and an interpreter looks up a table.
-    Each line names the NumPy function that defines the meaning.
+    The elementwise primitives all go through `elementwise`, so an analysis implements one method
+    for all of them and an interpreter looks up a table. `ELEMENTWISE` names the NumPy function
+    that defines the meaning of each.
     """
 
     # -- memory and structure -------------------------------------------------------------------
@@ -133,276 +135,104 @@ class OpsHandler(Protocol[V]):
         """Answer the elementwise primitive called `name`."""
         ...
 
-    # -- arithmetic -----------------------------------------------------------------------------
-
-    def add(self, x: V, y: V) -> V:
-        """`np.add`"""
-        return self.elementwise("add", x, y)
-
-    def sub(self, x: V, y: V) -> V:
-        """`np.subtract`"""
-        return self.elementwise("sub", x, y)
-
-    def mul(self, x: V, y: V) -> V:
-        """`np.multiply`"""
-        return self.elementwise("mul", x, y)
-
-    def truediv(self, x: V, y: V) -> V:
-        """`np.true_divide`, of floats; division by zero gives inf or NaN"""
-        return self.elementwise("truediv", x, y)
-
-    def floordiv(self, x: V, y: V) -> V:
-        """`np.floor_divide`, of integers: rounds towards minus infinity"""
-        return self.elementwise("floordiv", x, y)
-
-    def truncdiv(self, x: V, y: V) -> V:
-        """`np.trunc(x / y)`, of integers, exact: rounds towards zero, as in C"""
-        return self.elementwise("truncdiv", x, y)
-
-    def mod(self, x: V, y: V) -> V:
-        """`np.mod`, of integers: the remainder has the sign of the divisor, as in Python"""
-        return self.elementwise("mod", x, y)
-
-    def fmod(self, x: V, y: V) -> V:
-        """`np.fmod`, of integers or floats: the remainder has the sign of the dividend, as in C"""
-        return self.elementwise("fmod", x, y)
-
-    def neg(self, x: V) -> V:
-        """`np.negative`"""
-        return self.elementwise("neg", x)
-
-    def abs(self, x: V) -> V:
-        """`np.abs`"""
-        return self.elementwise("abs", x)
-
-    def sign(self, x: V) -> V:
-        """`torch.sign`: -1, 0 or 1; 0 for NaN"""
-        return self.elementwise("sign", x)
-
-    def maximum(self, x: V, y: V) -> V:
-        """`np.maximum`: NaN if either is NaN"""
-        return self.elementwise("maximum", x, y)
-
-    def minimum(self, x: V, y: V) -> V:
-        """`np.minimum`: NaN if either is NaN"""
-        return self.elementwise("minimum", x, y)
-
-    def copysign(self, x: V, y: V) -> V:
-        """`np.copysign`"""
-        return self.elementwise("copysign", x, y)
-
-    # -- comparison and choice ------------------------------------------------------------------
-
-    def eq(self, x: V, y: V) -> V:
-        """`np.equal`"""
-        return self.elementwise("eq", x, y)
-
-    def ne(self, x: V, y: V) -> V:
-        """`np.not_equal`"""
-        return self.elementwise("ne", x, y)
-
-    def lt(self, x: V, y: V) -> V:
-        """`np.less`"""
-        return self.elementwise("lt", x, y)
-
-    def le(self, x: V, y: V) -> V:
-        """`np.less_equal`"""
-        return self.elementwise("le", x, y)
-
-    def gt(self, x: V, y: V) -> V:
-        """`np.greater`"""
-        return self.elementwise("gt", x, y)
-
-    def ge(self, x: V, y: V) -> V:
-        """`np.greater_equal`"""
-        return self.elementwise("ge", x, y)
-
-    def where(self, condition: V, x: V, y: V) -> V:
-        """`np.where`; both branches are evaluated"""
-        return self.elementwise("where", condition, x, y)
-
-    # -- logic on bool, bits on integers --------------------------------------------------------
-
-    def logical_and(self, x: V, y: V) -> V:
-        """`np.logical_and`, of bools"""
-        return self.elementwise("logical_and", x, y)
-
-    def logical_or(self, x: V, y: V) -> V:
-        """`np.logical_or`, of bools"""
-        return self.elementwise("logical_or", x, y)
-
-    def logical_xor(self, x: V, y: V) -> V:
-        """`np.logical_xor`, of bools"""
-        return self.elementwise("logical_xor", x, y)
-
-    def logical_not(self, x: V) -> V:
-        """`np.logical_not`, of a bool"""
-        return self.elementwise("logical_not", x)
-
-    def bitwise_and(self, x: V, y: V) -> V:
-        """`np.bitwise_and`, of integers"""
-        return self.elementwise("bitwise_and", x, y)
-
-    def bitwise_or(self, x: V, y: V) -> V:
-        """`np.bitwise_or`, of integers"""
-        return self.elementwise("bitwise_or", x, y)
-
-    def bitwise_xor(self, x: V, y: V) -> V:
-        """`np.bitwise_xor`, of integers"""
-        return self.elementwise("bitwise_xor", x, y)
-
-    def bitwise_not(self, x: V) -> V:
-        """`np.bitwise_not`, of an integer"""
-        return self.elementwise("bitwise_not", x)
-
-    def lshift(self, x: V, y: V) -> V:
-        """`np.left_shift`, of integers; 0 <= y < bits"""
-        return self.elementwise("lshift", x, y)
-
-    def rshift(self, x: V, y: V) -> V:
-        """`np.right_shift`, of integers, arithmetic; 0 <= y < bits"""
-        return self.elementwise("rshift", x, y)
-
-    # -- rounding and predicates of floats ------------------------------------------------------
-
-    def floor(self, x: V) -> V:
-        """`np.floor`"""
-        return self.elementwise("floor", x)
-
-    def ceil(self, x: V) -> V:
-        """`np.ceil`"""
-        return self.elementwise("ceil", x)
-
-    def trunc(self, x: V) -> V:
-        """`np.trunc`"""
-        return self.elementwise("trunc", x)
-
-    def round(self, x: V) -> V:
-        """`np.rint`: half to even"""
-        return self.elementwise("round", x)
-
-    def isnan(self, x: V) -> V:
-        """`np.isnan`"""
-        return self.elementwise("isnan", x)
-
-    def isinf(self, x: V) -> V:
-        """`np.isinf`"""
-        return self.elementwise("isinf", x)
-
-    def signbit(self, x: V) -> V:
-        """`np.signbit`"""
-        return self.elementwise("signbit", x)
-
-    # -- functions of floats --------------------------------------------------------------------
-
-    def sqrt(self, x: V) -> V:
-        """`np.sqrt`"""
-        return self.elementwise("sqrt", x)
-
-    def rsqrt(self, x: V) -> V:
-        """`1 / np.sqrt(x)`"""
-        return self.elementwise("rsqrt", x)
-
-    def exp(self, x: V) -> V:
-        """`np.exp`"""
-        return self.elementwise("exp", x)
-
-    def exp2(self, x: V) -> V:
-        """`np.exp2`"""
-        return self.elementwise("exp2", x)
-
-    def expm1(self, x: V) -> V:
-        """`np.expm1`"""
-        return self.elementwise("expm1", x)
-
-    def log(self, x: V) -> V:
-        """`np.log`"""
-        return self.elementwise("log", x)
-
-    def log2(self, x: V) -> V:
-        """`np.log2`"""
-        return self.elementwise("log2", x)
-
-    def log10(self, x: V) -> V:
-        """`np.log10`"""
-        return self.elementwise("log10", x)
-
-    def log1p(self, x: V) -> V:
-        """`np.log1p`"""
-        return self.elementwise("log1p", x)
-
-    def pow(self, x: V, y: V) -> V:
-        """`np.power`, of floats"""
-        return self.elementwise("pow", x, y)
-
-    def sin(self, x: V) -> V:
-        """`np.sin`"""
-        return self.elementwise("sin", x)
-
-    def cos(self, x: V) -> V:
-        """`np.cos`"""
-        return self.elementwise("cos", x)
-
-    def tan(self, x: V) -> V:
-        """`np.tan`"""
-        return self.elementwise("tan", x)
-
-    def asin(self, x: V) -> V:
-        """`np.arcsin`"""
-        return self.elementwise("asin", x)
-
-    def acos(self, x: V) -> V:
-        """`np.arccos`"""
-        return self.elementwise("acos", x)
-
-    def atan(self, x: V) -> V:
-        """`np.arctan`"""
-        return self.elementwise("atan", x)
-
-    def atan2(self, x: V, y: V) -> V:
-        """`np.arctan2`"""
-        return self.elementwise("atan2", x, y)
-
-    def sinh(self, x: V) -> V:
-        """`np.sinh`"""
-        return self.elementwise("sinh", x)
-
-    def cosh(self, x: V) -> V:
-        """`np.cosh`"""
-        return self.elementwise("cosh", x)
-
-    def tanh(self, x: V) -> V:
-        """`np.tanh`"""
-        return self.elementwise("tanh", x)
-
-    def asinh(self, x: V) -> V:
-        """`np.arcsinh`"""
-        return self.elementwise("asinh", x)
-
-    def acosh(self, x: V) -> V:
-        """`np.arccosh`"""
-        return self.elementwise("acosh", x)
-
-    def atanh(self, x: V) -> V:
-        """`np.arctanh`"""
-        return self.elementwise("atanh", x)
-
-    def erf(self, x: V) -> V:
-        """The error function, `math.erf`"""
-        return self.elementwise("erf", x)
-
-    def erfc(self, x: V) -> V:
-        """`1 - erf(x)` without cancellation, `math.erfc`"""
-        return self.elementwise("erfc", x)
-
-    def lgamma(self, x: V) -> V:
-        """The logarithm of |gamma(x)|, `math.lgamma`"""
-        return self.elementwise("lgamma", x)
-
-    def sigmoid(self, x: V) -> V:
-        """`1 / (1 + np.exp(-x))`"""
-        return self.elementwise("sigmoid", x)
-
+    def __getattr__(self, name: str) -> Callable[..., V]:
+        """Return the elementwise primitive `name` as a function of its operands."""
+        if name not in ELEMENTWISE:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return partial(self.elementwise, name)
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """An elementwise primitive: the names of its operands, their dtypes, its result, its meaning.
+
+    `takes` is `numbers` (integers and floats), `any` (bools too), `integers`, `floats` or `bools`.
+    """
+
+    operands: tuple[str, ...]
+    takes: str
+    gives_bool: bool
+    meaning: str
+
+    @classmethod
+    def parse(cls, row: str) -> tuple[str, Elementwise]:
+        """Return the name and the primitive of a row such as `eq(x, y) -> bool | any | text`."""
+        head, takes, meaning = (part.strip() for part in row.split("|"))
+        name, _, rest = head.partition("(")
+        operands, _, result = rest.partition(")")
+        return name, cls(tuple(operands.split(", ")), takes, bool(result), meaning)
+
+
+_ROWS = """
+    add(x, y)                 | numbers  | `np.add`
+    sub(x, y)                 | numbers  | `np.subtract`
+    mul(x, y)                 | numbers  | `np.multiply`
+    truediv(x, y)             | floats   | `np.true_divide`; division by zero gives inf or NaN
+    floordiv(x, y)            | integers | `np.floor_divide`: rounds towards minus infinity
+    truncdiv(x, y)            | integers | `np.trunc(x / y)` exactly: rounds towards zero, as in C
+    mod(x, y)                 | integers | `np.mod`: remainder of the divisor's sign, as in Python
+    fmod(x, y)                | numbers  | `np.fmod`: remainder of the dividend's sign, as in C
+    neg(x)                    | numbers  | `np.negative`
+    abs(x)                    | numbers  | `np.abs`
+    sign(x)                   | numbers  | `torch.sign`: -1, 0 or 1; 0 for NaN
+    maximum(x, y)             | any      | `np.maximum`: NaN if either is NaN
+    minimum(x, y)             | any      | `np.minimum`: NaN if either is NaN
+    copysign(x, y)            | floats   | `np.copysign`
+    eq(x, y) -> bool          | any      | `np.equal`
+    ne(x, y) -> bool          | any      | `np.not_equal`
+    lt(x, y) -> bool          | any      | `np.less`
+    le(x, y) -> bool          | any      | `np.less_equal`
+    gt(x, y) -> bool          | any      | `np.greater`
+    ge(x, y) -> bool          | any      | `np.greater_equal`
+    where(condition, x, y)    | any      | `np.where`; both branches are evaluated
+    logical_and(x, y) -> bool | bools    | `np.logical_and`
+    logical_or(x, y) -> bool  | bools    | `np.logical_or`
+    logical_xor(x, y) -> bool | bools    | `np.logical_xor`
+    logical_not(x) -> bool    | bools    | `np.logical_not`
+    bitwise_and(x, y)         | integers | `np.bitwise_and`
+    bitwise_or(x, y)          | integers | `np.bitwise_or`
+    bitwise_xor(x, y)         | integers | `np.bitwise_xor`
+    bitwise_not(x)            | integers | `np.bitwise_not`
+    lshift(x, y)              | integers | `np.left_shift`; 0 <= y < bits
+    rshift(x, y)              | integers | `np.right_shift`, arithmetic; 0 <= y < bits
+    floor(x)                  | floats   | `np.floor`
+    ceil(x)                   | floats   | `np.ceil`
+    trunc(x)                  | floats   | `np.trunc`
+    round(x)                  | floats   | `np.rint`: half to even
+    isnan(x) -> bool          | floats   | `np.isnan`
+    isinf(x) -> bool          | floats   | `np.isinf`
+    signbit(x) -> bool        | floats   | `np.signbit`
+    sqrt(x)                   | floats   | `np.sqrt`
+    rsqrt(x)                  | floats   | `1 / np.sqrt(x)`
+    exp(x)                    | floats   | `np.exp`
+    exp2(x)                   | floats   | `np.exp2`
+    expm1(x)                  | floats   | `np.expm1`
+    log(x)                    | floats   | `np.log`
+    log2(x)                   | floats   | `np.log2`
+    log10(x)                  | floats   | `np.log10`
+    log1p(x)                  | floats   | `np.log1p`
+    pow(x, y)                 | floats   | `np.power`
+    sin(x)                    | floats   | `np.sin`
+    cos(x)                    | floats   | `np.cos`
+    tan(x)                    | floats   | `np.tan`
+    asin(x)                   | floats   | `np.arcsin`
+    acos(x)                   | floats   | `np.arccos`
+    atan(x)                   | floats   | `np.arctan`
+    atan2(x, y)               | floats   | `np.arctan2`
+    sinh(x)                   | floats   | `np.sinh`
+    cosh(x)                   | floats   | `np.cosh`
+    tanh(x)                   | floats   | `np.tanh`
+    asinh(x)                  | floats   | `np.arcsinh`
+    acosh(x)                  | floats   | `np.arccosh`
+    atanh(x)                  | floats   | `np.arctanh`
+    erf(x)                    | floats   | `math.erf`: the error function
+    erfc(x)                   | floats   | `math.erfc`: `1 - erf(x)` without cancellation
+    lgamma(x)                 | floats   | `math.lgamma`: the logarithm of the absolute gamma
+    sigmoid(x)                | floats   | `1 / (1 + np.exp(-x))`
+"""
+
+ELEMENTWISE = dict(map(Elementwise.parse, _ROWS.strip().splitlines()))
+"""The elementwise primitives by name."""
 
 STRUCTURAL = (
     "load", "store", "reduction", "store_reduction", "scan", "constant", "index_expr",
@@ -410,19 +240,9 @@ STRUCTURAL = (
 )  # fmt: skip
 """The primitives that are not elementwise: each handler answers each of them itself."""
 
-ELEMENTWISE = tuple(
-    name
-    for name, member in vars(OpsHandler).items()
-    if callable(member) and not name.startswith("_") and name not in (*STRUCTURAL, "elementwise")
-)
-"""The names of the elementwise primitives, read off the protocol."""
-
 PRIMITIVES = (*STRUCTURAL, *ELEMENTWISE)
 
-PREDICATES = frozenset(
-    ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "signbit",
-     "logical_and", "logical_or", "logical_xor", "logical_not")
-)  # fmt: skip
+PREDICATES = frozenset(name for name, row in ELEMENTWISE.items() if row.gives_bool)
 """Elementwise primitives whose result is bool; every other one keeps its operands' dtype."""
 
 

@@ -136,7 +136,7 @@ UNREACHED = {
     aten.fill.Tensor: (torch.zeros(2, 3), torch.tensor(2.5)),
     aten.zero.default: (torch.randn(3, 4).t(),),
     aten.lerp.Tensor: (torch.randn(4), torch.randn(4), torch.rand(4)),
-    aten.split_copy.Tensor: (torch.randn(5, 2), 2, 0),
+    aten._stack.default: ([torch.randn(3), torch.randn(3)], 1),
     aten._unsafe_index.Tensor: (torch.randn(5, 2), [torch.tensor([4, 0])]),
     aten._reshape_alias.default: (torch.randn(6), [2, 3], [3, 1]),
     aten._index_put_impl.default: (torch.zeros(4), [torch.tensor([1])], torch.ones(1)),
@@ -149,6 +149,19 @@ UNREACHED = {
         torch.randn(2, 1, 2), torch.randn(2, 2, 4), [2, 2], [2, 2], [0, 0], [1, 1], False,
         torch.tensor([[[5, 2]], [[0, 7]]])),
 }  # fmt: skip
+_COPIES = {
+    "view": ([2, 12],), "permute": ([2, 0, 1],), "transpose": (0, -1), "expand": ([4, 1, 4, 6],),
+    "unsqueeze": (1,), "squeeze": (), "squeeze.dim": (0,), "squeeze.dims": ([0, 1],),
+    "select": (1, -1), "slice": (1, 1, 4, 2), "split": (4, 2), "split_with_sizes": ([1, 5], 2),
+    "unbind": (1,), "diagonal": (1, 1, 2), "unfold": (2, 3, 2), "alias": (), "detach": (),
+    "as_strided": ([2, 2], [1, 6], 3), "lift_fresh": (),
+}  # fmt: skip
+for _name, _arguments in _COPIES.items():
+    _packet, _, _overload = _name.partition(".")
+    _copies = getattr(aten, f"{_packet}_copy")
+    _operator = getattr(_copies, _overload or _copies.overloads()[0])
+    UNREACHED[_operator] = (torch.randn(1, 4, 6), *_arguments)
+UNREACHED[aten.t_copy.default] = (torch.randn(4, 6),)
 NOT_HERE = {
     aten.max_pool2d_with_indices.default: "left to the library on a CPU; see test_pooling",
     aten.cudnn_batch_norm.default: "needs cuDNN",

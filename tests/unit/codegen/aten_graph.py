@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
 from minitorch2.graph.symbols import ShapeEnv, expr_of
+from tests.unit.loopir.trace_aten import decomposed
 
 
 class _Recorder(TorchDispatchMode):
@@ -42,6 +44,9 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        result = decomposed(self, func, args, kwargs)
+        if result is not NotImplemented:
+            return result
         result = run_fake(func, self._faked(args), self._faked(kwargs))
         if func is torch.ops.aten.detach.default:
             self.remember(result, self.node_of(args[0]))
@@ -54,8 +59,6 @@ class _Recorder(TorchDispatchMode):
         if isinstance(result, torch.Tensor):
             self.remember(result, node)
         elif isinstance(result, (tuple, list)):
-            import operator
-
             for i, item in enumerate(result):
                 part = self.graph.call_function(operator.getitem, (node, i))
                 part.meta["val"] = item
@@ -74,10 +77,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def record(
-    program: Callable[..., Any],
-    *inputs: torch.Tensor,
-    dynamic: bool = False,
-    decompositions: dict[Any, Any] | None = None,
+    program: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = False
 ) -> GraphModule:
     """The aten graph of `program(*inputs)`; with `dynamic`, each size > 1 is a symbol."""
     recorder = _Recorder()

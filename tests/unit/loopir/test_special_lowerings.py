@@ -83,7 +83,7 @@ IMAGES = torch.randn(2, 3, 4, 6)
 
 @pytest.mark.parametrize("scale", [1, 2, 4, (2.0, 8.0)])
 @pytest.mark.parametrize("channels_last", [False, True])
-def test_whole_factors_enlarge_by_views(scale, channels_last):
+def test_whole_factors_enlarge_in_loops(scale, channels_last):
     form = torch.channels_last if channels_last else torch.contiguous_format
     x = IMAGES.contiguous(memory_format=form)
     checked = check(lambda x: F.interpolate(x, scale_factor=scale).relu(), x)
@@ -91,8 +91,9 @@ def test_whole_factors_enlarge_by_views(scale, channels_last):
     assert not check(lambda x: F.interpolate(x, size=(8, 12)), x).externs
 
 
-def test_other_factors_are_the_librarys():
-    assert check(lambda x: F.interpolate(x, scale_factor=3), IMAGES).externs
-    assert check(lambda x: F.interpolate(x, size=(5, 7)), IMAGES).externs
-    assert not check(lambda x: F.interpolate(x, scale_factor=2), IMAGES[0]).externs
-    assert not check(lambda x: F.interpolate(x, scale_factor=2), IMAGES[None, 0]).externs
+def test_other_factors_and_ranks_are_one_kernel_too():
+    for x, sizes in (
+        (IMAGES, {"scale_factor": 3}), (IMAGES, {"size": (5, 7)}),
+        (IMAGES[0], {"scale_factor": 2}), (IMAGES[None, 0], {"scale_factor": 2}),
+    ):  # fmt: skip
+        assert check(lambda x, sizes=sizes: F.interpolate(x, **sizes), x).kernels == 1

@@ -10,13 +10,28 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from minitorch2 import stages
+from minitorch2.autograd import DECOMPOSITIONS
+from minitorch2.autograd.schemas import is_composite
 from minitorch2.graph import FakeTensor, Graph, GraphModule, Node, ShapeEnv, expr_of, to_fake
 from minitorch2.graph.fake_tensor import run_fake
 from minitorch2.loopir.buffers import ExternKernel, InputBuffer
 from minitorch2.loopir.handlers.bounds import unproved_accesses
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
+from minitorch2.loopir.lowering import LOWERINGS
 from minitorch2.loopir.verify import verify_lowered
+
+
+def decomposed(mode: TorchDispatchMode, func: Any, args: Any, kwargs: Any) -> Any:
+    """The result by the operators of which an operator without a lowering consists.
+
+    NotImplemented if there is nothing to decompose.
+    """
+    rule = DECOMPOSITIONS.get(func) or (func.decompose if is_composite(func) else None)
+    if func in LOWERINGS or rule is None:
+        return NotImplemented
+    with mode:
+        return rule(*args, **kwargs)
 
 
 class Tracer(TorchDispatchMode):
@@ -48,6 +63,9 @@ class Tracer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        result = decomposed(self, func, args, kwargs)
+        if result is not NotImplemented:
+            return result
         result = run_fake(func, args, kwargs)
         node = self.graph.call_function(
             func, tree_map(self.argument, args), tree_map(self.argument, kwargs)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from minitorch2.autograd.decompositions.precision import as_float, widen
 from minitorch2.autograd.decompositions.registry import register_decomposition
+from minitorch2.graph.symbols import expr_of
 
 aten = torch.ops.aten
 
@@ -269,8 +270,13 @@ def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return result if half_to_float else result.to(x.dtype)
 
 
+def _is_empty(sizes: Sequence[int]) -> bool:
+    """Return whether a size is certainly 0; one that only data tell is taken for more."""
+    return any(expr_of(size) == 0 for size in sizes)
+
+
 def _maximum(x: Tensor, dim: int) -> Tensor:
-    if x.dim() and x.shape[dim] == 0:  # nothing to subtract it from
+    if x.dim() and _is_empty([x.shape[dim]]):  # nothing to subtract it from
         return x.sum([dim], keepdim=True)
     return torch.amax(x, [dim], keepdim=True)
 
@@ -296,7 +302,7 @@ def logsumexp(x: Tensor, dim: Sequence[int], keepdim: bool = False) -> Any:
         return NotImplemented
     x = as_float(x)
     wide = widen(x)
-    if x.numel() == 0:  # nothing is largest
+    if _is_empty(x.shape):  # nothing is largest
         result = torch.log(torch.exp(wide).sum(list(dim), keepdim=True))
     else:
         largest = torch.amax(wide, list(dim), keepdim=True)

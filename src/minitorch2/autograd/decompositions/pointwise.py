@@ -87,12 +87,6 @@ def zero(x: Tensor) -> Tensor:
     return torch.full_like(x, 0)
 
 
-@register_decomposition(aten.xlogy.Tensor)
-def xlogy(x: Tensor, y: Tensor) -> Tensor:
-    """Return ``x * log(y)``, which is 0 where ``x`` is 0 and ``y`` is not NaN."""
-    return torch.where(torch.isnan(y), y, torch.where(x == 0, 0.0, x * torch.log(y)))
-
-
 @register_decomposition(aten.logit.default)
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     """``log(x / (1 - x))``; eager's on the CPU rounds each step of 16-bit floats."""

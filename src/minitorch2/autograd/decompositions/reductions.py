@@ -51,26 +51,3 @@ def std_mean(
         return NotImplemented
     variance, average = torch.var_mean(x, _dims(x, dim), correction=correction, keepdim=keepdim)
     return torch.sqrt(variance), average
-
-
-@register_decomposition(aten.linalg_vector_norm.default)
-def vector_norm(
-    x: Tensor,
-    order: float = 2,
-    dim: Dims = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Any:
-    """Return the p-norm for p = 1, 2 and infinity; others stay an operator."""
-    if x.is_complex() or order not in (1, 2, math.inf):
-        return NotImplemented
-    dims = _dims(x, dim)
-    wide = widen(x if dtype is None else x.to(dtype))
-    if order == math.inf:
-        result = torch.amax(torch.abs(wide), dims, keepdim=keepdim)
-    elif order == 1:
-        result = torch.abs(wide).sum(dims, keepdim=keepdim)
-    else:
-        result = torch.sqrt((wide * wide).sum(dims, keepdim=keepdim))
-    return result.to(dtype or x.dtype)

@@ -68,13 +68,31 @@ def unsafe_view(x: Tensor, size: Sequence[int], *stride: Any) -> Tensor:
     return x.view(list(size))
 
 
-@register_decomposition(aten.split_copy.Tensor)
-def split_copy(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
-    """Return copies of the parts."""
-    return [part.clone() for part in split(x, size, dim)]
+def _register_copy(name: str, overload: str) -> None:
+    """Register `aten.<name>_copy` as the view `aten.<name>` and a copy."""
+    view = getattr(getattr(aten, name), overload)
+
+    @register_decomposition(getattr(getattr(aten, f"{name}_copy"), overload))
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        """Return a copy of the view, or of each of the views."""
+        result = view(*args, **kwargs)
+        if isinstance(result, Tensor):
+            return result.clone(memory_format=torch.contiguous_format)
+        return [part.clone(memory_format=torch.contiguous_format) for part in result]
 
 
-@register_decomposition(aten.stack.default)
+for _name, _overload in (
+    ("view", "default"), ("permute", "default"), ("transpose", "int"), ("t", "default"),
+    ("expand", "default"), ("unsqueeze", "default"), ("squeeze", "default"), ("squeeze", "dim"),
+    ("squeeze", "dims"), ("select", "int"), ("slice", "Tensor"), ("split", "Tensor"),
+    ("split_with_sizes", "default"), ("unbind", "int"), ("diagonal", "default"),
+    ("unfold", "default"), ("alias", "default"), ("detach", "default"),
+    ("as_strided", "default"), ("lift_fresh", "default"),
+):  # fmt: skip
+    _register_copy(_name, _overload)
+
+
+@register_decomposition(aten.stack.default, aten._stack.default)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Concatenation along a new dimension."""
     return torch.cat([x.unsqueeze(dim) for x in tensors], dim)

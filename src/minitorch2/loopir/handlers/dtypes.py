@@ -12,6 +12,7 @@ import torch
 from minitorch2.errors import VerificationError
 from minitorch2.loopir.expressions import Expr, index_symbol
 from minitorch2.loopir.ops import (
+    ELEMENTWISE,
     PREDICATES,
     Number,
     OpsHandler,
@@ -20,19 +21,6 @@ from minitorch2.loopir.ops import (
     StoreMode,
     compute_dtype,
 )
-
-_BOOL_ONLY = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
-_INTEGER_ONLY = frozenset(
-    ("floordiv", "truncdiv", "mod", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
-     "lshift", "rshift")
-)  # fmt: skip
-_ANY_NUMBER = frozenset(
-    ("add", "sub", "mul", "fmod", "neg", "abs", "sign", "maximum", "minimum", "eq", "ne",
-     "lt", "le", "gt", "ge")
-)  # fmt: skip
-"""What is in none of these three takes floats only; comparisons, maximum and minimum take bool."""
-
-_TAKES_BOOL = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum"))
 
 
 def result_dtype(name: str, *args: torch.dtype) -> torch.dtype:
@@ -54,13 +42,10 @@ def result_dtype(name: str, *args: torch.dtype) -> torch.dtype:
 def _accepts(name: str, dtype: torch.dtype) -> bool:
     if dtype != compute_dtype(dtype) or dtype.is_complex:
         return False
-    if name == "where":
-        return True
+    takes = ELEMENTWISE[name].takes
     if dtype == torch.bool:
-        return name in _BOOL_ONLY or name in _TAKES_BOOL
-    if dtype.is_floating_point:
-        return name not in _BOOL_ONLY and name not in _INTEGER_ONLY
-    return name in _INTEGER_ONLY or name in _ANY_NUMBER
+        return takes in ("any", "bools")
+    return takes in ("any", "numbers", "floats" if dtype.is_floating_point else "integers")
 
 
 class TypingHandler(OpsHandler[torch.dtype]):

@@ -1,14 +1,13 @@
-"""One small function per operator: aten -> loops.
+"""One small function per operator that no decomposition takes apart: aten -> loops.
 
     registry.py       the table and its decorators  pointwise.py      arithmetic, comparison, logic
     mathematics.py    functions of floats           special.py        special functions
-    activation.py     activations, their backward   search.py         membership, boundaries
-    scan.py           running sums and extremes     interpolation.py  enlarged images
+    scan.py           running sums and extremes     search.py         membership, boundaries
     linear.py         outer products, distances, losses
     conversion.py     copies and dtypes             view.py           views
     creation.py       tensors from nothing          reduction.py      sums, means, maxima
     reduction_loops.py  loops of these              moments.py        variances
-    normalization.py  softmax, logsumexp, norms     combine.py        concatenation, padding
+    normalization.py  norms                         combine.py        concatenation, padding
     indexing.py       gather, index, embedding      scatter.py        their inverse: stores
     matmul.py         library calls by choice
     fallback.py       any operator without a lowering runs as eager PyTorch runs it
@@ -17,12 +16,10 @@ Importing this package fills `LOWERINGS`.
 """
 
 from minitorch2.loopir.lowering import (
-    activation,
     combine,
     conversion,
     creation,
     indexing,
-    interpolation,
     linear,
     mathematics,
     matmul,
@@ -39,7 +36,7 @@ from minitorch2.loopir.lowering import (
 from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
 
 __all__ = [
-    "LOWERINGS", "activation", "combine", "conversion", "creation", "indexing", "interpolation",
-    "linear", "lowering", "mathematics", "matmul", "moments", "normalization", "pointwise",
-    "reduction", "scan", "scatter", "search", "special", "view",
+    "LOWERINGS", "combine", "conversion", "creation", "indexing", "linear", "lowering",
+    "mathematics", "matmul", "moments", "normalization", "pointwise", "reduction", "scan",
+    "scatter", "search", "special", "view",
 ]  # fmt: skip

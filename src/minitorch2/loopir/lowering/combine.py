@@ -25,7 +25,7 @@ from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import lowering
 from minitorch2.loopir.ops import Number, Value, ops
 from minitorch2.loopir.promotion import result_type
-from minitorch2.loopir.views import normalize_dim, slice_, unsqueeze
+from minitorch2.loopir.views import normalize_dim, slice_
 
 aten = torch.ops.aten
 
@@ -128,13 +128,6 @@ def _part(
         after = ops.ge(position, ops.index_expr(start, torch.int64))
         mask = after if is_last else ops.logical_and(after, before_end)
     return mask, ops.masked(mask, lambda: load(inner), 0)
-
-
-@lowering(aten.stack, aten._stack)
-def stack(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
-    """Stack tensors along a new dimension."""
-    dim = dim % (tensors[0].ndim + 1)
-    return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 
 @lowering(aten.constant_pad_nd)

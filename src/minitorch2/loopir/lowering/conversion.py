@@ -7,10 +7,8 @@ from typing import Any
 import torch
 
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.lowering.creation import full
 from minitorch2.loopir.lowering.registry import NoLoopForm, lowering, map_elements
 from minitorch2.loopir.ops import Value, ops
-from minitorch2.loopir.promotion import Operand
 from minitorch2.loopir.views import expand
 
 aten = torch.ops.aten
@@ -42,7 +40,7 @@ def convert_element_type(x: TensorBox, dtype: torch.dtype) -> TensorBox:
     return convert(x, dtype)
 
 
-@lowering(aten.clone, aten.contiguous)
+@lowering(aten.clone)
 def clone(x: TensorBox, **options: Any) -> TensorBox:
     """Return a copy; its strides are those that the graph's fake tensor has."""
     return convert(x, x.dtype)
@@ -54,14 +52,6 @@ def copy(x: TensorBox, source: TensorBox, non_blocking: bool = False) -> TensorB
     if source.device != x.device:
         raise NoLoopForm("another device")
     return convert(expand(source, x.size), x.dtype)
-
-
-@lowering(aten.fill)
-def fill(x: TensorBox, value: Operand) -> TensorBox:
-    """`value` everywhere, in the size and dtype of `x`."""
-    if isinstance(value, TensorBox):
-        return convert(expand(value, x.size), x.dtype)
-    return full(x.size, value, x.dtype, x.device)
 
 
 @lowering(aten.view.dtype)

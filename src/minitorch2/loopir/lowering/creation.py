@@ -16,7 +16,7 @@ from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import current_table
 from minitorch2.loopir.expressions import Expr, to_expr
 from minitorch2.loopir.loops import Index, InnerFn, Pointwise
-from minitorch2.loopir.lowering.registry import lowering, map_elements, number_value
+from minitorch2.loopir.lowering.registry import lowering, number_value
 from minitorch2.loopir.ops import Value, compute_dtype, ops
 
 aten = torch.ops.aten
@@ -46,22 +46,7 @@ def full_(size: Sequence[Expr], value: Scalar, **options: Any) -> TensorBox:
     return _filled(value)
 
 
-@lowering(aten.full_like.default)
-def full_like(x: TensorBox, value: Scalar, **options: Any) -> TensorBox:
-    """`torch.full_like`"""
-    return _filled(value)
-
-
-@lowering(aten.new_full.default)
-def new_full(x: TensorBox, size: Sequence[Expr], value: Scalar, **options: Any) -> TensorBox:
-    """`x.new_full(size, value)`"""
-    return _filled(value)
-
-
-@lowering(
-    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default,
-    aten._efficientzerotensor.default,
-)  # fmt: skip
+@lowering(aten._efficientzerotensor.default)
 def zeros(*args: Any, **options: Any) -> TensorBox:
     """Return zeros."""
     return _filled(0)
@@ -90,18 +75,6 @@ def _uninitialized(dtype: torch.dtype) -> Scalar:
     return math.nan if is_float else int(torch.iinfo(dtype).max)
 
 
-@lowering(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
-def ones(*args: Any, **options: Any) -> TensorBox:
-    """Return ones."""
-    return _filled(1)
-
-
-@lowering(aten.scalar_tensor)
-def scalar_tensor(value: Scalar, **options: Any) -> TensorBox:
-    """Return a 0-dim tensor."""
-    return _filled(value)
-
-
 def from_index(
     size: Sequence[Expr], dtype: torch.dtype, device: torch.device, body: InnerFn
 ) -> TensorBox:
@@ -126,18 +99,6 @@ def arange_step(start: Scalar, end: Scalar, step: Scalar = 1, **options: Any) ->
     return from_index(tuple(map(expr_of, fake.shape)), dtype, fake.device, inner_fn)
 
 
-@lowering(aten.arange.start)
-def arange_start(start: Scalar, end: Scalar, **options: Any) -> TensorBox:
-    """`start + i`"""
-    return arange_step(start, end, 1)
-
-
-@lowering(aten.arange.default)
-def arange(end: Scalar, **options: Any) -> TensorBox:
-    """`i`"""
-    return arange_step(0, end, 1)
-
-
 def _diagonal_distance(index: Index) -> Value:
     """Return the distance of an element above the main diagonal."""
     return ops.index_expr(to_expr(index[-1] - index[-2]), torch.int64)
@@ -153,28 +114,3 @@ def eye(*args: Any, **options: Any) -> TensorBox:
         return ops.to_dtype(hit, fake.dtype)
 
     return from_index(tuple(map(expr_of, fake.shape)), fake.dtype, fake.device, inner_fn)
-
-
-@lowering(aten.tril)
-def tril(x: TensorBox, diagonal: int = 0) -> TensorBox:
-    """`x` on and below a diagonal, 0 above."""
-    return _keep_where(x, lambda index: ops.le(_diagonal_distance(index), _int(diagonal)))
-
-
-@lowering(aten.triu)
-def triu(x: TensorBox, diagonal: int = 0) -> TensorBox:
-    """`x` on and above a diagonal, 0 below."""
-    return _keep_where(x, lambda index: ops.ge(_diagonal_distance(index), _int(diagonal)))
-
-
-def _int(value: Scalar) -> Value:
-    return number_value(value, torch.int64)
-
-
-def _keep_where(x: TensorBox, condition: InnerFn) -> TensorBox:
-    kept = from_index(x.size, torch.bool, x.device, condition)
-
-    def body(dtype: torch.dtype, keep: Value, v: Value) -> Value:
-        return ops.where(keep, v, number_value(0, dtype))
-
-    return map_elements(body, (kept, x), x.dtype, x.dtype, casts=(torch.bool, x.dtype))

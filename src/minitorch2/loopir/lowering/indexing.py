@@ -14,7 +14,6 @@ from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import Expr, floor_div, modular_indexing, to_expr
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, InnerFn, Pointwise
-from minitorch2.loopir.lowering.creation import full
 from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
 from minitorch2.loopir.lowering.view import first_position, from_front
@@ -35,7 +34,7 @@ def like(x: TensorBox, size: Size, inner_fn: InnerFn) -> TensorBox:
     return TensorBox.create(Pointwise(x.device, x.dtype, size, inner_fn))
 
 
-@lowering(aten.index.Tensor, aten._unsafe_index.Tensor)
+@lowering(aten.index.Tensor)
 def index_tensor(x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox:
     """`x[indices]`: integer tensors broadcast together, None keeps a dimension."""
     return _indexed(x, indices, wrap=True)
@@ -178,21 +177,3 @@ def select_scatter(x: TensorBox, source: TensorBox, dim: int, position: Expr) ->
     """`x` with one position of a dimension replaced by `source`."""
     dim = normalize_dim(dim, x.ndim)
     return _put_slice(x, unsqueeze(source, dim), dim, from_front(position, x.size[dim]), 1)
-
-
-@lowering(aten.slice_backward)
-def slice_backward(
-    grad: TensorBox, input_sizes: Sequence[Expr], dim: int, start: Expr, end: Expr, step: int
-) -> TensorBox:
-    """Return zeros with `grad` in the slice."""
-    zeros = full(tuple(input_sizes), 0, grad.dtype, grad.device)
-    return slice_scatter(zeros, grad, dim, start, end, step)
-
-
-@lowering(aten.select_backward)
-def select_backward(
-    grad: TensorBox, input_sizes: Sequence[Expr], dim: int, position: Expr
-) -> TensorBox:
-    """Return zeros with `grad` at one position."""
-    zeros = full(tuple(input_sizes), 0, grad.dtype, grad.device)
-    return select_scatter(zeros, grad, dim, position)

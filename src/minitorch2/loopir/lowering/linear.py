@@ -7,10 +7,11 @@ import torch
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import product
 from minitorch2.loopir.lowering.combine import cat
+from minitorch2.loopir.lowering.conversion import convert
 from minitorch2.loopir.lowering.matmul import library_call
 from minitorch2.loopir.lowering.normalization import vector_norm
 from minitorch2.loopir.lowering.pointwise import add, mul, sub
-from minitorch2.loopir.lowering.reduction import mean, sum_
+from minitorch2.loopir.lowering.reduction import sum_, wide_mean
 from minitorch2.loopir.lowering.reduction_loops import accumulation_dtype, make_reduction
 from minitorch2.loopir.lowering.registry import (
     NoLoopForm,
@@ -91,7 +92,9 @@ def addbmm(
 
 def _reduced(x: TensorBox, reduction: int) -> TensorBox:
     """0 leaves the elements, 1 gives their mean, 2 their sum."""
-    return x if reduction == 0 else mean(x) if reduction == 1 else sum_(x)
+    if reduction == 1:
+        return convert(wide_mean(x, None, False), x.dtype)
+    return sum_(x) if reduction else x
 
 
 @lowering(aten.soft_margin_loss)

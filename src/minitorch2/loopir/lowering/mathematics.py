@@ -114,6 +114,37 @@ def logaddexp(dtype: torch.dtype, x: Value, y: Value) -> Value:
     return ops.where(both_infinite, x, ops.add(larger, rest))
 
 
+# -- activations without a decomposition --------------------------------------------------------
+
+
+@pointwise(aten.relu)
+def relu(dtype: torch.dtype, x: Value) -> Value:
+    """`max(x, 0)`; NaN stays."""
+    return ops.maximum(x, number_value(0, dtype))
+
+
+@pointwise(aten.celu)
+def celu(dtype: torch.dtype, x: Value, alpha: Value) -> Value:
+    """`x` where positive, else `alpha * (exp(x / alpha) - 1)`."""
+    negative = ops.mul(ops.expm1(ops.truediv(x, alpha)), alpha)
+    return ops.where(ops.le(x, number_value(0, dtype)), negative, x)
+
+
+@pointwise(aten.hardshrink)
+def hardshrink(dtype: torch.dtype, x: Value, lambd: Value) -> Value:
+    """0 where `|x| <= lambda`, else `x`."""
+    inside = ops.logical_and(ops.ge(x, ops.neg(lambd)), ops.le(x, lambd))
+    return ops.where(inside, number_value(0, dtype), x)
+
+
+@pointwise(aten.softshrink)
+def softshrink(dtype: torch.dtype, x: Value, lambd: Value) -> Value:
+    """`x` moved towards 0 by lambda, 0 inside; NaN stays."""
+    zero = ops.mul(x, number_value(0, dtype))
+    low = ops.where(ops.lt(x, ops.neg(lambd)), ops.add(x, lambd), zero)
+    return ops.where(ops.gt(x, lambd), ops.sub(x, lambd), low)
+
+
 # -- powers -------------------------------------------------------------------------------------
 
 SPECIAL_POWERS = {
@@ -168,14 +199,6 @@ def isinf(dtype: torch.dtype, x: Value) -> Value:
     return ops.isinf(x) if dtype.is_floating_point else ops.constant(False, torch.bool)
 
 
-@pointwise(aten.isfinite, promote=BOOL)
-def isfinite(dtype: torch.dtype, x: Value) -> Value:
-    """Return whether x is a number."""
-    if not dtype.is_floating_point:
-        return ops.constant(True, torch.bool)
-    return ops.logical_not(ops.logical_or(ops.isnan(x), ops.isinf(x)))
-
-
 @pointwise(aten.isposinf, promote=BOOL)
 def isposinf(dtype: torch.dtype, x: Value) -> Value:
     """Return whether x is plus infinity."""
@@ -200,40 +223,3 @@ def signbit(dtype: torch.dtype, x: Value) -> Value:
     if dtype == torch.bool:
         return ops.constant(False, torch.bool)
     return ops.signbit(x) if dtype.is_floating_point else ops.lt(x, number_value(0, dtype))
-
-
-@lowering(aten.nan_to_num)
-def nan_to_num(
-    x: TensorBox,
-    nan: float | None = None,
-    posinf: float | None = None,
-    neginf: float | None = None,
-) -> TensorBox:
-    """Replace NaN and the infinities, by default with 0 and the extreme finite numbers."""
-    if not x.dtype.is_floating_point:
-        return x.copy()
-    limits = torch.finfo(x.dtype)
-    high = limits.max if posinf is None else posinf
-    low = limits.min if neginf is None else neginf
-
-    def body(dtype: torch.dtype, v: Value) -> Value:
-        zero = ops.constant(0.0 if nan is None else float(nan), dtype)
-        v = ops.where(ops.eq(v, ops.constant(math.inf, dtype)), ops.constant(high, dtype), v)
-        v = ops.where(ops.eq(v, ops.constant(-math.inf, dtype)), ops.constant(low, dtype), v)
-        return ops.where(ops.isnan(v), zero, v)
-
-    return map_elements(body, (x,), x.dtype, x.dtype)
-
-
-@lowering(aten.logit)
-def logit(x: TensorBox, eps: float | None = None) -> TensorBox:
-    """`log(x / (1 - x))`, x clamped to [eps, 1 - eps] first if eps is given."""
-
-    def body(dtype: torch.dtype, v: Value) -> Value:
-        one = ops.constant(1.0, dtype)
-        if eps is not None:
-            v = ops.maximum(v, ops.constant(eps, dtype))
-            v = ops.minimum(v, ops.constant(1.0 - eps, dtype))
-        return ops.log(ops.truediv(v, ops.sub(one, v)))
-
-    return make_pointwise(body, (x,), FLOAT)

@@ -20,7 +20,7 @@ from minitorch2.loopir.lowering.registry import lowering, overloads_of
 aten = torch.ops.aten
 
 LIBRARY_CALLS = (
-    "mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "_addmm_activation", "linear",
+    "mm", "addmm", "bmm", "addmv", "mv", "dot", "_addmm_activation",
     "convolution", "convolution_backward", "_convolution",
     "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
     "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_cudnn_attention",
@@ -34,7 +34,6 @@ LIBRARY_CALLS = (
     "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
     "avg_pool3d", "max_pool3d_with_indices", "_adaptive_avg_pool3d", "im2col", "col2im",
     "avg_pool2d_backward", "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward",
-    "native_batch_norm", "native_batch_norm_backward",
     "upsample_bilinear2d", "upsample_bicubic2d", "upsample_linear1d",
     "upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward",
     "upsample_bilinear2d_backward", "upsample_bicubic2d_backward", "upsample_linear1d_backward",
@@ -67,4 +66,5 @@ for _name in LIBRARY_CALLS:
     if hasattr(aten, _name):
         for _overload in overloads_of(getattr(aten, _name)):
             _register_library_call(_overload)
-_register_library_call(bernoulli)
+for _overload in (bernoulli, aten.baddbmm.dtype):
+    _register_library_call(_overload)

@@ -52,12 +52,6 @@ def var(
     return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
-@lowering(aten.var.dim)
-def var_dim(x: TensorBox, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> TensorBox:
-    """Return the variance with divisor `count - 1`, or `count` if biased."""
-    return var(x, dim, correction=int(unbiased), keepdim=keepdim)
-
-
 @lowering(aten.var_mean.correction)
 def var_mean(
     x: TensorBox, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False

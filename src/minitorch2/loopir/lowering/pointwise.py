@@ -7,8 +7,6 @@ kernel reports it as an index out of range. On a GPU the result is undefined, as
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy
 import torch
 
@@ -58,12 +56,6 @@ def sub_scaled(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
     return make_pointwise(sub, (x, _as_element(y, x)), alpha=alpha)
 
 
-@lowering(aten.rsub)
-def rsub(x: Operand, y: Operand, alpha: Number = 1) -> TensorBox:
-    """`y - alpha * x`"""
-    return make_pointwise(sub, (_as_element(y, x), x), alpha=alpha)
-
-
 def _as_element(number: Operand, x: Operand) -> Operand:
     """Round a term to the dtype of 16-bit floats, as eager adds it; factors are not rounded."""
     if not (isinstance(number, float) and isinstance(x, TensorBox)):
@@ -91,7 +83,7 @@ def true_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
     return ops.truediv(x, y)
 
 
-@lowering(aten.div, aten.true_divide)
+@lowering(aten.div)
 def div(x: Operand, y: Operand, *, rounding_mode: str | None = None) -> TensorBox:
     """Divide: exactly (integers too, in floats), or rounded to an integer of the same dtype."""
     if rounding_mode is None:
@@ -198,13 +190,13 @@ def sign(dtype: torch.dtype, x: Value) -> Value:
     return x if dtype == torch.bool else ops.sign(x)
 
 
-@pointwise(aten.maximum, aten.max.other)
+@pointwise(aten.maximum)
 def maximum(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Return the larger; NaN if either is NaN."""
     return ops.maximum(x, y)
 
 
-@pointwise(aten.minimum, aten.min.other)
+@pointwise(aten.minimum)
 def minimum(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Return the smaller; NaN if either is NaN."""
     return ops.minimum(x, y)
@@ -263,28 +255,6 @@ def heaviside(dtype: torch.dtype, x: Value, at_zero: Value) -> Value:
     return ops.where(ops.eq(x, zero), at_zero, side)
 
 
-@pointwise(aten.addcmul)
-def addcmul(dtype: torch.dtype, x: Value, y: Value, z: Value, *, value: Number = 1) -> Value:
-    """`x + value * y * z`"""
-    return ops.add(x, ops.mul(_scaled(dtype, y, value), z))
-
-
-@pointwise(aten.addcdiv)
-def addcdiv(dtype: torch.dtype, x: Value, y: Value, z: Value, *, value: Number = 1) -> Value:
-    """`x + value * y / z`"""
-    return ops.add(x, ops.truediv(_scaled(dtype, y, value), z))
-
-
-@pointwise(aten.lerp)
-def lerp(dtype: torch.dtype, start: Value, end: Value, weight: Value) -> Value:
-    """`start + weight * (end - start)`, computed from the nearer end so that 1 gives `end`."""
-    distance = ops.sub(end, start)
-    from_start = ops.add(start, ops.mul(weight, distance))
-    back = ops.mul(distance, ops.sub(number_value(1, dtype), weight))
-    near_start = ops.lt(ops.abs(weight), number_value(0.5, dtype))
-    return ops.where(near_start, from_start, ops.sub(end, back))
-
-
 # -- comparison and choice ----------------------------------------------------------------------
 
 
@@ -299,7 +269,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _register_comparison(_name)
 
 
-@lowering(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
+@lowering(aten.where.self)
 def where(condition: TensorBox, x: Operand, y: Operand) -> TensorBox:
     """`x` where the condition holds, else `y`; `x` and `y` promote, the condition does not."""
     return choose(condition, x, y, result_type((x, y)))
@@ -312,12 +282,6 @@ def choose(condition: TensorBox, x: Operand, y: Operand, dtype: torch.dtype) -> 
         return ops.where(c, a, b)
 
     return map_elements(body, (condition, x, y), dtype, dtype, casts=(torch.bool, dtype, dtype))
-
-
-@lowering(aten.masked_fill)
-def masked_fill(x: TensorBox, mask: TensorBox, value: Operand) -> TensorBox:
-    """`value` where the mask holds, else `x`; the dtype is that of `x`."""
-    return choose(mask, value, x, x.dtype)
 
 
 # -- logic and bits -----------------------------------------------------------------------------
@@ -337,20 +301,18 @@ for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
     _register_logical(_name)
 
 
-def _register_bitwise(name: str, *targets: Any) -> None:
+def _register_bitwise(name: str) -> None:
     logical = name.replace("bitwise", "logical")
 
-    @pointwise(*targets)
+    @pointwise(getattr(aten, name))
     def body(dtype: torch.dtype, *values: Value) -> Value:
         primitive = getattr(ops, logical if dtype == torch.bool else name)
         result: Value = primitive(*values)
         return result
 
 
-_register_bitwise("bitwise_and", aten.bitwise_and, aten.__and__)
-_register_bitwise("bitwise_or", aten.bitwise_or, aten.__or__)
-_register_bitwise("bitwise_xor", aten.bitwise_xor, aten.__xor__)
-_register_bitwise("bitwise_not", aten.bitwise_not)
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"):
+    _register_bitwise(_name)
 
 
 def _in_word(dtype: torch.dtype, shift: Value) -> Value:

@@ -10,7 +10,6 @@ import torch
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.loops import Index, Reduction
-from minitorch2.loopir.lowering.conversion import convert
 from minitorch2.loopir.lowering.reduction_loops import (
     Dims,
     ReducedDims,
@@ -72,14 +71,6 @@ def prod_dim(
 ) -> TensorBox:
     """Return the product along a dimension."""
     return make_reduction(x, "prod", dim, keepdim, accumulation_dtype(x, dtype))
-
-
-@lowering(aten.mean)
-def mean(
-    x: TensorBox, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> TensorBox:
-    """Return the sum, kept in the compute dtype, divided by the count."""
-    return convert(wide_mean(cast(x, dtype or x.dtype), dim, keepdim), dtype or x.dtype)
 
 
 def wide_mean(x: TensorBox, dim: Dims, keepdim: bool) -> TensorBox:

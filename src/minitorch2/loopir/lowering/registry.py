@@ -52,8 +52,19 @@ def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
     if isinstance(target, OpOverload):
         return [target]
     found = [getattr(target, name) for name in target.overloads()]  # type: ignore[no-untyped-call]
-    functional = [o for o in found if not o._schema.is_mutable]
+    functional = [o for o in found if not o._schema.is_mutable and _is_traced(o)]
     return [o for o in functional if _gives_tensors(o) and not _takes_names(o)]
+
+
+def _is_traced(overload: OpOverload) -> bool:
+    """Return whether traces have an overload: composite ones become the operators within them.
+
+    Some overloads of TorchScript have a schema and no kernel.
+    """
+    name = overload.name()  # type: ignore[no-untyped-call]
+    return torch._C._dispatch_has_kernel(name) and not (
+        torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+    )
 
 
 def _gives_tensors(overload: OpOverload) -> bool:

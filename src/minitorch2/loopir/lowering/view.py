@@ -1,6 +1,6 @@
 """View operators: they cost nothing, since a view is a function on indices (see `loopir.views`).
 
-The `_copy` variants give new tensors; so do `flip` and `roll`.
+`flip`, `roll` and `repeat` give new tensors.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from minitorch2.loopir.expressions import (
 )
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.loops import Index
-from minitorch2.loopir.lowering.registry import LOWERINGS, NoLoopForm, lowering
+from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
 
 aten = torch.ops.aten
 
 
-@lowering(aten.alias, aten.detach, aten.lift_fresh, aten.positive)
+@lowering(aten.alias, aten.detach, aten.lift_fresh)
 def alias(x: TensorBox) -> TensorBox:
     """`x` itself."""
     return x
 
 
-@lowering(aten.view.default, aten._unsafe_view, aten.reshape)
+@lowering(aten.view.default)
 def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
     """Return the same elements in row-major order in another size."""
     return views.reshape(x, size)
@@ -49,32 +49,10 @@ def reshape_copy(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
     return views.reshape(x, size).copy()
 
 
-@lowering(aten._reshape_alias)
-def reshape_alias(x: TensorBox, size: Sequence[Expr], stride: Sequence[Expr]) -> TensorBox:
-    """`reshape`; the strides follow from it."""
-    return views.reshape(x, size)
-
-
 @lowering(aten.permute)
 def permute(x: TensorBox, dims: Sequence[int]) -> TensorBox:
     """Reorder dimensions."""
     return views.permute(x, dims)
-
-
-@lowering(aten.transpose.int)
-def transpose(x: TensorBox, dim0: int, dim1: int) -> TensorBox:
-    """Swap two dimensions."""
-    order = list(range(x.ndim))
-    a, b = views.normalize_dim(dim0, x.ndim), views.normalize_dim(dim1, x.ndim)
-    if x.ndim:
-        order[a], order[b] = order[b], order[a]
-    return views.permute(x, order)
-
-
-@lowering(aten.t)
-def t(x: TensorBox) -> TensorBox:
-    """Return the transposed matrix; vectors stay."""
-    return views.permute(x, tuple(reversed(range(x.ndim))))
 
 
 @lowering(aten.expand)
@@ -153,10 +131,7 @@ def positive_or_zero(value: Expr) -> Expr:
     return 0 if isinstance(value, int) else views.maximum(value, 0)
 
 
-@lowering(
-    aten.split.Tensor, aten.split_with_sizes, aten.split.sizes,
-    aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes,
-)  # fmt: skip
+@lowering(aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes)
 def split(x: TensorBox, sizes: Any, dim: int = 0) -> tuple[TensorBox, ...]:
     """Split a dimension into consecutive pieces of the fake results' sizes."""
     dim = views.normalize_dim(dim, x.ndim)
@@ -166,12 +141,6 @@ def split(x: TensorBox, sizes: Any, dim: int = 0) -> tuple[TensorBox, ...]:
         pieces.append(views.slice_(x, dim, start, length))
         start = to_expr(start + length)
     return tuple(pieces)
-
-
-@lowering(aten.unbind)
-def unbind(x: TensorBox, dim: int = 0) -> tuple[TensorBox, ...]:
-    """Return every position of a dimension."""
-    return tuple(views.select(x, dim, i) for i in range(len(current_table().result)))
 
 
 @lowering(aten.diagonal)
@@ -236,7 +205,9 @@ def rot90(x: TensorBox, k: int = 1, dims: Sequence[int] = (0, 1)) -> TensorBox:
     if k % 4 == 2:
         return views.flip(x, (first, second)).copy()
     if k % 2:
-        x = transpose(views.flip(x, (second if k % 4 == 1 else first,)), first, second)
+        order = list(range(x.ndim))
+        order[first], order[second] = second, first
+        x = views.permute(views.flip(x, (second if k % 4 == 1 else first,)), order)
     return x.copy()
 
 
@@ -309,24 +280,3 @@ def _rolled(position: Expr, shift: int, size: Expr) -> Expr:
     if isinstance(size, int):
         return modular_indexing(to_expr(position + -shift % size), 1, size)
     return modular_indexing(to_expr(position - shift + size * abs(shift)), 1, size)
-
-
-def _register_copy(name: str, overload: str) -> None:
-    """Register `aten.<name>_copy` as the view `aten.<name>` and a copy."""
-    rule = LOWERINGS[getattr(getattr(aten, name), overload)]
-
-    @lowering(getattr(getattr(aten, f"{name}_copy"), overload))
-    def copied(*args: Any, **kwargs: Any) -> Any:
-        result = rule(*args, **kwargs)
-        return tuple(box.copy() for box in result) if isinstance(result, tuple) else result.copy()
-
-
-for _name, _overload in (
-    ("view", "default"), ("permute", "default"), ("transpose", "int"), ("t", "default"),
-    ("expand", "default"), ("unsqueeze", "default"), ("squeeze", "default"), ("squeeze", "dim"),
-    ("squeeze", "dims"), ("select", "int"), ("slice", "Tensor"), ("split", "Tensor"),
-    ("split_with_sizes", "default"), ("unbind", "int"), ("diagonal", "default"),
-    ("unfold", "default"), ("alias", "default"), ("detach", "default"),
-    ("as_strided", "default"), ("lift_fresh", "default"),
-):  # fmt: skip
-    _register_copy(_name, _overload)
