@@ -126,8 +126,8 @@ def diagonal_backward(
 
 
 def _full_as(x: Tensor, size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
-    dtype, device = options.get("dtype") or x.dtype, options.get("device") or x.device
-    return torch.full(list(size), value, dtype=dtype, device=device)
+    kind = {"dtype": x.dtype, "device": x.device}
+    return _full(size, value, kind | {name: o for name, o in options.items() if o is not None})
 
 
 def _like(x: Tensor, value: Any, options: dict[str, Any]) -> Tensor:
@@ -220,7 +220,9 @@ def scalar_tensor(value: Any, **options: Any) -> Tensor:
 def _full(size: Sequence[int], value: Any, options: dict[str, Any]) -> Tensor:
     dtype = options.get("dtype") or torch.get_default_dtype()
     device = options.get("device") or torch.get_default_device()
-    return torch.full(list(size), value, dtype=dtype, device=device)
+    # `torch.full` would start CUDA, and a trace may have fake tensors on a GPU that is not here.
+    result: Tensor = aten.full.default(list(size), value, dtype=dtype, device=device)
+    return result
 
 
 @register_decomposition(aten.arange.default)
