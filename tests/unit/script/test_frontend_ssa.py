@@ -85,6 +85,22 @@ def f(n):
     assert "did_exit" in str(graph)
 
 
+def test_a_flag_that_repeats_a_condition_is_the_condition():
+    text = """
+def f(n):
+    for i in range(n):
+        if i > 2:
+            if n == 7:
+                return i
+        n = n + 1
+    return n * 2
+"""
+    graph = assert_as_python(text, [(n,) for n in range(9)])
+    assert count(graph, "prim::If") == 4
+    flags = [node for node in graph.nodes() for v in node.outputs if v.name == "did_exit"]
+    assert [node.kind for node in flags] == ["prim::Loop", "prim::If"]
+
+
 def test_early_returns_need_no_flags():
     lines = "".join(f"    if n == {i}:\n        return {i * i}\n" for i in range(6))
     graph = assert_as_python(f"def f(n):\n{lines}    return n\n", CALLS)

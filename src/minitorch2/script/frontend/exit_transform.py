@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitorch2.errors import VerificationError
-from minitorch2.script.frontend.simplify_branches import simplify_branches
+from minitorch2.script.frontend.remove_outputs import remove_outputs
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import BOOL, Type
 from minitorch2.script.syntax.source import SourceRange
@@ -37,7 +37,7 @@ def exit_transform(graph: Graph) -> None:
         for value in found.values:
             graph.add_output(value)
     remove_with_blocks(graph.block)
-    simplify_branches(graph)
+    remove_outputs(graph)
 
 
 def _types(node: Node) -> tuple[Type, ...]:

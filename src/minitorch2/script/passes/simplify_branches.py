@@ -52,10 +52,10 @@ def _simplify_if(node: Node) -> Iterator[Rewrite]:
         replace_node(node, inline_block(taken, node, Replacements()))
         return
     for output in node.outputs:
-        common = _common(node, *(block.outputs[output.index] for block in node.blocks))
+        common = common_value(node, output.index)
         if common is not None and output.uses:
             yield Rewrite("both branches give the same", node)
-            output.replace_all_uses_with(_outside(common, node))
+            output.replace_all_uses_with(outside(common, node))
 
 
 def _never_runs(loop: Node) -> bool:
@@ -63,19 +63,25 @@ def _never_runs(loop: Node) -> bool:
     return condition is False or (isinstance(trips, int) and trips <= 0)
 
 
-def _common(node: Node, then: Value, otherwise: Value) -> Value | None:
-    """Return the value that an output is in both branches; None where it depends on which."""
+def common_value(node: Node, index: int) -> Value | None:
+    """Return the value that an output is in both branches; None where it depends on which.
+
+    An output that is True in the first branch and False in the other is the condition.
+    """
+    then, otherwise = (block.outputs[index] for block in node.blocks)
     if then.node.kind == "prim::Uninitialized":
         then = otherwise
     if otherwise.node.kind == "prim::Uninitialized":
         otherwise = then
     a, b = then.constant(), otherwise.constant()
+    if a is True and b is False:
+        return node.inputs[0]
     if a is not NOT_CONSTANT and b is not NOT_CONSTANT and key_of(a) == key_of(b):
         return then if then.type == otherwise.type else None
     return then if then is otherwise and is_visible(then, node) else None
 
 
-def _outside(value: Value, node: Node) -> Value:
+def outside(value: Value, node: Node) -> Value:
     """Return a value as it is known before a node; a constant in one of its blocks is copied."""
     if is_visible(value, node):
         return value

@@ -30,11 +30,6 @@ class TensorSpec:
     requires_grad: bool | None
 
     @property
-    def is_defined(self) -> bool:
-        """Tell whether there is a tensor."""
-        return self.dtype is not None
-
-    @property
     def type(self) -> TensorType:
         """Return the type of tensors like this."""
         assert self.rank is not None

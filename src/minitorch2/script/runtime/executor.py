@@ -33,7 +33,7 @@ from minitorch2.script.runtime.code import Code
 from minitorch2.script.runtime.interpreter import interpret
 from minitorch2.script.runtime.meanings import Makers
 from minitorch2.script.runtime.profile import Profile
-from minitorch2.script.runtime.python_code import compile_graph, text_of
+from minitorch2.script.runtime.python_code import compile_graph
 from minitorch2.script.runtime.region import Region
 from minitorch2.script.runtime.scalar_code import compile_scalar, is_scalar
 
@@ -175,7 +175,3 @@ class GraphExecutor:
         """Return the graph that runs for some inputs: of the plan, or as it was written."""
         plan = self.plan_for(*inputs)
         return self.graph if plan is None else plan.graph
-
-    def text_for(self, *inputs: Any) -> str:
-        """Return the Python text that runs for some inputs."""
-        return text_of(self.graph_for(*inputs))

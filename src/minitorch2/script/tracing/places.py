@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import linecache
-from collections.abc import Callable
 from itertools import islice
 from types import CodeType
-from typing import Any
 
 from minitorch2.graph.node import SourceLine
 from minitorch2.graph.user_lines import user_frame
@@ -40,14 +37,6 @@ class Places:
             return NOWHERE
         start, text = file.line_starts[line.line - 1], file.row_text(line.line - 1)
         return file.range(start + len(text) - len(text.lstrip()), start + len(text.rstrip()))
-
-    def of_function(self, function: Callable[..., Any]) -> SourceRange:
-        """Return the range of a function's first line."""
-        called = getattr(function, "forward", function)
-        code = getattr(inspect.unwrap(called), "__code__", None)
-        if code is None:
-            return NOWHERE
-        return self.of_line(SourceLine(code.co_filename, code.co_firstlineno, ""))
 
     def _range(self, code: CodeType, instruction: int, line: int) -> SourceRange:
         file = self._file(code.co_filename)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from minitorch2.script.ir.graph import Block, Graph, Node, Value
+from minitorch2.script.ir.graph import Block, Graph, Node
+from minitorch2.script.passes.simplify_branches import common_value, outside
 
 _FREE_OF_EFFECTS = frozenset(("prim::Constant", "prim::Uninitialized", "prim::unchecked_cast"))
 
 
-def simplify_branches(graph: Graph) -> None:
+def remove_outputs(graph: Graph) -> None:
     """Remove outputs that nothing reads, or that stand for one value of the surroundings.
 
     An output that is `prim::Uninitialized` on one side stands for the value of the other side.
@@ -23,10 +24,16 @@ def _simplify(block: Block) -> bool:
             changed |= _simplify_outputs(node)
         for inner in node.blocks:
             changed |= _simplify(inner)
-        if node.kind in _FREE_OF_EFFECTS and not any(value.uses for value in node.outputs):
+        if _is_idle(node):
             node.destroy()
             changed = True
     return changed
+
+
+def _is_idle(node: Node) -> bool:
+    """Return whether a node does nothing, and nothing reads it."""
+    is_empty = node.kind == "prim::If" and not any(map(len, (b.nodes for b in node.blocks)))
+    return (is_empty or node.kind in _FREE_OF_EFFECTS) and not any(v.uses for v in node.outputs)
 
 
 def _simplify_outputs(node: Node) -> bool:
@@ -34,23 +41,12 @@ def _simplify_outputs(node: Node) -> bool:
     for index in reversed(range(len(node.outputs))):
         output = node.outputs[index]
         if output.uses:
-            value = _one_value(node, index)
-            if value is None:
+            value = common_value(node, index)
+            if value is None or value.type != output.type:
                 continue
-            output.replace_all_uses_with(value)
+            output.replace_all_uses_with(outside(value, node))
         for block in node.blocks:
             block.remove_output(index)
         node.remove_output(index)
         changed = True
     return changed
-
-
-def _one_value(node: Node, index: int) -> Value | None:
-    """Return the value from outside of a node that an output of it always is, if there is one."""
-    given = {block.outputs[index] for block in node.blocks}
-    known = {value for value in given if value.node.kind != "prim::Uninitialized"}
-    if len(known) != 1:
-        return None
-    (value,) = known
-    inside = any(owner is node for owner in value.node.owners())
-    return None if inside or value.type != node.outputs[index].type else value
