@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,8 +33,9 @@ def infer(
     """Return the form of each new result of an operator; None where it gives no tensor.
 
     Raises:
-        UnsupportedError: there is no meta kernel, or the form depends on data.
-        Exception: the operator refuses its arguments, in the words of eager mode.
+        UnsupportedError: there is no meta kernel, it refuses the arguments, or the form depends
+            on data.
+        Exception: eager mode refuses such a write.
     """
 
     def fake(tensor: Any) -> FakeTensor:
@@ -50,8 +50,7 @@ def infer(
     except NotImplementedError:
         raise
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        say_as_eager(func, plan, args, kwargs)
-        # The real kernel takes these arguments, so only the meta kernel refuses them.
+        # The real kernel may take these arguments, or refuse them in its own words.
         raise UnsupportedError(f"the meta kernel of {func} fails: {error}") from error
     results = result if isinstance(result, tuple | list) else (result,)
     base = fakes[0].storage_offset() if plan.is_view else 0
@@ -87,26 +86,6 @@ def fake_of(value: Value, fake_of_data: Callable[[torch.Tensor], FakeTensor]) ->
     return value.fake
 
 
-def say_as_eager(
-    func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> None:
-    """Raise what eager mode raises for arguments that a meta kernel has refused.
-
-    The words may differ, so the real kernel is asked: with tensors of zeros, which have one element
-    of memory if they are only read.
-    """
-    positions = {id(args[p]) if isinstance(p, int) else id(kwargs[p]) for p in plan.written}
-
-    def zeros(tensor: Any) -> torch.Tensor:
-        shape = tensor if isinstance(tensor, torch.Tensor) else tensor.fake
-        if id(tensor) in positions:
-            return torch.zeros(shape.shape, dtype=shape.dtype, device=shape.device)
-        return torch.zeros((), dtype=shape.dtype, device=shape.device).expand(shape.shape)
-
-    with contextlib.suppress(NotImplementedError):
-        func(*map_tensors(args, zeros), **{n: map_tensors(a, zeros) for n, a in kwargs.items()})
-
-
 def check_write(
     func: Operator, plan: Plan, fakes: tuple[Any, ...], named: Mapping[str, Any]
 ) -> None:
@@ -132,8 +111,6 @@ _OVERLAP = (
     "unsupported operation: {} to a single memory location. Please clone() the tensor before "
     "performing the operation."
 )
-_WITH_ITSELF = "more than one element of the written-to tensor refers"
-_WITH_ANOTHER = "some elements of the input tensor and the written-to tensor refer"
 _OTHER_CHECKS = ("index", "scatter", "masked", "resize", "set_")
 
 

@@ -70,15 +70,11 @@ _READERS: Final = {
     torch.Tensor.data.__set__,  # type: ignore[attr-defined]
 }
 """Functions that read a tensor's memory without an operator."""
-_READERS_OF_ARGUMENTS: Final = {
-    torch.tensor_split: 1,
-    torch.Tensor.tensor_split: 1,
-    torch.tensor: 0,
-    torch.as_tensor: 0,
-    torch.asarray: 0,
-    torch.Tensor.new_tensor: 1,
-}
-"""Functions that read tensors before they call an operator, from this argument on."""
+_READERS_OF_INDICES: Final = {torch.tensor_split, torch.Tensor.tensor_split}
+"""Functions that read their second argument before they call an operator."""
+_INDICES: Final = ("indices", "indices_or_sections", "tensor_indices_or_sections")
+_READERS_OF_LISTS: Final = {torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
+"""Functions that read the numbers in a list without an operator."""
 
 
 class _Guard(TorchFunctionMode):
@@ -96,10 +92,11 @@ class _Guard(TorchFunctionMode):
             with undeferred():
                 real = [observe(a, "data") if type(a) is LazyTensor else a for a in args]
                 return func(*real, **(kwargs or {}))
-        first = _READERS_OF_ARGUMENTS.get(func)
-        if first is not None:
-            args = (*args[:first], *map(_read, args[first:]))
-            kwargs = {n: a if n == "input" else _read(a) for n, a in (kwargs or {}).items()}
+        if func in _READERS_OF_LISTS:
+            args = tuple(_read(a) if isinstance(a, list | tuple) else a for a in args)
+        elif func in _READERS_OF_INDICES:
+            args = (*args[:1], *map(_read, args[1:]))
+            kwargs = {n: _read(a) if n in _INDICES else a for n, a in (kwargs or {}).items()}
         return func(*args, **(kwargs or {}))
 
 

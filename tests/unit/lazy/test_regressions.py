@@ -153,3 +153,19 @@ def test_recurrent_layers_train_in_steps_that_run_operator_by_operator():
     with lazy.lazily():
         given = torch.autograd.grad(layer(x)[0].sum(), layer.parameters())
     torch.testing.assert_close([lazy.to_eager(g) for g in given], list(wanted))
+
+
+def test_lengths_are_not_judged_by_zeros():
+    """A meta kernel failed, and the real one was asked with zeros, which it refused as lengths."""
+    x = torch.arange(12.0).view(3, 4)
+    with lazy.lazily():
+        lengths = torch.tensor([3, 2, 1, 1]) * 1
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x * 1, lengths)
+    assert len(packed.data) == 7
+
+
+def test_tensors_made_of_tensors_keep_their_history():
+    x = torch.ones(3, requires_grad=True)
+    with lazy.lazily():
+        torch.as_tensor(x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
