@@ -87,6 +87,13 @@ def history(tensor: torch.Tensor) -> Iterator[Any]:
         waiting += following
 
 
+def leads_to(head: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Return whether gradients of one tensor flow to another one, or the two are the same."""
+    if tensor.grad_fn is not None:
+        return tensor.grad_fn in history(head)
+    return any(each is tensor for each in ends_of_history([head]))
+
+
 def kept_by(function: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors that a function of autograd's has kept for its gradient and not freed."""
     for name in dir(function):

@@ -152,7 +152,7 @@ BACKWARD = [
     "t = (w ** 3).sum()\n(g,) = torch.autograd.grad(t, w)\ng * 2",
     "t = (w ** 3).sum()\n(g,) = torch.autograd.grad(t, w, create_graph=True)\ng * 2",
     "t = w * 2\nt.retain_grad()\n(t * 3).sum().backward()\nt.grad + 1",
-    ("t = w * 2\nt.retain_grad()\nt, t * 3", "tensor-method", "tensor-method"),
+    ("t = w * 2\nt.retain_grad()\nt, t * 3", "tensor-method"),
     "t = x * 2\nt.requires_grad_()\n(t * 3).sum().backward()\nt.grad, t",
     "t = x.detach().requires_grad_()\n(g,) = torch.autograd.grad((t ** 3 * w).sum(), t)\ng * 2",
     "x.requires_grad_()\n(g,) = torch.autograd.grad((x ** 3).sum(), x)\ng * 2",

@@ -221,16 +221,50 @@ def gradient_inside(x):
     return torch.autograd.grad((y * y).sum(), x, create_graph=True)[0]
 
 
+def kept_while_asked(x):
+    """`torch.autograd.grad` keeps the gradients between the outputs and what it is asked for."""
+    y = x * 2
+    beside = x * 3
+    y.retain_grad()
+    beside.retain_grad()
+    loss = (y * y * beside).sum()
+    (first,) = torch.autograd.grad(loss, [y], retain_graph=True)
+    before = y.grad, beside.grad
+    (second,) = torch.autograd.grad(loss, [x])
+    assert before[1] is None
+    return first, second, before[0], y.grad, beside.grad
+
+
+def kept_beside_the_inputs_of_backward(x):
+    y = x * 2
+    y.retain_grad()
+    leaf = y.detach().requires_grad_()
+    part = leaf * 3
+    part.retain_grad()
+    ((y * y).sum() + part.sum()).backward(inputs=[leaf])
+    assert y.grad is None
+    return leaf.grad, part.grad
+
+
+def asked_whether_it_keeps(x):
+    h = x * 1
+    print(end="")
+    before = h.retains_grad
+    h.retain_grad()
+    y = h * 2
+    return y * (1 + h.retains_grad) * (1 + y.retains_grad + before)
+
+
 ONE_GRAPH = [
     hooked_after_use, hooked_and_returned, removed, in_a_loop, in_a_call, written_before, masked,
     trained_and_removed, written_gradient, view_hooked, written_after, several_hooks,
-    gradient_inside,
+    gradient_inside, kept_while_asked, kept_beside_the_inputs_of_backward,
 ]  # fmt: skip
 
 PROGRAMS = [
     *ONE_GRAPH, handle_returned, watched, of_an_input, after_a_break, kept_after_a_break,
     kept_for_the_caller, two_kept_for_the_caller, kept_behind_its_hook, hooked_around_a_break,
-    asked_after_a_break, no_gradient_flows, changed_later, view_and_base,
+    asked_after_a_break, no_gradient_flows, changed_later, view_and_base, asked_whether_it_keeps,
 ]  # fmt: skip
 
 
@@ -288,6 +322,19 @@ def test_an_input_that_keeps_its_gradient_ends_no_graph() -> None:
 
     compiled = minitorch2.compile(kept, backend="aot_eager", fullgraph=True)
     assert_close(gradients(compiled), gradients(kept))
+
+
+def test_hooks_of_an_input_change_what_autograd_grad_returns() -> None:
+    def asked(x):
+        return torch.autograd.grad((x * x).sum(), [x])[0]
+
+    x = torch.arange(3.0, requires_grad=True)
+    compiled = minitorch2.compile(asked, backend="aot_eager", fullgraph=True)
+    assert_close(compiled(x), asked(x))
+    handle = x.register_hook(lambda gradient: gradient * 7)
+    assert_close(compiled(x), asked(x))
+    handle.remove()
+    assert_close(compiled(x), asked(x))
 
 
 def test_hook_of_a_second_derivative() -> None:

@@ -29,7 +29,7 @@ from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.fake_tensor import FakeTensor
-from minitorch2.graph.history import ends_of_history
+from minitorch2.graph.history import ends_of_history, leads_to
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
 
@@ -55,7 +55,8 @@ def backward(
         _check_hooks(evaluator, leaf)
     if not leaves:
         unsupported("operator-error", "backward of a tensor that does not require grad")
-    leaves += evaluator.capture.retaining
+    kept = _kept_on_the_way(evaluator, outputs, leaves)
+    leaves += [each for each in kept if each not in leaves]
     keeps = create_graph.truth(evaluator)
     options = {
         "retain_graph": retain_graph,
@@ -65,6 +66,19 @@ def backward(
     with noting_arrival(leaves) as arrived:
         gradients = _run_engine(evaluator, outputs, leaves, grad_tensors, options)
     given = _several(evaluator, grad_tensors)
+    _store(evaluator, leaves, gradients, arrived, given, keeps)
+    return NONE
+
+
+def _store(
+    evaluator: Evaluator,
+    leaves: Sequence[TensorVariable],
+    gradients: Sequence[VariableTracker],
+    arrived: Sequence[int],
+    given: Sequence[VariableTracker],
+    keeps: bool,
+) -> None:
+    """Store gradients in the order in which the engine finds them; copy the ones in `given`."""
     held = [each.fake for each in given if isinstance(each, TensorVariable)]
     for place in arrived:
         gradient = gradients[place]
@@ -73,7 +87,6 @@ def backward(
                 unsupported("tensor-layout", f"the gradient of {leaves[place].node} is sparse")
             _arrive(evaluator, leaves[place], gradient, keeps, held)
             held.append(gradient.fake)
-    return NONE
 
 
 def _backward_of(
@@ -115,7 +128,29 @@ def grad(
         "allow_unused": allow_unused,
         "materialize_grads": materialize_grads,
     }
-    return TupleVariable(_run_engine(evaluator, given, wanted, grad_outputs, options))
+    kept = _kept_on_the_way(evaluator, given, wanted)
+    with noting_arrival([*wanted, *kept]) as arrived:
+        found = _run_engine(evaluator, given, [*wanted, *kept], grad_outputs, options)
+    count, keeps = len(wanted), create_graph.truth(evaluator)
+    results = found[:count]
+    for place in sorted(place for place in arrived if place < count):
+        results[place] = _hooked(evaluator, wanted[place], results[place])
+    later = [place - count for place in arrived if place >= count]
+    _store(evaluator, kept, found[count:], later, results, keeps)
+    return TupleVariable(results)
+
+
+def _kept_on_the_way(
+    evaluator: Evaluator, outputs: Sequence[TensorVariable], leaves: Sequence[TensorVariable]
+) -> list[TensorVariable]:
+    """Return the tensors that keep their gradients between the outputs and the leaves."""
+    heads, ends = ([each.in_history.fake for each in group] for group in (outputs, leaves))
+    return [
+        each
+        for each in evaluator.capture.retaining
+        if any(leads_to(head, each.fake) for head in heads)
+        and any(leads_to(each.fake, end) for end in ends)
+    ]
 
 
 def _run_engine(
@@ -197,13 +232,21 @@ def _arrive(
     held: Sequence[FakeTensor],
 ) -> None:
     """Do the work of the engine at a leaf whose gradient is found: hooks and accumulation."""
-    for hook in _hooks(evaluator, leaf, "_backward_hooks"):
-        changed = hook.call(evaluator, [gradient], {})
-        if not _is_none(changed):
-            (gradient,) = _tensors(evaluator, changed)
-    _accumulate(evaluator, leaf, gradient, keeps, held)
+    _accumulate(evaluator, leaf, _hooked(evaluator, leaf, gradient), keeps, held)
     for hook in _hooks(evaluator, leaf, "_post_accumulate_grad_hooks"):
         hook.call(evaluator, [leaf], {})
+
+
+def _hooked(
+    evaluator: Evaluator, leaf: TensorVariable, gradient: VariableTracker
+) -> TensorVariable:
+    """Return the gradient that the hooks of a leaf make of one."""
+    (found,) = _tensors(evaluator, gradient)
+    for hook in _hooks(evaluator, leaf, "_backward_hooks"):
+        changed = hook.call(evaluator, [found], {})
+        if not _is_none(changed):
+            (found,) = _tensors(evaluator, changed)
+    return found
 
 
 def _check_hooks(evaluator: Evaluator, leaf: TensorVariable) -> None:
@@ -245,7 +288,8 @@ def _accumulate(
         held: tensors that other code refers to: a gradient that is one of them is copied.
     """
     present = leaf.get_attribute(evaluator, "grad")
-    if isinstance(present, TensorVariable) and not keeps:
+    is_kept = leaf in evaluator.capture.retaining  # of a tensor that is no leaf: a new sum
+    if isinstance(present, TensorVariable) and not keeps and not is_kept:
         enabled = torch.is_grad_enabled()
         set_grad_mode(evaluator, False)
         present.call_method(evaluator, "add_", [gradient], {})

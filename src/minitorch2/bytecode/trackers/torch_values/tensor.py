@@ -214,6 +214,14 @@ class TensorVariable(VariableTracker):
                 return self._known_leaf(evaluator, real)
         return ConstantVariable(not self.fake.requires_grad or self.fake.is_leaf)
 
+    def _retains_grad(self, evaluator: Evaluator) -> VariableTracker:
+        """Return whether ``retain_grad`` was called on a tensor that is no leaf."""
+        real = self.real(evaluator)
+        if self in evaluator.capture.retaining or real is None or self.source is None:
+            return ConstantVariable(self in evaluator.capture.retaining)
+        place = AttributeSource(self.source, "retains_grad")
+        return evaluator.capture.wrap(real.retains_grad, place)
+
     def _grad(self, evaluator: Evaluator) -> VariableTracker:
         """Return the gradient that backward has left so far; intermediate tensors have none."""
         pending = evaluator.capture.side_effects.load_attribute(self, "grad")
@@ -487,6 +495,7 @@ SPECIAL_ATTRIBUTES: Final[dict[str, Any]] = {
     "is_leaf": TensorVariable._is_leaf,
     "grad": TensorVariable._grad,
     "grad_fn": TensorVariable._grad_fn,
+    "retains_grad": TensorVariable._retains_grad,
 }
 
 

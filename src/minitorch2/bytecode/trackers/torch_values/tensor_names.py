@@ -15,7 +15,7 @@ def words(text: str) -> frozenset[str]:
 
 METADATA: Final = words(
     "dtype device layout ndim requires_grad itemsize nbytes is_cuda is_cpu is_xpu is_mps is_sparse"
-    " is_sparse_csr is_quantized is_mkldnn is_meta is_nested names retains_grad"
+    " is_sparse_csr is_quantized is_mkldnn is_meta is_nested names"
 )
 """Attributes that are known while capturing."""
 
