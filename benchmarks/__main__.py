@@ -14,6 +14,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import (
+    captures,
     compile_time,
     dynamic,
     figure4,
@@ -22,6 +23,7 @@ from benchmarks import (
     meta_coverage,
     models,
     overhead,
+    script,
     table1,
     table2,
     table4,
@@ -79,10 +81,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     others = [
         "breadth",
+        "captures",
         "compile_time",
         "dynamic",
         "memory",
         "meta_coverage",
+        "script",
         "table1",
         "table2",
         "table4",
@@ -90,6 +94,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("suite", choices=[*SUITES, *others])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--numba", action="store_true", help="our kernels by Numba, too")
+    parser.add_argument("--quick", action="store_true", help="captures: no kernels are compiled")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
@@ -105,6 +110,10 @@ def main(arguments: Sequence[str]) -> int:
         return meta_coverage.run(options.only, RESULTS, console)
     if options.suite == "breadth":
         return breadth.run(options.only, options.device, options.peer, RESULTS, console)
+    if options.suite == "captures":
+        return captures.run(options.quick, options.only, RESULTS, console)
+    if options.suite == "script":
+        return script.run(options.only, RESULTS, console)
     if options.suite == "dynamic":
         return dynamic.run(options.peer, RESULTS, console)
     if options.suite == "memory":

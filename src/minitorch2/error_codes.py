@@ -70,6 +70,7 @@ recompile | a call needs a compilation that is forbidden, or its function was re
 replay | a call holds what a folder cannot | call a function of tensors, constants, modules and plain objects that makes it itself
 residual-names | residual code uses a name that nothing gives: a bug of minitorch2 | $report
 script | a function cannot be scripted, for a reason without a code of its own | see the message
+script-argument-type | a scripted or traced function is called with an argument of another type than its parameter has | pass a value of the type, or annotate the parameter with the type that is passed
 script-branch-types | the two sides of a conditional expression in a script have different types | give both sides one type
 script-class | a script makes an object of a class that has no place in a graph | use tensors, numbers, lists, dicts, tuples, NamedTuples or modules
 script-constant-argument | an argument that decides what a script is has to be known while it is compiled | give a literal

@@ -34,7 +34,7 @@ from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.parser import parse_module
 from minitorch2.script.syntax.source import SourceFile
-from minitorch2.script.tracing.assumptions import or_python
+from minitorch2.script.tracing.assumptions import or_python, while_unchanged
 from minitorch2.script.tracing.trace import TracedFunction
 from minitorch2.script.tracing.trace import trace as record
 
@@ -124,6 +124,8 @@ def trace(
     options: Any = {"assumptions": assumptions, "check_trace": check_trace, "strict": strict}
     if not isinstance(obj, nn.Module):
         function = ScriptFunction(_compiled(record(obj, example_inputs, **options)), obj)
+        if assumptions != "ignore":
+            function.call = while_unchanged(function.call, obj)
         if assumptions == "python":
             function.call = or_python(function.call, obj, function.graph)
         return function

@@ -46,6 +46,37 @@ def test_wrong_arguments_are_refused(args, kwargs, message):
         jit.script(helper)(*args, **kwargs)
 
 
+@pytest.mark.parametrize(
+    ("args", "given"),
+    [
+        ((3,), "Tensor for 'x', and got one of type int"),
+        ((torch.ones(1), 2.5), "int for 'factor', and got one of type float"),
+        ((torch.ones(1), None), "int for 'factor', and got one of type NoneType"),
+        ((torch.ones(1), [1, 2]), r"int for 'factor', and got one of type int\[\]"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_with_the_line_of_the_function(args, given):
+    with pytest.raises(TypeError, match=f"test_api_script.py:(.|\n)*{given}"):
+        jit.script(helper)(*args)
+
+
+def test_elements_of_containers_are_arguments_too():
+    def f(xs: list[float], pair: tuple[int, str], table: dict[str, torch.Tensor]):
+        return sum(xs), pair, table
+
+    script, one = jit.script(f), torch.ones(1)
+    assert script([1.0, 2], (1, "a"), {"x": one}) == (3.0, (1, "a"), {"x": one})
+    for wrong in (
+        (["a"], (1, "a"), {}),
+        ([], (1, 2), {}),
+        ([], (1, "a", 3), {}),
+        ([], (1, "a"), {"x": 1}),
+        ([], (1, "a"), []),
+    ):
+        with pytest.raises(TypeError, match="takes a value of type"):
+            script(*wrong)
+
+
 def test_text_alone_defines_functions():
     unit = jit.define(
         """

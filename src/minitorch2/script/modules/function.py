@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from minitorch2.script.frontend.compile import CompiledFunction
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.types import ClassType
+from minitorch2.script.modules.argument_types import Test, tests_of, wrong_type
 from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
 from minitorch2.script.passes.inline import inline
 from minitorch2.script.runtime.executor import GraphExecutor
@@ -51,7 +52,25 @@ class ScriptFunction:
         return f"<script function {self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.call(*bind_arguments(self.schema, args, kwargs))
+        return self.call(*self.bind(args, kwargs))
+
+    def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """Return the values of all parameters, in order.
+
+        Raises:
+            TypeError: the names or the number of the arguments are wrong.
+            ArgumentTypeError: an argument is not of its parameter's type.
+        """
+        values = bind_arguments(self.schema, args, kwargs)
+        for place, (fits, value) in enumerate(zip(self._tests, values, strict=True)):
+            if not fits(value):
+                parameters = [a for a in self.schema.arguments if a.name != "self"]
+                raise wrong_type(self.schema, parameters[place], value, self.original)
+        return values
+
+    @cached_property
+    def _tests(self) -> list[Test]:
+        return tests_of(self.schema)
 
     def run(self, module: Any, inputs: Sequence[Any]) -> Any:
         """Run the graph.
@@ -68,7 +87,7 @@ class ScriptFunction:
 
     def graph_for(self, *inputs: Any, module: Any = None, **kwargs: Any) -> Graph:
         """Return the graph as it is optimized for inputs like these."""
-        bound = bind_arguments(self.schema, inputs, kwargs)
+        bound = self.bind(inputs, kwargs)
         return self.executor.graph_for(*self._all_inputs(module, bound))
 
     @property

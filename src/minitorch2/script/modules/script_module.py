@@ -34,7 +34,7 @@ class BoundMethod:
             types = map(type_of, given)
             if all(map(is_subtype_of, types, (each.type for each in schema.arguments[1:]))):
                 return methods[name], given
-        return self.method, bind_arguments(self.method.schema, args, kwargs)
+        return self.method, self.method.bind(args, kwargs)
 
     def __repr__(self) -> str:
         return f"<bound {self.method!r}>"

@@ -82,14 +82,24 @@ def _published(kind: str) -> list[Operator]:
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return []
     names: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
-    return [_published_overload(getattr(packet, name)) for name in names]
+    return [_published_overload(packet, name) for name in names]
 
 
-def _published_overload(overload: torch._ops.OpOverload) -> Operator:
-    schema = parse_schema(str(overload._schema))
+def _published_overload(packet: torch._ops.OpOverloadPacket, name: str) -> Operator:
+    schema = parse_schema(str(getattr(packet, name)._schema))
     takes_tensors = any(isinstance(each.type, TensorType) for each in schema.arguments)
     python = builtins.function_of(schema.full_name, schema.name, takes_tensors)
-    return Operator(schema, python or overload)
+    return Operator(schema, python or getattr(packet, _without_twin(name)))
+
+
+def _without_twin(name: str) -> str:
+    """Return the overload that computes: a "hacked twin" differs from it in a type alone.
+
+    `index` takes a list of tensors or None. Its twin takes a list of tensors.
+    """
+    if not name.endswith("hacked_twin"):
+        return name
+    return name.removesuffix("hacked_twin").removesuffix("_") or "default"
 
 
 @cache

@@ -14,6 +14,7 @@ from minitorch2.script.ir.types import TensorType
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
 
 PROFILE = "prim::profile"
+_KNOWN = (PROFILE, "prim::Constant")  # watched already, or always the same
 
 
 class Record(Protocol):
@@ -40,7 +41,7 @@ def _watch(block: Block, make_record: Callable[[], Record]) -> Iterator[Rewrite]
 
 def _watch_inputs(node: Node, make_record: Callable[[], Record]) -> Iterator[Rewrite]:
     for index, value in enumerate(node.inputs):
-        if isinstance(value.type, TensorType) and value.node.kind != PROFILE:
+        if isinstance(value.type, TensorType) and value.node.kind not in _KNOWN:
             yield Rewrite(f"input {index} is watched", node)
             watched = node.graph.create(PROFILE, [value], [value.type], range=node.range)
             watched.attributes["record"] = make_record()

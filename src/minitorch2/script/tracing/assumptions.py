@@ -17,6 +17,7 @@ from minitorch2.errors import MinitorchError
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.syntax.source import SourceRange
+from minitorch2.script.tracing.surroundings import changes, has_state, line_with, reached
 
 CHOICES: Final = ("check", "python", "ignore")
 """What a call does where an assumption does not hold: raise, run the Python function, nothing."""
@@ -61,6 +62,30 @@ def _message(claim: str, where: SourceRange) -> str:
         return cause
     line = where.file.row_text(where.file.row(where.start)).strip()
     return f"File: {where.file.name}:{where.line}, code: {line}\n{cause}"
+
+
+def while_unchanged(run: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs a trace while what the Python function reaches is as it was.
+
+    Globals, closures and the attributes of their objects are constants of a trace.
+
+    Args:
+        run: takes the arguments of a call, and runs the graph.
+        original: the function that was traced.
+    """
+    before = reached(original)
+    if not has_state(before):
+        return run
+
+    def call(*arguments: Any) -> Any:
+        for name in changes(before, reached(original)):
+            where = line_with(original, name) or ""
+            raise TraceDivergedError(
+                f"{where}\nthe trace reads {name}, which has changed since it was recorded".lstrip()
+            )
+        return run(*arguments)
+
+    return call
 
 
 def or_python(

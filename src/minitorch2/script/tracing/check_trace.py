@@ -19,7 +19,13 @@ from minitorch2.errors import MinitorchWarning, TraceError
 from minitorch2.script.ir.graph import Graph, Node
 from minitorch2.script.syntax.source import SourceRange
 from minitorch2.script.tracing.structure import data_of
-from minitorch2.script.tracing.surroundings import changes, codes_of, lines_with, reached
+from minitorch2.script.tracing.surroundings import (
+    changes,
+    first_line,
+    generator_states,
+    line_with,
+    reached,
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,10 @@ def differences(
     function: Callable[..., Any], recorded: Recorded, again: Callable[[], Recorded]
 ) -> Iterator[TraceError]:
     """Yield what makes a trace wrong, the cause that is told apart best first."""
-    before = reached(function)
+    before, generators = reached(function), generator_states()
     graph = again().trace.graph
+    if generator_states() != generators:
+        yield _write(function, "random", "draws random numbers of Python or NumPy")
     for name in changes(before, reached(function)):
         yield _write(function, name)
     difference = first_difference(recorded.trace.graph, graph)
@@ -74,7 +82,7 @@ def differences(
             "the function computes something else while it is recorded",
             code="trace-differs",
             fix="do not ask for the type of a size, which is symbolic there",
-            user_line=_first_line(function),
+            user_line=first_line(function),
         )
 
 
@@ -87,20 +95,13 @@ def is_close(a: Any, b: Any) -> bool:
     return True
 
 
-def _write(function: Callable[..., Any], name: str) -> TraceError:
-    lines = lines_with(function, name)
-    file = next((code.co_filename for code in codes_of(function)), "")
+def _write(function: Callable[..., Any], name: str, verb: str = "") -> TraceError:
     return TraceError(
-        f"the traced function changes {name}, which a graph does not do",
+        f"the traced function {verb or f'changes {name}'}, which a graph does not do",
         code="trace-writes",
         fix="return the new value, or script the function",
-        user_line=f"{file}:{lines[-1]}" if lines else None,
+        user_line=line_with(function, name),
     )
-
-
-def _first_line(function: Callable[..., Any]) -> str | None:
-    code = next(codes_of(function), None)
-    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def first_difference(graph: Graph, other: Graph) -> TraceError | None:

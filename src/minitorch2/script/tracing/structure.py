@@ -18,6 +18,7 @@ from minitorch2.script.ir.types import (
     TENSOR,
     DictType,
     ListType,
+    OptionalType,
     TupleType,
     Type,
     type_of,
@@ -40,6 +41,8 @@ def type_of_example(value: Any) -> Type:
     """
     if isinstance(value, torch.Tensor):
         return TENSOR
+    if value is None:
+        return OptionalType(TENSOR)
     if isinstance(value, tuple):
         elements = tuple(map(type_of_example, value))
         if fields_of(value):
@@ -74,9 +77,11 @@ class Unpacker:
             return self._list(example, value, source)
         if isinstance(example, dict):
             return self._dict(example, value, source)
-        if example is not None:
-            claim = f"{source} is {example!r}"
-            self._check(lambda: self.writer.equal(value, example), claim)
+        kind = "aten::__is__" if example is None else "aten::eq"
+        self._check(
+            lambda: self.writer.emit(kind, value, self.writer.constant(example), type=BOOL),
+            f"{source} is {example!r}",
+        )
         return example
 
     def _tensor(self, example: torch.Tensor, value: Value, source: str) -> torch.Tensor:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import builtins
 import dis
 import inspect
+import random
+import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import torch
@@ -21,6 +23,8 @@ MOST_DEPTH: Final = 4
 MOST_ITEMS: Final = 10_000
 """Larger containers are compared by their lengths alone."""
 PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
+FIXED: Final = (ModuleType, FunctionType, BuiltinFunctionType, type)
+"""Objects of these classes do not change while a program runs."""
 
 Reached = dict[str, Any]
 
@@ -39,6 +43,15 @@ def reached(function: Callable[..., Any]) -> Reached:
     return found
 
 
+def generator_states() -> tuple[Any, ...]:
+    """Return the states of the random numbers that are not PyTorch's: Python's and NumPy's."""
+    numbers = sys.modules.get("numpy.random")
+    if numbers is None:
+        return (random.getstate(),)
+    state: Any = numbers.get_state(legacy=True)
+    return random.getstate(), state[1].tobytes(), state[2:]
+
+
 def reached_tensors(found: Reached) -> dict[int, str]:
     """Return the names of the tensors among what a function reaches, by their ids."""
     kept = found[""]
@@ -52,18 +65,31 @@ def changes(before: Reached, after: Reached) -> Iterator[str]:
     yield from sorted(names, key=lambda name: (len(name), name))
 
 
-def lines_with(function: Callable[..., Any], name: str) -> list[int]:
-    """Return the lines of a function that mention the first part of a name, the last one last."""
+def has_state(found: Reached) -> bool:
+    """Return whether anything that a function reaches may change: more than modules and code."""
+    kept, names = found[""], [name for name in found if name]
+    fixed = {i for i, value in kept.items() if isinstance(value, FIXED)}
+    return any(found[name][0] != "object" or found[name][1] not in fixed for name in names)
+
+
+def first_line(function: Callable[..., Any]) -> str | None:
+    """Return the file and line where a function begins; None if it has no code."""
+    code = next(codes_of(function), None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def line_with(function: Callable[..., Any], name: str) -> str | None:
+    """Return the file and the last line of a function that mentions the first part of a name."""
     first = name.replace("[", ".").split(".")[0]
     attribute = name.split(".")[-1].split("[")[0]
-    lines = []
+    found = None
     for code in codes_of(function):
         line = code.co_firstlineno
         for instruction in dis.get_instructions(code):
             line = instruction.starts_line or line
-            if instruction.argval in (first, attribute) and line not in lines:
-                lines.append(line)
-    return lines
+            if instruction.argval in (first, attribute):
+                found = f"{code.co_filename}:{line}"
+    return found
 
 
 def codes_of(function: Callable[..., Any]) -> Iterator[CodeType]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, TraceError
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.ir.types import ClassType, Type
 from minitorch2.script.operators.schema import Argument, FunctionSchema
@@ -19,7 +19,7 @@ from minitorch2.script.tracing.assumptions import CHOICES
 from minitorch2.script.tracing.check_trace import Recorded, check
 from minitorch2.script.tracing.recorder import Recorder
 from minitorch2.script.tracing.structure import Unpacker, data_of, packed, type_of_example
-from minitorch2.script.tracing.surroundings import reached, reached_tensors
+from minitorch2.script.tracing.surroundings import first_line, line_with, reached, reached_tensors
 from minitorch2.script.tracing.traced_tensor import RECORDING
 
 
@@ -125,7 +125,9 @@ def record(
         value = recorder.graph.add_input(parameter, kind)
         given.append(unpacker.unpack(copied(example, copies), value, parameter))
     with _unchanged(recorder, function):
+        forms = [containers_of(value) for value in given]
         result = run_traced(recorder, function, given)
+        refuse_changed(function, dict(zip(arguments, given, strict=True)), forms)
     returned = Argument("", recorder.graph.outputs[0].type)
     schema = FunctionSchema(name, "", tuple(parameters), (returned,))
     traced = TracedFunction(name, schema, recorder.graph, function, assumptions)
@@ -150,6 +152,34 @@ def run_traced(recorder: Recorder, function: Callable[..., Any], given: Sequence
         RECORDING.reset(token)
     recorder.graph.add_output(output)
     return result
+
+
+def containers_of(value: Any) -> list[tuple[Any, ...]]:
+    """Return the identities of what lists and dicts of an argument hold, in order."""
+    if isinstance(value, dict):
+        inner = [part for item in value.values() for part in containers_of(item)]
+        return [(*value, *map(id, value.values())), *inner]
+    if isinstance(value, list | tuple):
+        return [tuple(map(id, value)), *(part for item in value for part in containers_of(item))]
+    return []
+
+
+def refuse_changed(
+    function: Callable[..., Any], given: Mapping[str, Any], forms: Sequence[Any]
+) -> None:
+    """Raise if the function has changed a list or a dict that is an argument.
+
+    Raises:
+        TraceError: a call of the graph would not change it.
+    """
+    for (name, value), form in zip(given.items(), forms, strict=True):
+        if containers_of(value) != form:
+            raise TraceError(
+                f"the traced function changes its argument {name}, which a graph does not do",
+                code="trace-writes",
+                fix="return the new value, or script the function",
+                user_line=line_with(function, name) or first_line(function),
+            )
 
 
 def copied(example: Any, copies: dict[int, Any]) -> Any:
