@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -71,7 +71,7 @@ class CompilationUnit:
 
     def define(self, text: str) -> None:
         """Compile each function of a text; they may call those that were defined before."""
-        definitions = parse_module(SourceFile(inspect.cleandoc(text), "<define>"))
+        definitions = parse_module(SourceFile(textwrap.dedent(text), "<define>"))
         for definition in definitions:
             if not isinstance(definition, t.Def):
                 where = definition.range

@@ -93,6 +93,11 @@ def test_text_alone_defines_functions():
         print(unit.five_times)
 
 
+def test_text_that_begins_at_its_first_line_keeps_its_indentation():
+    text = "def f(x):\n    if bool(x.sum() > 0):\n        x = x * 2\n    return x\n"
+    assert jit.define(text).f(torch.ones(1)).item() == 2
+
+
 def test_a_scripted_function_calls_another_one():
     inner = jit.script(helper)
 

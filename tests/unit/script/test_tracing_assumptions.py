@@ -104,6 +104,15 @@ def test_a_constant_tensor_is_not_guarded_in_place_of_an_input():
         traced(-number)
 
 
+@pytest.mark.parametrize("of", [float, int, bool, torch.Tensor.item])
+def test_a_truth_value_that_was_seen_is_checked_in_any_form(of):
+    traced = jit.trace(lambda x: x * of(x.sum() > 3), torch.ones(5))
+    for x in (torch.ones(5), torch.ones(5), torch.ones(7)):
+        assert torch.equal(traced(x), x)
+    with pytest.raises(TraceDivergedError, match="the number is True"):
+        traced(torch.ones(2))
+
+
 def test_an_index_of_a_trace_runs_in_a_plan():
     """The overload that a list of tensors without None resolves to has no meta kernel."""
     traced = jit.trace(lambda x: (x * 2)[x > 1] + 1, torch.arange(4.0))

@@ -139,4 +139,126 @@ WRONG_BODIES = {
         "[script-optional-not-refined]\n"
         "Fix: test it before: `assert y is not None`, or `if y is not None:`"
     ),
+    "return lambda y: y": (
+        "program.py:2\n"
+        "    return lambda y: y\n"
+        "           ~~~~~~~~~~~\n"
+        "`lambda` is no part of the language [script-construct]\n"
+        "Fix: define a function at the top of the file"
+    ),
+    "try:\n        return x\n    except ValueError:\n        return x": (
+        "program.py:2\n"
+        "    try:\n"
+        "    ~~~~\n"
+        "        return x\n"
+        "        ~~~~~~~~\n"
+        "    except ValueError:\n"
+        "    ~~~~~~~~~~~~~~~~~~\n"
+        "`try` is no part of the language [script-construct]\n"
+        "Fix: test for the case before, with `if`"
+    ),
+    "import math\n    return x": (
+        "program.py:2\n"
+        "    import math\n"
+        "    ~~~~~~~~~~~\n"
+        "`import` within a program is no part of the language [script-construct]\n"
+        "Fix: import at the top of the file"
+    ),
+    "yield x": (
+        "program.py:2\n"
+        "    yield x\n"
+        "    ~~~~~~~\n"
+        "`yield` is no part of the language [script-construct]\n"
+        "Fix: append to a list and return it"
+    ),
+    "global y\n    return x": (
+        "program.py:2\n"
+        "    global y\n"
+        "    ~~~~~~~~\n"
+        "`global` is no part of the language [script-construct]\n"
+        "Fix: give the value as an argument, and return what changes"
+    ),
+    "nonlocal x": (
+        "program.py:2\n"
+        "    nonlocal x\n"
+        "    ~~~~~~~~~~\n"
+        "`nonlocal` is no part of the language [script-construct]\n"
+        "Fix: give the value as an argument, and return what changes"
+    ),
+    "return {k: v for k in x}": (
+        "program.py:2, in f\n"
+        "    return {k: v for k in x}\n"
+        "               ~\n"
+        "v is not defined [script-unknown-name]\n"
+        "Fix: set v before, or import it"
+    ),
+    "class A:\n        pass\n    return x": (
+        "program.py:2\n"
+        "    class A:\n"
+        "    ~~~~~~~~\n"
+        "        pass\n"
+        "        ~~~~\n"
+        "a class within a function is no part of the language [script-construct]\n"
+        "Fix: define it at the top of the file"
+    ),
+    "def g():\n        return 1\n    return g()": (
+        "program.py:2\n"
+        "    def g():\n"
+        "    ~~~~~~~~\n"
+        "        return 1\n"
+        "        ~~~~~~~~\n"
+        "a function within a function is no part of the language [script-construct]\n"
+        "Fix: define it at the top of the file"
+    ),
+    "y: int = 'a'\n    return y": (
+        "program.py:2, in f\n"
+        "    y: int = 'a'\n"
+        "             ~~~\n"
+        "a value of type str stands where int is needed [script-wrong-type]\n"
+        "Fix: give a value of type int"
+    ),
+    "return f'{x!r}'": (
+        "program.py:2\n"
+        "    return f'{x!r}'\n"
+        "           ~~~~~~~~\n"
+        "a conversion or a format within an f-string is no part of the language "
+        "[script-construct]\n"
+        "Fix: call `str.format`"
+    ),
+    "return {1, 2}": (
+        "program.py:2\n"
+        "    return {1, 2}\n"
+        "           ~~~~~~\n"
+        "a set is no part of the language [script-construct]\n"
+        "Fix: use a dict whose values are True"
+    ),
+    "match x:\n        case 1:\n            return x\n    return x": (
+        "program.py:2\n"
+        "    match x:\n"
+        "    ~~~~~~~~\n"
+        "        case 1:\n"
+        "        ~~~~~~~\n"
+        "            return x\n"
+        "            ~~~~~~~~\n"
+        "`match` is no part of the language [script-construct]\n"
+        "Fix: write `if` and `elif`"
+    ),
+    "for i in range(3):\n        pass\n    else:\n        return x\n    return x": (
+        "program.py:2\n"
+        "    for i in range(3):\n"
+        "    ~~~~~~~~~~~~~~~~~~\n"
+        "        pass\n"
+        "        ~~~~\n"
+        "    else:\n"
+        "    ~~~~~\n"
+        "`else` after a loop is no part of the language [script-construct]\n"
+        "Fix: set a flag before `break`, and test it after the loop"
+    ),
+    "return [y for y in x for z in y]": (
+        "program.py:2\n"
+        "    return [y for y in x for z in y]\n"
+        "           ~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+        "a comprehension with several `for` is no part of the language [script-construct]\n"
+        "Fix: write the loops as statements"
+    ),
 }

@@ -10,7 +10,7 @@ import torch
 
 from minitorch2.errors import TraceError
 from minitorch2.script.ir.graph import Graph, Value
-from minitorch2.script.ir.types import BOOL, INT, TENSOR, TupleType, Type, type_of
+from minitorch2.script.ir.types import BOOL, INT, NUMBER, TENSOR, TupleType, Type, type_of
 from minitorch2.script.syntax.source import SourceRange
 from minitorch2.script.tracing.assumptions import raise_unless
 from minitorch2.script.tracing.places import Places
@@ -156,7 +156,8 @@ class GraphWriter:
         def is_same() -> Value:
             if number != number:
                 return self.emit("aten::ne", value, value, type=BOOL)
-            return self.equal(value, number)
+            is_of_data = isinstance(number, bool) and value.type == NUMBER
+            return self.equal(value, int(number) if is_of_data else number)
 
         self.check(is_same, f"the number is {number}", at_entry=False)
 
