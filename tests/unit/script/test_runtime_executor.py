@@ -172,3 +172,19 @@ def test_a_trace_sees_that_an_argument_is_a_tensor_of_its_surroundings() -> None
     results = [traced(TOTAL).tolist() for _ in range(4)]
     TOTAL.fill_(1)
     assert results == [doubled(TOTAL).tolist() for _ in range(4)]
+
+
+def test_recording_undoes_writes_through_views_of_tensors_of_the_surroundings() -> None:
+    table = torch.zeros(2, 3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        table[0].add_(x)
+        table[:, 1].mul_(2)
+        return x + table[0] + table[1]
+
+    given = torch.tensor([1.0, 2.0, 3.0])
+    traced = jit.trace(function, (given,))
+    assert table.tolist() == [[0.0] * 3] * 2
+    results = [traced(given).tolist() for _ in range(4)]
+    table.zero_()
+    assert results == [function(given).tolist() for _ in range(4)]

@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.graph.dispatch_mode import DispatchMode
+from minitorch2.graph.fake_tensor import same_storage
 from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.ir.types import BOOL, TENSOR
 from minitorch2.script.operators.schema import FunctionSchema, parse_schema
@@ -170,8 +171,16 @@ class Recorder(SymbolicWriter, DispatchMode):
                 continue
             given = args[place] if place < len(args) else kwargs.get(argument.name)
             for tensor in _tensors(given):
-                if not isinstance(tensor, TracedTensor):
-                    self._before_write(tensor)
+                for plain in self._plain_memory(tensor):
+                    self._before_write(plain)
+
+    def _plain_memory(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        """Return the tensors of the program that a write to a tensor, or to a view, changes."""
+        if not isinstance(tensor, TracedTensor):
+            return [tensor]
+        known = [each for each, _ in self.plain.values() if each.layout is torch.strided]
+        data = tensor.data_now
+        return [t for t in known if data.layout is torch.strided and same_storage(t, data)]
 
     def _before_write(self, tensor: torch.Tensor) -> None:
         if id(tensor) not in self.permitted and id(tensor) not in self.path_of:
