@@ -34,9 +34,11 @@ from minitorch2.script.syntax.source import SourceFile
 
 HEAD = """def f(a: int, b: int, x: float, t: Tensor, items: List[int]):
     u = t * 2
+    part = u[1:]
+    rows = [u, t]
     flag = a > b
 """
-RESULT = "a, b, x, u, items"
+RESULT = "a, b, x, u, items, part, rows"
 
 
 class Writer:
@@ -160,6 +162,12 @@ class Writer:
                 f"u[{self.random.randint(0, 2)}] = {self.real(0)}",
                 "u += 1",
                 "u.mul_(0.5)",
+                "part.mul_(0.5)",
+                "part = u[1:]",
+                "rows[0].add_(1)",
+                "rows.append(u)",
+                f"u = rows[{self.one_of(0, -1)}]",
+                "rows += [u.neg()]",
                 f"items = [i + {self.whole(0)} for i in items]",
             ),
         )
