@@ -8,6 +8,7 @@ import zipfile
 import pytest
 import torch
 
+from minitorch2 import jit
 from minitorch2.errors import ArchiveError
 from minitorch2.script.archive.container import Contents, read_container, write_container
 from minitorch2.script.archive.pickle_subset import (
@@ -138,3 +139,47 @@ def test_values_that_no_archive_holds_are_refused():
         SubsetPickler().dumps(repickled)
     with pytest.raises(ArchiveError, match="sparse"):
         SubsetPickler().dumps(torch.eye(2).to_sparse())
+
+
+OLD = """class M(Module):
+  __parameters__ = []
+  __buffers__ = []
+  def forward(self: __torch__.M,
+    x: Tensor,
+    y: Tensor,
+    n: int) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    z = torch.div_(torch.clone(x), n)
+    w = torch.div_(torch.clone(x), y)
+    filled = torch.full([2], n)
+    steps = torch.linspace(0, 1, 5)
+    return (torch.div(x, y), torch.div(x, n), z, w, filled, steps)
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "dtype"),
+    [(3, torch.int64), (3, torch.float32), (4, torch.float32), (10, torch.float32)],
+)
+def test_operators_of_old_archives_mean_what_they_meant(version, dtype):
+    file = io.BytesIO()
+    write_container(
+        Contents(Instance("__torch__.M", {}), {"__torch__": OLD}, version=version), file
+    )
+    x, y = torch.tensor([7, -7], dtype=dtype), torch.tensor([2, 2], dtype=dtype)
+    expected = torch.jit.load(io.BytesIO(file.getvalue()))(x, y, 2)
+    torch.testing.assert_close(jit.load(io.BytesIO(file.getvalue()))(x, y, 2), expected)
+
+
+def test_archives_of_a_version_that_nobody_knows_are_refused():
+    file = io.BytesIO()
+    write_container(Contents(Instance("__torch__.M", {}), {"__torch__": CODE}, version=99), file)
+    with pytest.raises(ArchiveError, match="version 99 of the operators"):
+        jit.load(io.BytesIO(file.getvalue()))
+
+
+def test_steps_that_an_old_archive_leaves_out_are_100():
+    code = OLD.replace("torch.linspace(0, 1, 5)", "torch.linspace(0, 1, None)")
+    file = io.BytesIO()
+    write_container(Contents(Instance("__torch__.M", {}), {"__torch__": code}, version=7), file)
+    one = torch.ones(2)
+    assert len(jit.load(io.BytesIO(file.getvalue()))(one, one, 1)[-1]) == 100

@@ -79,17 +79,6 @@ def test_the_lexer_walks_with_four_functions():
     assert [lexer.next().kind, lexer.next().kind] == ["end", "end"]
 
 
-def test_schemas_and_graphs_have_tokens_of_their_own():
-    schema = "aten::add_.Tensor(Tensor(a!) self, int[2]? size=-1) -> Tensor(a -> *)"
-    found = kinds(schema, layout=False, ir=True)
-    assert found[:5] == ["name", "::", "name", ".", "name"]
-    assert {"!", "?", "->", "*"} <= set(found)
-    node = "%x.1 : Tensor = prim::If(%5) # model.py:3:1"
-    assert kinds(node, layout=False, ir=True)[:3] == ["variable", ":", "name"]
-    assert kinds("return None", layout=False, ir=True) == ["name", "name"]
-    assert kinds("x[::2] % y") == ["name", "[", ":", ":", "number", "]", "%", "name", "newline"]
-
-
 @pytest.mark.parametrize(
     "code", ["x = 'a\n", "x = ?\n", "if x:\n        y\n    z\n", "f(1))\n", "x = (1\n", "x = 1 2\n"]
 )

@@ -86,7 +86,7 @@ def load(
     for name in extra_files or {}:
         if extra_files is not None and name in contents.extra_files:
             extra_files[name] = contents.extra_files[name]
-    library = CodeLibrary(contents.code, contents.constants)
+    library = CodeLibrary(contents.code, contents.constants, contents.version)
     return _Loader(library).module(contents.root)
 
 

@@ -10,7 +10,7 @@ import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import torch
 
@@ -18,7 +18,8 @@ from minitorch2.errors import ArchiveError
 from minitorch2.script.archive.pickle_subset import Instance, SubsetPickler, SubsetUnpickler
 
 File: TypeAlias = str | os.PathLike[str] | IO[bytes]
-_VERSION = b"10\n"  # of the operators: torch.jit converts calls of older ones
+NEWEST_VERSION: Final = 10
+"""The version of the operators that is written, and the newest one that can be read."""
 _ALIGNMENT = 64  # readers map the memory of tensors from the file
 _LOCAL_HEADER = 30  # bytes of a zip entry's header before its name
 _ROOT = "archive"
@@ -33,12 +34,14 @@ class Contents:
         code: for each module path, such as ``"__torch__/torch/nn/modules/linear"``, the text.
         constants: what the code refers to as ``CONSTANTS.c0`` and so on.
         extra_files: further entries, by name.
+        version: of the operators that the code calls.
     """
 
     root: Instance
     code: dict[str, str]
     constants: tuple[Any, ...] = ()
     extra_files: dict[str, bytes] = field(default_factory=dict)
+    version: int = NEWEST_VERSION
 
 
 def write_container(contents: Contents, file: File) -> None:
@@ -51,7 +54,7 @@ def write_container(contents: Contents, file: File) -> None:
         **_pickled("data", contents.root),
         **{f"code/{path}.py": text.encode() for path, text in contents.code.items()},
         **_pickled("constants", contents.constants),
-        "version": _VERSION,
+        "version": b"%d\n" % contents.version,
         "byteorder": b"little",
         **{f"extra/{name}": data for name, data in contents.extra_files.items()},
     }
@@ -115,7 +118,13 @@ def _read(archive: zipfile.ZipFile, device: torch.device | None) -> Contents:
     constants = _unpickled(archive, top, "constants", device)
     code = {name.removesuffix(".py"): text.decode() for name, text in _below(archive, top, "code")}
     extra_files = dict(_below(archive, top, "extra"))
-    return Contents(root, code, tuple(constants), extra_files)
+    version = int(archive.read(f"{top}/version"))
+    if version > NEWEST_VERSION:
+        message = (
+            f"the archive has version {version} of the operators, and {NEWEST_VERSION} is known"
+        )
+        raise ArchiveError(message, fix="save the module with an older PyTorch")
+    return Contents(root, code, tuple(constants), extra_files, version)
 
 
 def _unpickled(archive: zipfile.ZipFile, top: str, name: str, device: torch.device | None) -> Any:

@@ -17,7 +17,9 @@ from typing import Any, Final, Literal
 import torch
 
 from minitorch2.errors import ArchiveError
+from minitorch2.script.archive.container import NEWEST_VERSION
 from minitorch2.script.archive.literals import DTYPE_NUMBERS
+from minitorch2.script.archive.upgrades import UPGRADES
 from minitorch2.script.frontend.annotations import type_of_annotation
 from minitorch2.script.frontend.compile import CompiledFunction, compile_tree
 from minitorch2.script.frontend.emission import Arguments, Emission, SugaredValue
@@ -62,12 +64,19 @@ class CodeLibrary:
     Args:
         texts: by path, such as ``"__torch__/torch/nn/modules/linear"``.
         constants: values of ``CONSTANTS.c0`` and so on.
+        version: of the operators that the texts call.
 
     Attributes:
         definitions: trees of classes and functions, by their qualified names.
     """
 
-    def __init__(self, texts: Mapping[str, str], constants: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        texts: Mapping[str, str],
+        constants: tuple[Any, ...],
+        version: int = NEWEST_VERSION,
+    ) -> None:
+        self.version = version
         self.constants = constants
         self.definitions: dict[str, t.Def | t.ClassDef] = {}
         self._objects: dict[str, Any] = {}
@@ -81,8 +90,8 @@ class CodeLibrary:
     def _names(self) -> dict[str, Any]:
         forms = ("List", "Dict", "Tuple", "Optional", "Any", "Union", "Final")
         return {
-            "torch": _Operators("aten"),
-            "ops": _Namespaces(),
+            "torch": _Operators("aten", self.version),
+            "ops": _Namespaces(self.version),
             "CONSTANTS": _Constants(self.constants),
             "__torch__": _Place(self, "__torch__"),
             "inf": math.inf,
@@ -263,29 +272,39 @@ class _Cast(SugaredValue):
 class _Operators(SugaredValue):
     """The operators of a namespace: ``torch.relu``, ``ops.prim.dtype``."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, version: int) -> None:
         self.namespace = namespace
+        self.version = version
 
     def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
         if (self.namespace, name) == ("aten", "device"):
             return to_sugared_value(torch.device, where)
-        return _Operator(f"{self.namespace}::{name}")
+        return _Operator(f"{self.namespace}::{name}", self.version)
 
 
 class _Namespaces(SugaredValue):
     """``ops``."""
 
+    def __init__(self, version: int) -> None:
+        self.version = version
+
     def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
-        return _Operators(name)
+        return _Operators(name, self.version)
 
 
 class _Operator(SugaredValue):
     """One operator by its exact name."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, version: int) -> None:
         self.kind = kind
+        self.version = version
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        since, upgrade = UPGRADES.get(self.kind, (0, None))
+        if self.version < since and upgrade is not None:
+            upgraded = upgrade(emission, arguments, where)
+            if upgraded is not None:
+                return upgraded
         positional = [value.as_value(emission, where) for value in arguments.positional]
         if self.kind == "prim::RaiseException":
             return _raised(emission, positional, where)

@@ -1,6 +1,7 @@
 """The lexer: text to tokens, with INDENT, DEDENT and NEWLINE where a program has lines.
 
-Programs, schemas, types and the text of graphs are read with it (TorchScript overview, Lexer).
+Programs are read with it (TorchScript overview, Lexer). Graphs, schemas and types are another
+language: `ir/parse_type.py` has its words.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from minitorch2.script.syntax.refusals import syntax_error
 from minitorch2.script.syntax.source import SourceFile, SourceRange
-from minitorch2.script.syntax.tokens import IR_TOKEN, KEYWORDS, PYTHON_TOKEN, Token
+from minitorch2.script.syntax.tokens import KEYWORDS, TOKEN, Token
 
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
@@ -24,7 +25,6 @@ class Lexer:
         file: the text.
         layout: whether lines mean something: tokens ``newline``, ``indent`` and ``dedent``, but
             not within brackets.
-        ir: whether to read the language of graphs, schemas and types.
         start: the offset to begin at.
 
     Attributes:
@@ -32,12 +32,9 @@ class Lexer:
         last_end: the offset after the token that was taken last.
     """
 
-    def __init__(
-        self, file: SourceFile, *, layout: bool = True, ir: bool = False, start: int = 0
-    ) -> None:
+    def __init__(self, file: SourceFile, *, layout: bool = True, start: int = 0) -> None:
         self.file = file
         self.layout = layout
-        self.ir = ir
         self.position = 0
         self._read: list[Token] = []
         self._ahead = self._laid_out(start) if layout else self._plain(start)
@@ -97,14 +94,13 @@ class Lexer:
 
     def _scan(self, start: int) -> Iterator[Token]:
         """Yield tokens with all ends of lines; spaces and comments have none."""
-        pattern = IR_TOKEN if self.ir else PYTHON_TOKEN
-        text, keywords = self.file.text, frozenset() if self.ir else KEYWORDS
+        text = self.file.text
         while start < len(text):
-            match = pattern.match(text, start)
+            match = TOKEN.match(text, start)
             if match is None:
                 raise self._no_token(start)
             kind, found, start = str(match.lastgroup), match.group(), match.end()
-            if kind == "operator" or found in keywords:
+            if kind == "operator" or found in KEYWORDS:
                 kind = found
             if kind == "name" and not found.isascii():
                 found = unicodedata.normalize("NFKC", found)

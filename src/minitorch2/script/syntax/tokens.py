@@ -14,7 +14,6 @@ _SYMBOLS = """
 **= //= >>= <<= ... -> := == != <= >= += -= *= /= %= @= &= |= ^= ** // >> <<
 + - * / % @ & | ^ ~ < > ( ) [ ] { } , : . ; = !
 """
-_IR_SYMBOLS = "-> :: ... <= >= == != ? ! * + - / | & ( ) [ ] { } < > , : . ; = @ $"
 
 KEYWORDS: Final = frozenset(_WORDS.split())
 """The words of Python's grammar; each is the kind of its own token."""
@@ -38,7 +37,7 @@ class Token:
 
     Attributes:
         kind: the text itself for keywords and operators; else ``name``, ``number``, ``string``,
-            ``variable`` (of the IR: ``%x.1``), ``newline``, ``indent``, ``dedent`` or ``end``.
+            ``newline``, ``indent``, ``dedent`` or ``end``.
         text: the characters.
         start: the offset of the first character.
         end: the offset after the last one.
@@ -50,17 +49,15 @@ class Token:
     end: int
 
 
-def _pattern(operators: str, variable: str) -> re.Pattern[str]:
+def _pattern() -> re.Pattern[str]:
     """Return an expression with one group for each kind of token; `nothing` has no token."""
-    symbols = "|".join(map(re.escape, sorted(operators.split(), key=len, reverse=True)))
+    symbols = "|".join(map(re.escape, sorted(_SYMBOLS.split(), key=len, reverse=True)))
     return re.compile(
         rf"(?P<nothing>[ \t\f]+|\\\r?\n|\#[^\n]*)|(?P<newline>\r?\n)|(?P<number>{_NUMBER})"
-        rf"|(?P<string>{_STRING})|(?P<name>[^\W\d]\w*){variable}|(?P<operator>{symbols})",
+        rf"|(?P<string>{_STRING})|(?P<name>[^\W\d]\w*)|(?P<operator>{symbols})",
         re.DOTALL,
     )
 
 
-PYTHON_TOKEN: Final = _pattern(_SYMBOLS, "")
+TOKEN: Final = _pattern()
 """A token of a program."""
-IR_TOKEN: Final = _pattern(_IR_SYMBOLS, r"|(?P<variable>%[\w.]+)")
-"""A token of a graph, a schema or a type; no word is a keyword there."""
