@@ -2,6 +2,7 @@
 
     python -m benchmarks.lazy                    all tables
     python -m benchmarks.lazy --only steps
+    python -m benchmarks.lazy --only growth --steps 100000
 
 Recording is measured in microseconds of the processor, steps in seconds of wall time: medians of
 one run. Losses of the lazy run are compared with those of eager mode.
@@ -10,10 +11,14 @@ one run. Losses of the lazy run are compared with those of eager mode.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import accumulate
+from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -21,6 +26,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 import minitorch2
 from minitorch2 import lazy
@@ -66,6 +72,27 @@ def words_loss(model: nn.Module, batch: int, length: int) -> torch.Tensor:
     return model(input_ids=words, labels=words).loss
 
 
+class Detector(nn.Module):
+    """A head that refines the places of an image whose scores are high: data tell how many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
+        self.scores, self.boxes = nn.Conv2d(8, 1, 1), nn.Linear(8, 4)
+
+    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        features = self.features(images)
+        scores = self.scores(features).squeeze(1)
+        chosen = features.permute(0, 2, 3, 1)[scores > scores.mean()]
+        return scores, self.boxes(chosen)
+
+
+def detector_loss(model: nn.Module, batch: int, length: int) -> torch.Tensor:
+    """The loss of scores and of the chosen boxes."""
+    scores, boxes = model(torch.randn(batch, 3, 8, length))
+    return scores.sigmoid().mean() + (boxes - 1).abs().mean()
+
+
 def losses(
     make: Callable[[], nn.Module], loss_of: Loss, sizes: list[tuple[int, int]], *, is_lazy: bool
 ) -> Iterator[float]:
@@ -87,9 +114,9 @@ def compilations() -> Table:
     draw = random.Random(0)
     sizes = [(2, 16)] * 4 + [(draw.randint(2, 6), draw.randint(5, 40)) for _ in range(20)]
     shown = Table("model", "programs", "in the last 15", "largest difference of losses")
-    models = {"perceptron": perceptron, **language_models()}
-    for name, make in models.items():
-        loss_of = perceptron_loss if name == "perceptron" else words_loss
+    models = {name: (make, words_loss) for name, make in language_models().items()}
+    models |= {"perceptron": (perceptron, perceptron_loss), "detector": (Detector, detector_loss)}
+    for name, (make, loss_of) in models.items():
         wanted = list(losses(make, loss_of, sizes, is_lazy=False))
         lazy.reset()
         given, compiled = [], []
@@ -246,7 +273,88 @@ def _gives_tensor(function: Any, x: torch.Tensor) -> bool:
         return False
 
 
-TABLES = {
+# Memory -------------------------------------------------------------------------------------------
+
+
+def wide() -> nn.Module:
+    """A model whose parameters take more memory than its activations."""
+    return nn.Sequential(nn.Linear(16, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.Linear(1024, 4))
+
+
+def peak_of_a_step(*, is_lazy: bool) -> tuple[int, int]:
+    """Return the most bytes that a step with SGD holds at one time, and those of parameters."""
+    torch.manual_seed(0)
+    model = wide()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step() -> None:
+        with minitorch2.lazily() if is_lazy else nullcontext():
+            optimizer.zero_grad()
+            perceptron_loss(model, 4, 2).backward()
+            optimizer.step()
+
+    for _ in range(4):
+        step()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step()
+    events = profiler.profiler.kineto_results.events()
+    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    peak = max(accumulate(size for _, size in changes))
+    return peak, sum(p.nbytes for p in model.parameters())
+
+
+def memory() -> Table:
+    """The peak of a step with SGD, and what the trie takes for a place."""
+    (eager, parameters), (given, _) = (peak_of_a_step(is_lazy=way) for way in (False, True))
+    shown = Table("memory", "")
+    shown.add_row("parameters, kB", f"{parameters / 1000:.0f}")
+    shown.add_row("peak of a step above them, eager, kB", f"{eager / 1000:.0f}")
+    shown.add_row("peak of a step above them, lazy, kB", f"{given / 1000:.0f}")
+    shown.add_row("lazy / eager, parameters included", f"{_ratio(given, eager, parameters):.2f}")
+    shown.add_row("bytes of the trie for a place", f"{bytes_of_a_place():.0f}")
+    return shown
+
+
+def _ratio(given: int, eager: int, parameters: int) -> float:
+    return (given + parameters) / (eager + parameters)
+
+
+def bytes_of_a_place(count: int = 2000) -> float:
+    """Return the memory of Python that one new operator of a step leaves in the trie."""
+    lazy.reset()
+    x = lazy.to_lazy(torch.ones(4))
+    (x + 1).tolist()
+    tracemalloc.start()
+    before, places = tracemalloc.get_traced_memory()[0], lazy.metrics().places
+    for _ in range(count):
+        x = x.sin()
+    lazy.mark_step()
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return taken / (lazy.metrics().places - places)
+
+
+def growth(steps: int = 2000) -> Table:
+    """The memory of the process after each tenth of many steps of changing sizes."""
+    model = perceptron()
+    optimizer = torch.optim.AdamW(model.parameters())
+    shown = Table("steps", "memory of the process, MB", "places", "programs")
+    for number in range(steps):
+        with minitorch2.lazily():
+            optimizer.zero_grad()
+            perceptron_loss(model, 2 + number % 7, 3).backward()
+            optimizer.step()
+        if (number + 1) % (steps // 10) == 0:
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            metrics = lazy.metrics()
+            used = f"{pages * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f}"
+            shown.add_row(str(number + 1), used, str(metrics.places), str(metrics.compiled))
+    return shown
+
+
+TABLES: dict[str, Callable[..., Table]] = {
+    "memory": memory,
+    "growth": growth,
     "recording": recording,
     "once": once,
     "steps": steps,
@@ -258,10 +366,11 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=[*TABLES])
-    chosen = parser.parse_args().only
+    parser.add_argument("--steps", type=int, default=2000)
+    options = parser.parse_args()
     for name, table in TABLES.items():
-        if chosen in (None, name):
-            shown = table()
+        if options.only in (None, name):
+            shown = table(options.steps) if table is growth else table()
             shown.title = f"{name}, {torch.get_num_threads()} threads"
             Console().print(shown)
 

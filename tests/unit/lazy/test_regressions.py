@@ -1,5 +1,7 @@
 """Programs that deferred execution once got wrong."""
 
+import gc
+
 import pytest
 import torch
 
@@ -169,3 +171,34 @@ def test_tensors_made_of_tensors_keep_their_history():
     with lazy.lazily():
         torch.as_tensor(x * 2).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_steps_of_many_sizes_leave_nothing_behind():
+    """Places, samples and programs are bounded by the different steps, not by how many there are."""
+    model = torch.nn.Linear(3, 2)
+
+    def steps(count):
+        for number in range(count):
+            with lazy.lazily():
+                model(torch.ones(2 + number % 4, 3)).sum().backward()
+            model.zero_grad()
+        gc.collect()
+        return len(gc.get_objects()), lazy.metrics().places, lazy.metrics().compiled
+
+    steps(20)
+    objects, places, compiled = steps(20)
+    assert steps(200)[1:] == (places, compiled)
+    assert abs(steps(20)[0] - objects) < 50
+
+
+def test_an_input_that_is_written_gives_its_memory_to_the_new_value():
+    model = lazy.to_lazy(torch.nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    places = [p.data_ptr() for p in model.parameters()]
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.ones(4, 3)).sum().backward()
+        optimizer.step()
+        lazy.mark_step()
+    assert lazy.metrics().compiled
+    assert [p.data_ptr() for p in model.parameters()] == places
