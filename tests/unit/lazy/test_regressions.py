@@ -174,7 +174,7 @@ def test_tensors_made_of_tensors_keep_their_history():
 
 
 def test_steps_of_many_sizes_leave_nothing_behind():
-    """Places, samples and programs are bounded by the different steps, not by how many there are."""
+    """Places, samples and programs are as many as the different steps."""
     model = torch.nn.Linear(3, 2)
 
     def steps(count):
