@@ -28,7 +28,10 @@ from typing import (
 
 import pytest
 import torch
+from torch.testing import assert_close
 
+import minitorch2
+from minitorch2 import stages
 from tests.unit.bytecode.python.programs import Case, X, case, expressions
 
 TABLE: list[Any] = []
@@ -999,3 +1002,28 @@ expressions(
 @pytest.mark.parametrize("program", TABLE)
 def test_classes(program: Case) -> None:
     program.run()
+
+
+class Flag:
+    """No special method of its own, until a test gives it one."""
+
+
+LATER_METHODS: dict[str, tuple[Any, Any]] = {
+    "__bool__": (lambda x, flag, other: x * 2 if flag else x * 3, lambda self: False),
+    "__len__": (lambda x, flag, other: x * 2 if not flag else x * 3, lambda self: 0),
+    "__eq__": (lambda x, flag, other: x * 2 if flag == other else x * 3, lambda self, other: True),
+}
+
+
+@pytest.mark.parametrize("name", LATER_METHODS)
+def test_a_special_method_given_to_a_class_later_is_noticed(name: str) -> None:
+    function, method = LATER_METHODS[name]
+    cls = type("LateFlag", (Flag,), {})
+    x, flag, other = torch.ones(3), cls(), cls()
+    compiled = minitorch2.compile(function, backend="eager", fullgraph=True)
+    with stages.collect() as log:
+        for _ in range(2):
+            assert_close(compiled(x, flag, other), function(x, flag, other))
+        setattr(cls, name, method)
+        assert_close(compiled(x, flag, other), function(x, flag, other))
+    assert log.counts["graphs"] == 2

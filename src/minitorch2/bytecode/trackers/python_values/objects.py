@@ -27,6 +27,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_lookup,
     class_tracker,
     guard_absent,
+    guard_inherits,
     inherits,
     is_trusted,
 )
@@ -374,6 +375,7 @@ class ObjectVariable(VariableTracker):
         for name in ("__bool__", "__len__"):
             if class_lookup(self.cls, name)[1] is not MISSING:
                 return operations.truth(evaluator, self.call_method(evaluator, name, [], {}))
+            guard_inherits(evaluator, self.cls, name)
         return True
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:

@@ -215,7 +215,7 @@ class TensorVariable(VariableTracker):
         return ConstantVariable(not self.fake.requires_grad or self.fake.is_leaf)
 
     def _retains_grad(self, evaluator: Evaluator) -> VariableTracker:
-        """Return whether ``retain_grad`` was called on a tensor that is no leaf."""
+        """Return whether ``retain_grad`` was called on a tensor that is not a leaf."""
         real = self.real(evaluator)
         if self in evaluator.capture.retaining or real is None or self.source is None:
             return ConstantVariable(self in evaluator.capture.retaining)
