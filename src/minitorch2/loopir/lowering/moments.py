@@ -27,6 +27,7 @@ from minitorch2.loopir.lowering.reduction_loops import (
     count_of,
     cut,
     dims_in_memory,
+    few_beside_others,
     goes_across,
     make_reduction,
     pieces_of,
@@ -93,9 +94,14 @@ def _of_rows(x: TensorBox, dim: Dims) -> tuple[TensorBox, TensorBox]:
     return mean, _sum_of_squares(x, mean, dim)
 
 
-def _pieces(x: TensorBox, dim: Dims) -> dict[int, int]:
-    """Return the numbers of pieces for each dimension: as for a sum, and for very long rows."""
+def _pieces(x: TensorBox, dim: Dims) -> Mapping[int, int]:
+    """Return the numbers of pieces for each dimension: as for a sum, and for very long rows.
+
+    Between groups of few channels, each channel is a piece, so that a loop runs along all channels.
+    """
     dims, reads = dims_in_memory(x, dim, True)
+    if x.device.type == "cpu" and (few := few_beside_others(dims, reads)):
+        return few
     pieces = pieces_of(dims, reads, x.device, exact=True)
     count = product(dims.reduction_ranges)
     if not pieces and x.device.type == "cpu" and isinstance(count, int):
@@ -126,6 +132,8 @@ def _combined(x: TensorBox, dim: Dims, pieces: Mapping[int, int]) -> tuple[Tenso
     total = make_pointwise(
         lambda _, m, v, n: ops.add(m, ops.mul(v, n)), (inside, between, elements)
     )
+    for part in (mean, total):
+        part.storage.realize("each element would combine the moments again")
     kept = [1 if d in reduced else extent for d, extent in enumerate(x.size)]
     return reshape(mean, kept), reshape(total, kept)
 

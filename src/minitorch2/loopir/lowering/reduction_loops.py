@@ -166,6 +166,7 @@ SHORTEST_COLUMN = 64
 FEWEST_PIECES = 8
 MOST_PIECES_OF_ROWS, FEWEST_PIECES_OF_ROWS = 16, 4
 MANY_ELEMENTS = 1 << 17
+FEW_NEIGHBOURS = range(2, 16)
 
 
 def pieces_of(
@@ -212,6 +213,22 @@ def goes_across(dims: ReducedDims, reads: Sequence[Strides]) -> bool:
     """
     kept = len(dims.ranges)
     return any(1 in strides[:kept] and any(strides[kept:]) for strides in reads)
+
+
+def few_beside_others(dims: ReducedDims, reads: Sequence[Strides]) -> dict[int, int]:
+    """Return the reduced dimension, and its size, of which few neighbours in memory make a result.
+
+    The next few make another one, as in groups of channels that are innermost. A loop over a few
+    would be shorter than a vector, and each line of the cache would be read for every group.
+    """
+    kept, sizes = len(dims.ranges), sorted(zip(dims.reduced, dims.reduction_ranges, strict=True))
+    return {
+        d: size
+        for strides in reads
+        for (d, size), step in zip(sizes, strides[kept:], strict=True)
+        if isinstance(size, int) and step == 1 and size in FEW_NEIGHBOURS and len(sizes) > 1
+        if size in strides[:kept]
+    }
 
 
 def reads_of(dims: ReducedDims, load: InnerFn) -> list[Strides]:
