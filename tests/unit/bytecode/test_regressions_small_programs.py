@@ -9,6 +9,7 @@ import operator
 import re
 import string
 import weakref
+from typing import Generic, TypeVar
 
 import numpy
 import pytest
@@ -228,7 +229,48 @@ def tensor_and_member(x):
     return x == Level.LOW, x != Plain, x == Level.LOW, Level.LOW in [x], x == other, x != [1], x + 1
 
 
+def autograd_function_made_inside(x):
+    class Base(torch.autograd.Function):
+        @staticmethod
+        def backward(ctx, gradient):
+            (saved,) = ctx.saved_tensors
+            return gradient * saved * ctx.factor, None
+
+    class Scaled(Base):
+        @staticmethod
+        def forward(ctx, value, factor):
+            ctx.save_for_backward(value)
+            ctx.factor = factor
+            return value * factor
+
+    scale = Scaled.apply
+    return scale(x, 2) + 1, Scaled.__name__, issubclass(Scaled, torch.autograd.Function)
+
+
+T = TypeVar("T")
+
+
+def generic_class_made_inside(x):
+    class Box(Generic[T]):
+        def __init__(self, value: T):
+            self.value = value
+
+        def get(self) -> T:
+            return self.value
+
+    class Named(Box[int], dict):
+        """A generic class among the bases, with parameters."""
+
+    named, typed = Named(x), Box[torch.Tensor](x * 2)
+    named["a"] = x
+    order = [cls.__name__ for cls in Named.__mro__]
+    parameters = Box.__parameters__ == (T,), typed.__orig_class__.__args__
+    return named.get() + named["a"] + typed.get(), order, parameters, isinstance(named, Generic)
+
+
 PROGRAMS = [
+    autograd_function_made_inside,
+    generic_class_made_inside,
     values_under_one_memory,
     attributes_that_are_entries,
     operands_that_no_operator_takes,
@@ -281,3 +323,31 @@ def test_variables_keep_objects_alive_over_breaks():
 
 def test_a_copy_of_a_tensor_with_gaps_keeps_its_strides():
     assert_matches_eager(lambda x: copy.deepcopy([x.detach()[:, :1]])[0].stride(), torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_the_gradient_of_a_function_made_inside_is_its_own(dynamic):
+    fast = minitorch2.compile(
+        autograd_function_made_inside, backend="eager", fullgraph=True, dynamic=dynamic
+    )
+    for rows in (2, 2, 3):
+        gradients = []
+        for call in (autograd_function_made_inside, fast):
+            x = torch.arange(3.0 * rows).reshape(rows, 3).requires_grad_()
+            call(x)[0].sum().backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(*gradients)
+
+
+def test_objects_of_a_generic_class_made_inside_know_its_parameters():
+    def boxes(x):
+        class Box(Generic[T]):
+            """The type of `value` is a parameter."""
+
+        box = Box[int]()
+        box.value = x + 1
+        return box
+
+    box = minitorch2.compile(boxes, backend="eager", fullgraph=True)(torch.ones(2))
+    assert box.__orig_class__ == type(box)[int]
+    assert type(box).__orig_bases__ == (Generic[T],)

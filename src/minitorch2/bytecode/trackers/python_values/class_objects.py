@@ -12,6 +12,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from torch.autograd.function import FunctionMeta
+
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
 
 
@@ -47,4 +49,6 @@ def new_class(
         type.__setattr__(cls, key, value)
     if isinstance(cls, abc.ABCMeta):
         _abc._abc_init(cls)
+    if isinstance(cls, FunctionMeta):
+        FunctionMeta.__init__(cls, name, bases, {})  # type: ignore[no-untyped-call]
     return cls

@@ -32,6 +32,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     is_made_here,
     is_trusted,
 )
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
@@ -411,6 +412,8 @@ class GenericAliasVariable(KnownObjectVariable):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("__origin__", "__args__"):
             return literal(getattr(self.value, name))
+        if name == "__mro_entries__":
+            return GetAttrVariable(self, name)
         return self.origin.get_attribute(evaluator, name)
 
     def call_method(
@@ -422,7 +425,16 @@ class GenericAliasVariable(KnownObjectVariable):
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__", "__or__", "__ror__"):
             return fold(getattr(type(self.value), name), [self, *args])
+        if name == "__mro_entries__":
+            return self._bases(evaluator, args[0])
         return self.origin.call_method(evaluator, name, args, kwargs)
+
+    def _bases(self, evaluator: Evaluator, around: VariableTracker) -> VariableTracker:
+        """Return the classes that take the place of the alias among the bases of a class."""
+        bases = [getattr(base, "value", MISSING) for base in around.items(evaluator)]
+        if MISSING in bases:
+            unsupported("class-statement", "a generic class with a base that is no known class")
+        return evaluator.capture.wrap(self.value.__mro_entries__(tuple(bases)), None)
 
     def call(
         self,
@@ -436,7 +448,9 @@ class GenericAliasVariable(KnownObjectVariable):
         return made
 
     def reconstruct(self, residual: Residual) -> str:
-        return residual.reference(self.value, self.origin.value.__name__)
+        if self.origin.is_constant():
+            return residual.reference(self.value, self.origin.value.__name__)
+        return f"{residual.name_for(self.origin)}[{residual.reference(self.value.__args__)}]"
 
 
 def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> VariableTracker:

@@ -11,6 +11,8 @@ import _abc  # type: ignore[import-not-found]
 import types
 from collections.abc import Callable, Sequence
 
+from torch.autograd.function import FunctionMeta
+
 from minitorch2.bytecode.polyfills.classes import evaluate_body
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
@@ -157,9 +159,9 @@ def _made(
     return MadeClassVariable(capture, value, recipe)
 
 
-@models(_abc._abc_init)
-def init_abstract(evaluator: Evaluator, cls: VariableTracker) -> None:
-    """Do nothing: `new_class` has done the work of `abc.ABCMeta` on a new class."""
+@models(_abc._abc_init, FunctionMeta.__init__)
+def init_class(evaluator: Evaluator, cls: VariableTracker, *made_of: VariableTracker) -> None:
+    """Do nothing: `new_class` has done the work of the metaclass on a new class."""
 
 
 @models(evaluate_body)
