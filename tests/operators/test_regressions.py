@@ -30,7 +30,8 @@ def test_a_lowering_takes_what_the_schema_passes(operator):
     arguments = operator._schema.arguments
     positional = [0 for a in arguments if not a.kwarg_only]
     keywords = {a.name: 0 for a in arguments if a.kwarg_only}
-    inspect.signature(LOWERINGS[operator]).bind(*positional, **keywords)
+    bound = inspect.signature(LOWERINGS[operator]).bind(*positional, **keywords)
+    assert len(bound.args) + len(bound.kwargs) == len(arguments)
 
 
 def test_index_lists_are_constants_of_their_own():

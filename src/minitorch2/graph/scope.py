@@ -83,11 +83,6 @@ def assigned(owner: str, name: str, value: str) -> str:
     return f"{owner}.{name} = {value}" if is_plain else f"setattr({owner}, {name!r}, {value})"
 
 
-def deleted(owner: str, name: str) -> str:
-    """Return the statement that deletes an attribute of an object."""
-    return f"del {owner}.{name}" if is_name(name) else f"delattr({owner}, {name!r})"
-
-
 def path(root: str, names: Iterable[str]) -> str:
     """Return an attribute of an attribute... of an object."""
     for name in names:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import sympy
-import torch
 
 from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.expressions import (
@@ -48,10 +47,6 @@ class MemoryDep:
         """Return the number of different elements accessed, at most (indirect ones not counted)."""
         used = self.variables
         return product(size for symbol, size in self.ranges if symbol in used)
-
-    def numbytes(self, dtype: torch.dtype) -> Expr:
-        """Return the bytes of memory traffic of this access."""
-        return product((self.numel(), dtype.itemsize))
 
     def stride(self, variable: sympy.Symbol) -> Expr:
         """Return the change of the address when `variable` steps from 0 to 1."""

@@ -168,7 +168,7 @@ def test_modes_are_options_that_exist():
     for mode in MODES:
         told, _ = options_of(mode, None)
         with config.patch(**told):
-            pass
+            assert told and all(getattr(config.current(), o) == told[o] for o in told)
 
 
 # Where stages go ----------------------------------------------------------------------------------

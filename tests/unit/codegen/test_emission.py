@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import pytest
 import torch
@@ -189,8 +190,11 @@ def test_a_child_compiles_after_a_fork():
 
 def test_modules_in_garbage_cycles_die_before_their_contexts():
     """LLVM's context was freed before its module when an exception's traceback held both."""
+    alive = []
     for _ in range(20):
         cycle = [machine_code.parse_alone("define void @f() { ret void }")]
+        alive.append(weakref.ref(cycle[0]))
         cycle.append(cycle)
         del cycle
         gc.collect()
+    assert [found() for found in alive] == [None] * 20

@@ -129,7 +129,7 @@ def test_low_precision_values_are_float32():
 def test_cost_of_a_body():
     lowered = lower_graph(trace(lambda x, y: (x.exp() + y) * x, [torch.randn(3), torch.randn(3)]))
     cost = body_cost(lowered.buffers[0].loops)
-    assert (cost.operations, cost.flops, cost.expensive) == (6, 3, 1)
+    assert (cost.operations, cost.expensive) == (6, 1)
     assert cost.buffers == {"arg0", "arg1"} and len(cost.reads) == 2
 
 
@@ -172,7 +172,6 @@ def test_dependencies_normalize():
     assert broadcast.normalize() == MemoryDep("a", C0, ((C0, 8),)) and broadcast.numel() == 8
     divided = MemoryDep("a", ModularIndexing(C0, 1, 3), ((C0, 4),))
     assert divided.normalize() == divided
-    assert dense.numbytes(torch.float64) == 256
 
 
 def test_counts_of_lowered_operators():

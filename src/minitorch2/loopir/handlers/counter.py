@@ -20,9 +20,6 @@ EXPENSIVE = frozenset(
 )  # fmt: skip
 """Primitives that cost many instructions: polynomials of ten terms and more."""
 
-NO_ARITHMETIC = frozenset(("index_expr", "load", "to_dtype", "to_dtype_bitcast"))
-"""Primitives that are operations but no floating-point ones."""
-
 
 @dataclass
 class BodyCost:
@@ -32,7 +29,6 @@ class BodyCost:
     """
 
     operations: int = 0
-    flops: int = 0
     expensive: int = 0
     reads: set[tuple[str, Expr]] = field(default_factory=set)
     """Distinct addresses."""
@@ -58,7 +54,6 @@ class CountingHandler(EffectHandler):
 
     def _count(self, name: str) -> None:
         self.cost.operations += 1
-        self.cost.flops += name not in NO_ARITHMETIC
         self.cost.expensive += name in EXPENSIVE
 
     def load(self, name: str, index: Expr) -> None:

@@ -3,7 +3,7 @@
     registry.py       the table and its decorators  pointwise.py      arithmetic, comparison, logic
     mathematics.py    functions of floats           special.py        special functions
     scan.py           running sums and extremes     search.py         membership, boundaries
-    linear.py         outer products, distances, losses
+    linear.py         cross products, distances
     conversion.py     copies and dtypes             view.py           views
     creation.py       tensors from nothing          reduction.py      sums, means, maxima
     reduction_loops.py  loops of these              moments.py        variances

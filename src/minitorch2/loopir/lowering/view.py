@@ -18,7 +18,6 @@ from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import InputBuffer, ReinterpretedBuffer, current_table
 from minitorch2.loopir.expressions import (
     Expr,
-    floor_div,
     is_less,
     is_nonnegative,
     modular_indexing,
@@ -198,19 +197,6 @@ def flip(x: TensorBox, dims: Sequence[int]) -> TensorBox:
     return views.flip(x, dims).copy()
 
 
-@lowering(aten.rot90)
-def rot90(x: TensorBox, k: int = 1, dims: Sequence[int] = (0, 1)) -> TensorBox:
-    """Return a plane turned by `k` right angles; a copy."""
-    first, second = (views.normalize_dim(d, x.ndim) for d in dims)
-    if k % 4 == 2:
-        return views.flip(x, (first, second)).copy()
-    if k % 2:
-        order = list(range(x.ndim))
-        order[first], order[second] = second, first
-        x = views.permute(views.flip(x, (second if k % 4 == 1 else first,)), order)
-    return x.copy()
-
-
 @lowering(aten.narrow_copy)
 def narrow_copy(x: TensorBox, dim: int, start: Expr, length: Expr) -> TensorBox:
     """`length` positions of a dimension; a copy."""
@@ -246,31 +232,6 @@ def repeat(x: TensorBox, repeats: Sequence[Expr]) -> TensorBox:
         return tuple(i if r == 1 else modular_indexing(i, 1, n) for i, n, r in pairs)
 
     return x.view(size, reindex).copy()
-
-
-@lowering(aten.pixel_shuffle)
-def pixel_shuffle(x: TensorBox, factor: int) -> TensorBox:
-    """(.., C * f * f, H, W) -> (.., C, H * f, W * f)"""
-    *batch, channels, height, width = x.size
-    outer = len(batch)
-    parts = (*batch, floor_div(channels, factor * factor), factor, factor, height, width)
-    order = (*range(outer), outer, outer + 3, outer + 1, outer + 4, outer + 2)
-    moved = views.permute(views.reshape(x, parts), order)
-    size = (*batch, parts[outer], to_expr(height * factor), to_expr(width * factor))
-    return views.reshape(moved, size).copy()
-
-
-@lowering(aten.pixel_unshuffle)
-def pixel_unshuffle(x: TensorBox, factor: int) -> TensorBox:
-    """(.., C, H * f, W * f) -> (.., C * f * f, H, W)"""
-    *batch, channels, height, width = x.size
-    outer = len(batch)
-    rows, columns = floor_div(height, factor), floor_div(width, factor)
-    parts = (*batch, channels, rows, factor, columns, factor)
-    order = (*range(outer), outer, outer + 2, outer + 4, outer + 1, outer + 3)
-    moved = views.permute(views.reshape(x, parts), order)
-    size = (*batch, to_expr(channels * factor * factor), rows, columns)
-    return views.reshape(moved, size).copy()
 
 
 def _rolled(position: Expr, shift: int, size: Expr) -> Expr:
