@@ -193,7 +193,7 @@ def test_modules_in_garbage_cycles_die_before_their_contexts():
     alive = []
     for _ in range(20):
         cycle = [machine_code.parse_alone("define void @f() { ret void }")]
-        alive.append(weakref.ref(cycle[0]))
+        alive.append(weakref.ref(cycle[0][0]))
         cycle.append(cycle)
         del cycle
         gc.collect()
