@@ -39,13 +39,7 @@ from minitorch2.autograd.wrappers import WrappedGradient
 from minitorch2.errors import UnsupportedError, at_line
 from minitorch2.graph.composite import Composite
 from minitorch2.graph.effects import bare_name
-from minitorch2.graph.fake_tensor import (
-    FakeConverter,
-    FakeTensor,
-    env_of,
-    fake_like,
-    storage_key,
-)
+from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor, env_of, fake_like, storage_key
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
 from minitorch2.graph.history import (

@@ -15,14 +15,7 @@ from dataclasses import dataclass
 import sympy
 
 from minitorch2.graph.symbols.polynomials import multiply_out
-from minitorch2.loopir.expressions import (
-    Expr,
-    Ranges,
-    equal,
-    index_symbols,
-    product,
-    simplify,
-)
+from minitorch2.loopir.expressions import Expr, Ranges, equal, index_symbols, product, simplify
 from minitorch2.loopir.handlers.recorder import RecordingHandler
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index

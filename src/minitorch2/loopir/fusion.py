@@ -22,14 +22,7 @@ from functools import lru_cache
 import torch
 
 from minitorch2.loopir.expressions import equal, product
-from minitorch2.loopir.iteration import (
-    Access,
-    Sizes,
-    Strides,
-    refine,
-    split_counts,
-    split_strides,
-)
+from minitorch2.loopir.iteration import Access, Sizes, Strides, refine, split_counts, split_strides
 from minitorch2.loopir.loops import Scatter
 from minitorch2.loopir.schedule import (
     Capabilities,

@@ -25,13 +25,7 @@ from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, Mult
 from minitorch2.loopir.dependencies import MemoryDep, extract_reads_writes
 from minitorch2.loopir.expressions import Expr, index_symbols, product, simplify
 from minitorch2.loopir.handlers.recorder import RecordingHandler
-from minitorch2.loopir.iteration import (
-    Access,
-    Sizes,
-    linear_access,
-    split_counts,
-    split_strides,
-)
+from minitorch2.loopir.iteration import Access, Sizes, linear_access, split_counts, split_strides
 from minitorch2.loopir.loops import Index, Reduction, Scan, Scatter
 from minitorch2.loopir.ops import use_handler
 

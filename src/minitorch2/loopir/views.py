@@ -13,14 +13,7 @@ import sympy
 from minitorch2.errors import LoweringError
 from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.boxes import Reindex, TensorBox
-from minitorch2.loopir.expressions import (
-    Expr,
-    equal,
-    floor_div,
-    modular_indexing,
-    product,
-    to_expr,
-)
+from minitorch2.loopir.expressions import Expr, equal, floor_div, modular_indexing, product, to_expr
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index
 

@@ -18,13 +18,7 @@ from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
 from minitorch2.loopir.lowering.view import first_position, from_front
 from minitorch2.loopir.ops import Value, ops
-from minitorch2.loopir.views import (
-    broadcast_sizes,
-    expand,
-    normalize_dim,
-    reshape,
-    unsqueeze,
-)
+from minitorch2.loopir.views import broadcast_sizes, expand, normalize_dim, reshape, unsqueeze
 
 aten = torch.ops.aten
 

@@ -10,18 +10,9 @@ from minitorch2.loopir.lowering.combine import cat
 from minitorch2.loopir.lowering.matmul import library_call
 from minitorch2.loopir.lowering.normalization import vector_norm
 from minitorch2.loopir.lowering.pointwise import mul, sub
-from minitorch2.loopir.lowering.registry import (
-    NoLoopForm,
-    lowering,
-    make_pointwise,
-)
+from minitorch2.loopir.lowering.registry import NoLoopForm, lowering, make_pointwise
 from minitorch2.loopir.ops import Number
-from minitorch2.loopir.views import (
-    normalize_dim,
-    permute,
-    reshape,
-    slice_,
-)
+from minitorch2.loopir.views import normalize_dim, permute, reshape, slice_
 
 aten = torch.ops.aten
 

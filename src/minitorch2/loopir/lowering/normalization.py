@@ -8,12 +8,7 @@ import torch
 
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.lowering.conversion import convert
-from minitorch2.loopir.lowering.reduction_loops import (
-    Dims,
-    cast,
-    make_reduction,
-    wide,
-)
+from minitorch2.loopir.lowering.reduction_loops import Dims, cast, make_reduction, wide
 from minitorch2.loopir.lowering.registry import (
     PointwiseBody,
     lowering,

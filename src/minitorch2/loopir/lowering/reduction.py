@@ -22,12 +22,7 @@ from minitorch2.loopir.lowering.reduction_loops import (
     reads_of,
     wide,
 )
-from minitorch2.loopir.lowering.registry import (
-    lowering,
-    make_pointwise,
-    map_elements,
-    number_value,
-)
+from minitorch2.loopir.lowering.registry import lowering, make_pointwise, map_elements, number_value
 from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
 from minitorch2.loopir.views import coordinates, flat_index
 

@@ -16,13 +16,7 @@ from minitorch2.graph.symbols.conditions import compare
 from minitorch2.loopir import views
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import InputBuffer, ReinterpretedBuffer, current_table
-from minitorch2.loopir.expressions import (
-    Expr,
-    is_less,
-    is_nonnegative,
-    modular_indexing,
-    to_expr,
-)
+from minitorch2.loopir.expressions import Expr, is_less, is_nonnegative, modular_indexing, to_expr
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.loops import Index
 from minitorch2.loopir.lowering.registry import NoLoopForm, lowering
