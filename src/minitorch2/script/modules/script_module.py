@@ -108,6 +108,8 @@ class ScriptModule(nn.Module):
                 return type_.constants[name]
             if not name.startswith("__") and name in type_.static and type_.static[name] is None:
                 return None
+            if name in type_.properties:
+                return BoundMethod(self, name)()
             if not name.startswith("__") and name in type_.methods:
                 return BoundMethod(self, name)
         raise AttributeError(f"{self.original_name} has no attribute {name!r}")
