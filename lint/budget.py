@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
-BUDGET = 86_804  # lines of Python in src/, without the capture systems beside bytecode
+BUDGET = 86_800  # lines of Python in src/, without the capture systems beside bytecode
 BESIDE = ("lazy", "script")
 """Capture systems of other papers, which a reader of the PyTorch 2 paper does not need."""
 
