@@ -44,7 +44,7 @@ OWN_FOR_CLASS: Final[Any] = (types.MemberDescriptorType, _COLLECTIONS._tuplegett
 
 TRUSTED_MODULES: Final = words(
     "torch builtins math operator itertools functools collections enum abc typing types dataclasses"
-    " copy contextlib numbers inspect sys os numpy re string reprlib"
+    " copy contextlib numbers inspect sys os numpy re string reprlib _thread"
 )
 """Top-level packages whose modules and classes are taken as they are: what their functions refer to
 needs no guards. Only that a function is not replaced by another one is guarded."""
