@@ -232,6 +232,47 @@ WRONG_BODIES = {
         "a set is no part of the language [script-construct]\n"
         "Fix: use a dict whose values are True"
     ),
+    "return max()": (
+        "program.py:2, in f\n"
+        "    return max()\n"
+        "           ~~~~~\n"
+        "max takes 1 argument here, and got 0 [script-wrong-arguments]"
+    ),
+    "return 1 < 'a'": (
+        "program.py:2, in f\n"
+        "    return 1 < 'a'\n"
+        "           ~~~~~~~\n"
+        "aten::lt cannot be called with (int, str); the nearest schema is "
+        "aten::lt.int(int a, int b) -> bool\n"
+        "  a: fits\n"
+        "  b: wants int, is given str [no-overload]"
+    ),
+    "return isinstance(x, 3)": (
+        "program.py:2, in f\n"
+        "    return isinstance(x, 3)\n"
+        "           ~~~~~~~~~~~~~~~~\n"
+        "the constant 3 is no class that isinstance could ask for [script-wrong-type]\n"
+        "Fix: give a class"
+    ),
+    "return enumerate()": (
+        "program.py:2, in f\n"
+        "    return enumerate()\n"
+        "           ~~~~~~~~~~~\n"
+        "enumerate(iterable, start=0) is called wrongly: missing a required argument: "
+        "'iterable' [script-wrong-arguments]"
+    ),
+    "return getattr(x)": (
+        "program.py:2, in f\n"
+        "    return getattr(x)\n"
+        "           ~~~~~~~~~~\n"
+        "getattr takes 2 arguments here, and got 1 [script-wrong-arguments]"
+    ),
+    "with x:\n        return x": (
+        "program.py:2, in f\n"
+        "    with x:\n"
+        "         ~\n"
+        "a value of type Tensor is no context manager [script-wrong-type]"
+    ),
     "match x:\n        case 1:\n            return x\n    return x": (
         "program.py:2\n"
         "    match x:\n"

@@ -119,7 +119,7 @@ for _name in dir(math):
 
 def _emit_extreme(kind: str) -> Any:
     def emit(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        given = arguments.positional
+        given = arguments.positional or only(arguments, 1, kind.removeprefix("prim::"), where)
         if len(given) == 1:
             items = elements_of(emission, given[0], where)
             given = given if items is None else items

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from minitorch2.script.frontend.emission import UNKNOWN, Emission, SugaredValue
@@ -183,7 +184,8 @@ class OperatorEmitter(Emission):
         """Emit one comparison; of constants it is a constant."""
         known = (left.constant(), right.constant())
         if UNKNOWN not in (known[0], known[1]):
-            return ConstantValue(_FOLDED[op](*known))
+            with suppress(TypeError):  # no schema fits such constants, which the operator tells
+                return ConstantValue(_FOLDED[op](*known))
         if op in ("is", "is not"):
             return self._identity(op, left, right, where)
         if op in ("in", "not in"):

@@ -63,6 +63,9 @@ def class_types(given: SugaredValue, where: SourceRange) -> list[Any]:
     except UnknownTypeError:
         if isinstance(found, tuple):
             return [type_ for part in found for type_ in class_types(ObjectValue(part), where)]
+        if not isinstance(found, type):
+            what = "is no class that isinstance could ask for"
+            raise given.refuse(what, where, code="script-wrong-type", fix="give a class") from None
         return [found]
 
 
@@ -123,7 +126,8 @@ def emit_hasattr(emission: Emission, arguments: Arguments, where: SourceRange) -
 @form(getattr)
 def emit_getattr(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
     """Emit ``getattr`` with a constant name."""
-    given, name, *default = arguments.positional
+    count = 3 if len(arguments.positional) == 3 else 2
+    given, name, *default = only(arguments, count, "getattr", where)
     known = _constant_name(name, where)
     if default and not given.has_attr(known):
         return default[0]

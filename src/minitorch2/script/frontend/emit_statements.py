@@ -24,6 +24,7 @@ from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.ir.types import (
     ANY,
     STR,
+    ClassType,
     ListType,
     TensorType,
     TupleType,
@@ -202,6 +203,7 @@ class StatementEmitter(ExpressionEmitter):
     def on_Delete(self, statement: t.Delete) -> None:
         for target in statement.targets:
             if isinstance(target, t.Name):
+                self.expression(target)  # refuses an unknown name
                 self.environment.remove(target.id, f"{target.id} was deleted")
             elif isinstance(target, t.Subscript):
                 owner = self.value(target.value)
@@ -434,7 +436,12 @@ class StatementEmitter(ExpressionEmitter):
             self.node("prim::Exit", (context,), (), statement.range)
 
     def _enter(self, item: t.WithItem) -> Value:
-        context = self.expression(item.context).as_value(self, item.context.range)
+        given = self.expression(item.context)
+        context = given.as_value(self, item.context.range)
+        if not isinstance(context.type, ClassType) and context.type != ANY:
+            raise given.refuse(
+                "is no context manager", item.context.range, code="script-wrong-type"
+            )
         entered = self.node("prim::Enter", (context,), (ANY,), item.context.range).output
         if item.target is not None:
             self.assign(item.target, SimpleValue(entered))

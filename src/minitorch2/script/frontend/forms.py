@@ -28,6 +28,7 @@ def only(arguments: Arguments, count: int, name: str, where: SourceRange) -> lis
         ScriptError: there is another number of arguments.
     """
     if len(arguments.positional) != count or arguments.keywords:
-        message = f"{name} takes {count} arguments here, and got {len(arguments.all())}"
+        noun = "argument" if count == 1 else "arguments"
+        message = f"{name} takes {count} {noun} here, and got {len(arguments.all())}"
         raise ScriptError(message, where, code="script-wrong-arguments")
     return arguments.positional

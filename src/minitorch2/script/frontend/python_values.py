@@ -244,6 +244,8 @@ class FormValue(ObjectValue):
         object.__setattr__(self, "object", given)
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        if has_signature(self.object):
+            bind(self.object, arguments, where)
         return self.form(emission, arguments, where)
 
 
@@ -340,6 +342,14 @@ def _of(callee: Any, values: Mapping[str, Value], names: Sequence[str]) -> Argum
     expected = {argument.name for argument in callee.schema.arguments}
     passed = [name for name in names if name in values and name in expected]
     return Arguments([], {name: SimpleValue(values[name]) for name in passed})
+
+
+def has_signature(function: Any) -> bool:
+    """Return whether Python tells which arguments a function takes; not of all built-in ones."""
+    try:
+        return bool(inspect.signature(function))
+    except (TypeError, ValueError):
+        return False
 
 
 def bind(

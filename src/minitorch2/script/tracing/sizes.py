@@ -44,7 +44,7 @@ from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.text import print_condition
 from minitorch2.graph.user_lines import user_line
 from minitorch2.script.ir.graph import Value
-from minitorch2.script.ir.types import BOOL, FLOAT, INT, ListType, Type
+from minitorch2.script.ir.types import BOOL, FLOAT, INT, NUMBER, ListType, TensorType, Type
 from minitorch2.script.tracing.graph_writer import SYMBOLIC, GraphWriter
 from minitorch2.script.tracing.traced_tensor import TracedTensor
 
@@ -237,7 +237,11 @@ class SymbolicWriter(GraphWriter):
             return self.sizes.value(given.node.expr)
         if isinstance(given, list | tuple):
             return self._list(given, type)
-        return self.constant(given)
+        value = self.constant(given)
+        if value.type == BOOL and (type == NUMBER or isinstance(type, TensorType)):
+            # Schemas have no bool where they take a number; `x * True` keeps the dtype of x.
+            return self.emit("prim::unchecked_cast", value, type=NUMBER)
+        return value
 
     def _list(self, given: Sequence[Any], type: Type | None) -> Value:
         element = getattr(getattr(type, "element", type), "element", getattr(type, "element", None))

@@ -29,7 +29,7 @@ OPERATORS = [
     "m + 1, m * x, m & (x > 0)",
     "x.__add__(1), x.__radd__(1), x.__rsub__(1), x.__rpow__(2)",
     "x.__iadd__(1)\nx",
-    ("x + 'a'", "format"),
+    ("x + 'a'", "exception"),
     "x + [1, 2]",
     "x + None",
     "x.__eq__(x)",
