@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
+import torch
+
 from minitorch2.bytecode.machine.continuation import CELL, make_continuation, variable_names
 from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets
 from minitorch2.bytecode.machine.per_code import once_per_code
@@ -111,11 +113,16 @@ class Continuations:
         return self._made[key]
 
     def _holders(self, evaluator: Evaluator, residual: Residual) -> Iterator[str]:
-        """Yield the variables that keep objects alive which weak references may refer to."""
+        """Yield the variables that keep objects alive which weak references may refer to.
+
+        Modules belong to a model, which lives longer than the call.
+        """
         for name, value in evaluator.locals.items():
             if isinstance(value, ObjectVariable | LazyVariable):
+                kind = type(value.value) if isinstance(value, LazyVariable) else value.python_type()
                 is_outside = value.source is not None and self.made(evaluator.code)
-                if is_outside or (value.source is None and residual.is_named(value)):
+                is_made = value.source is None and residual.is_named(value)
+                if (is_outside or is_made) and not issubclass(kind, torch.nn.Module):
                     yield name
 
     def made(self, code: CodeType) -> bool:

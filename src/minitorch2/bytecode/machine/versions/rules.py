@@ -29,15 +29,6 @@ def drop_with_next(decoder: Decoder, raw: RawInstruction) -> None:
     decoder.skip_next = True
 
 
-def renamed(opname: str) -> DecodeRule:
-    """Return the rule of an opcode without operand that has another canonical name."""
-
-    def decode(decoder: Decoder, raw: RawInstruction) -> None:
-        decoder.emit(opname)
-
-    return decode
-
-
 def local(opname: str) -> DecodeRule:
     """Return the rule of an opcode on one local variable that has another canonical name."""
 
