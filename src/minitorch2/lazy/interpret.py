@@ -39,7 +39,13 @@ def interpret(step: Step, wanted: Collection[int]) -> dict[int, torch.Tensor]:
             _run(place, numbers, values)
         for number in dying.get(position, ()):
             values[number] = None
-    return {number: values[number] for number in wanted}
+    return {number: _with_memory(values[number]) for number in wanted}
+
+
+def _with_memory(value: Any) -> Any:
+    """Return zeros for a tensor that PyTorch keeps without memory, as some gradients are."""
+    is_bare = isinstance(value, torch.Tensor) and value._is_zerotensor()
+    return value.clone() if is_bare else value
 
 
 _WITHOUT_HISTORY: Final[dict[Operator, Callable[..., Any]]] = {

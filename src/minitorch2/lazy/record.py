@@ -177,7 +177,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
         and tensor.device.type in ("cpu", "cuda")
         and not (tensor.is_quantized or tensor.is_nested)
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-        and not (tensor.is_conj() or tensor.is_neg())
+        and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor())
     )
 
 

@@ -202,3 +202,18 @@ def test_an_input_that_is_written_gives_its_memory_to_the_new_value():
         lazy.mark_step()
     assert lazy.metrics().compiled
     assert [p.data_ptr() for p in model.parameters()] == places
+
+
+def test_a_gradient_without_memory_is_compared_as_zeros():
+    """The gradient of `sgn` has no memory; a comparison with it ended the process."""
+
+    def gradient():
+        x = torch.linspace(-1, 1, 400).requires_grad_()
+        return torch.autograd.grad(x.sgn().abs().sum(), x)[0]
+
+    wanted = gradient()
+    assert wanted._is_zerotensor()
+    with lazy.lazily():
+        given = gradient()
+        lazy.mark_step()
+    torch.testing.assert_close(given, wanted, equal_nan=True)
