@@ -18,53 +18,66 @@ milliseconds and a single layer can be used without the others.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from minitorch2.compile_lock import garbage_uncollected
+
 if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
-    from minitorch2 import config, errors, guard_filters, jit, lazy, logs, stages
+    from minitorch2 import (
+        config as config,
+        errors as errors,
+        guard_filters as guard_filters,
+        jit as jit,
+        lazy as lazy,
+        logs as logs,
+        stages as stages,
+    )
     from minitorch2.api import (
-        CacheInfo,
-        Explanation,
-        compile,
-        cudagraph_mark_step_begin,
-        disable,
-        explain,
-        finish_compiling,
-        get_default_backend,
-        list_backends,
-        list_mode_options,
-        list_options,
-        load_cache_artifacts,
-        lookup_backend,
-        recompiles,
-        register_backend,
-        replay,
-        reset,
-        save_cache_artifacts,
-        save_call,
-        set_default_backend,
-        set_stance,
-        shapes,
+        CacheInfo as CacheInfo,
+        Explanation as Explanation,
+        compile as compile,
+        cudagraph_mark_step_begin as cudagraph_mark_step_begin,
+        disable as disable,
+        explain as explain,
+        finish_compiling as finish_compiling,
+        get_default_backend as get_default_backend,
+        list_backends as list_backends,
+        list_mode_options as list_mode_options,
+        list_options as list_options,
+        load_cache_artifacts as load_cache_artifacts,
+        lookup_backend as lookup_backend,
+        recompiles as recompiles,
+        register_backend as register_backend,
+        replay as replay,
+        reset as reset,
+        save_cache_artifacts as save_cache_artifacts,
+        save_call as save_call,
+        set_default_backend as set_default_backend,
+        set_stance as set_stance,
+        shapes as shapes,
     )
     from minitorch2.controls import (
-        allow_in_graph,
-        assume_constant_result,
-        disallow_in_graph,
-        error_on_graph_break,
-        forbid_in_graph,
-        graph_break,
-        is_compiling,
-        nested_compile_region,
-        skip_frame,
-        substitute_in_graph,
+        allow_in_graph as allow_in_graph,
+        assume_constant_result as assume_constant_result,
+        disallow_in_graph as disallow_in_graph,
+        error_on_graph_break as error_on_graph_break,
+        forbid_in_graph as forbid_in_graph,
+        graph_break as graph_break,
+        is_compiling as is_compiling,
+        nested_compile_region as nested_compile_region,
+        skip_frame as skip_frame,
+        substitute_in_graph as substitute_in_graph,
     )
     from minitorch2.dimensions import (
-        Dim,
-        mark_dynamic,
-        mark_static,
-        mark_unbacked,
-        maybe_mark_dynamic,
+        Dim as Dim,
+        mark_dynamic as mark_dynamic,
+        mark_static as mark_static,
+        mark_unbacked as mark_unbacked,
+        maybe_mark_dynamic as maybe_mark_dynamic,
     )
-    from minitorch2.lazy import lazily
-    from minitorch2.wrappers import nonstrict_trace, wrap_numpy
+    from minitorch2.lazy import lazily as lazily
+    from minitorch2.wrappers import (
+        nonstrict_trace as nonstrict_trace,
+        wrap_numpy as wrap_numpy,
+    )
 
 __version__ = "0.1.0"
 
@@ -88,63 +101,15 @@ _NAMES = {
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = ("config", "errors", "guard_filters", "jit", "lazy", "logs", "stages", "testing")
 
-__all__ = [
-    "CacheInfo",
-    "Dim",
-    "Explanation",
-    "__version__",
-    "allow_in_graph",
-    "assume_constant_result",
-    "compile",
-    "config",
-    "cudagraph_mark_step_begin",
-    "disable",
-    "disallow_in_graph",
-    "error_on_graph_break",
-    "errors",
-    "explain",
-    "finish_compiling",
-    "forbid_in_graph",
-    "get_default_backend",
-    "graph_break",
-    "guard_filters",
-    "is_compiling",
-    "jit",
-    "lazily",
-    "lazy",
-    "list_backends",
-    "list_mode_options",
-    "list_options",
-    "load_cache_artifacts",
-    "logs",
-    "lookup_backend",
-    "mark_dynamic",
-    "mark_static",
-    "mark_unbacked",
-    "maybe_mark_dynamic",
-    "nested_compile_region",
-    "nonstrict_trace",
-    "recompiles",
-    "register_backend",
-    "replay",
-    "reset",
-    "save_cache_artifacts",
-    "save_call",
-    "set_default_backend",
-    "set_stance",
-    "shapes",
-    "skip_frame",
-    "stages",
-    "substitute_in_graph",
-    "wrap_numpy",
-]
+__all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which needs Hypothesis
 
 
 def __getattr__(name: str) -> object:
-    if name in _PLACES:
-        return getattr(import_module(f"minitorch2.{_PLACES[name]}"), name)
-    if name in _MODULES:
-        return import_module(f"minitorch2.{name}")
+    with garbage_uncollected():  # what is imported stays alive
+        if name in _PLACES:
+            return getattr(import_module(f"minitorch2.{_PLACES[name]}"), name)
+        if name in _MODULES:
+            return import_module(f"minitorch2.{name}")
     raise AttributeError(f"module 'minitorch2' has no attribute {name!r}")
 
 

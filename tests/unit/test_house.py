@@ -189,6 +189,18 @@ def test_the_first_names_import_nothing_that_only_compiling_needs():
     assert run(f"{code}print(set({LATE}) & set(sys.modules))") == "set()"
 
 
+def test_imports_of_the_first_names_collect_no_garbage_and_trace_no_rule():
+    code = """
+import gc, torch, minitorch2
+seen = []
+gc.callbacks.append(lambda phase, info: seen.append(info["generation"]))
+minitorch2.compile
+from minitorch2.graph.patterns import FAMILIES
+print(2 in seen, gc.isenabled(), any("graph" in vars(r) for f in FAMILIES.values() for r in f))
+"""
+    assert run(code) == "False True False"
+
+
 @pytest.mark.parametrize("name", ["is_compiling", "graph_break", "config", "stages", "__version__"])
 def test_what_a_program_asks_for_in_eager_code_does_without_torch(name):
     code = f"import sys, minitorch2\nminitorch2.{name}\nprint(set({HEAVY}) & set(sys.modules))"

@@ -68,7 +68,8 @@ def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
                 keywords[parameter.name] = proxy
             else:
                 positional.append(proxy)
-    result = traced(*positional, **keywords)
+    with torch._C._EnableTorchFunction():  # which compiling switches off
+        result = traced(*positional, **keywords)
     trace.graph.output(trace.nodes(result if isinstance(result, tuple) else (result,)))
     return GraphModule(trace.graph, trace.attributes)
 

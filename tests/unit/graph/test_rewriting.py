@@ -255,7 +255,7 @@ def test_a_rule_that_depends_on_values_is_refused():
         return (x if x.sum() > 0 else -x), x
 
     with pytest.raises(TraceError, match="branches"):
-        make_rule(sides)
+        _ = make_rule(sides).before
 
 
 # Proxies ------------------------------------------------------------------------------------------

@@ -161,6 +161,20 @@ def test_the_rest_of_an_inner_dimension_is_reduced(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize("count", [65537, 100003])
+def test_positions_in_a_row_without_divisors_are_found_in_pieces(kind, count):
+    """Regression: the largest of a prime number of elements was looked for by one thread."""
+    x = torch.randint(-3, 4, (count,)).float()
+    _, text = scheduled(lambda x: getattr(x, kind)(), x)
+    assert f"{count} elements are reduced in" in text
+    for place in (0, 4095, 4096, 4097, count // 2, count - 1):
+        given = x.clone()
+        given[place:] = {"argmax": 9, "argmin": -9}[kind]
+        (result,) = compile_graph(trace(lambda x: (getattr(x, kind)(),), (given,)))([given])
+        assert result == place
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
 def test_positions_are_found_in_pieces(kind, dtype):
     """The first of equal elements is found, and the first NaN, whatever piece it is in."""

@@ -7,10 +7,10 @@
         \"\"\"``-(-x) --> x``\"\"\"
         return -(-x), x
 
-The function is traced once (``graph/symbolic_trace.py``): the first result is what to look for, the
-second what to put in its place. Annotations say what a parameter stands for: a tensor, a number, a
-dtype, a constant of the graph, or anything. The law in the docstring ends in ``if ...`` where a
-condition is given.
+The function is traced once, when it is first asked for (``graph/symbolic_trace.py``): the first
+result is what to look for, the second what to put in its place. Annotations say what a parameter
+stands for: a tensor, a number, a dtype, a constant of the graph, or anything. The law in the
+docstring ends in ``if ...`` where a condition is given.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 import torch
 
 from minitorch2.graph.extensions import note_extension
+from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbolic_trace import symbolic_trace
 
@@ -43,10 +45,31 @@ class Rule:
     name: str
     law: str
     sides: Sides
-    before: Node
-    after: Any
-    parameters: dict[str, Node]
     condition: Condition | None = None
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Return the trace of both sides. Raises TraceError where a side cannot be traced."""
+        graph = symbolic_trace(self.sides).graph
+        kinds = get_type_hints(self.sides, include_extras=True)
+        for node in graph.placeholders:
+            node.meta["kind"] = kinds.get(str(node.target), Any)
+        return graph
+
+    @property
+    def before(self) -> Node:
+        """Return the root of what to look for."""
+        return self.graph.output_node.args[0][0]  # type: ignore[no-any-return]
+
+    @property
+    def after(self) -> Any:
+        """Return what to put in its place: a node of the same graph, or a number."""
+        return self.graph.output_node.args[0][1]
+
+    @property
+    def parameters(self) -> dict[str, Node]:
+        """Return the placeholders by name."""
+        return {str(node.target): node for node in self.graph.placeholders}
 
     def __call__(self, *values: Any, **options: Any) -> tuple[Any, Any]:
         """Return both sides, computed."""
@@ -70,12 +93,6 @@ def rule(family: str, *, when: Condition | None = None) -> Callable[[Sides], Rul
 
 
 def make_rule(sides: Sides, condition: Condition | None = None) -> Rule:
-    """Make a rule without a family. Raises UnsupportedError where a side cannot be traced."""
-    graph = symbolic_trace(sides).graph
-    kinds = get_type_hints(sides, include_extras=True)
-    parameters = dict(zip(inspect.signature(sides).parameters, graph.placeholders, strict=True))
-    for name, node in parameters.items():
-        node.meta["kind"] = kinds.get(name, Any)
-    before, after = graph.output_node.args[0]
+    """Make a rule without a family."""
     law = inspect.cleandoc(sides.__doc__ or "").split("\n\n")[0].replace("``", "")
-    return Rule(sides.__name__, " ".join(law.split()), sides, before, after, parameters, condition)
+    return Rule(sides.__name__, " ".join(law.split()), sides, condition)

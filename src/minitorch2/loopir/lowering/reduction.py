@@ -147,7 +147,7 @@ def _position(x: TensorBox, kind: ReductionKind, dim: int | None, keepdim: bool)
         candidate = load(dims.join(index, reduction_index))
         return candidate, ops.index_expr(flat, torch.int64)
 
-    pieces = pieces_of(dims, reads_of(dims, load), x.device, exact=True)
+    pieces = pieces_of(dims, reads_of(dims, load), x.device)
     if not pieces:
         sizes = dims.ranges, inner_fn, dims.reduction_ranges
         return TensorBox.create(Reduction(x.device, torch.int64, *sizes, kind, source))

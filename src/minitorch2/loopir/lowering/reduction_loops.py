@@ -7,6 +7,7 @@ reduced in two stages, so that the first runs in parallel.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -306,14 +307,16 @@ def first_stage(
 ) -> TensorBox:
     """Reduce each piece: a stored tensor of shape (*pieces, *kept dimensions) and `dtype`.
 
-    `source` is the compute dtype of the values that are reduced.
+    `source` is the compute dtype of the values that are reduced. Pieces in which a position is
+    looked for overlap where a size cannot be cut into equal ones; others leave a rest.
     """
     cut, others = dims.reduction_ranges[: len(pieces)], dims.reduction_ranges[len(pieces) :]
-    lengths = tuple(floor_div(size, count) for size, count in zip(cut, pieces, strict=True))
+    spare = [count - 1 if kind in ("argmax", "argmin") else 0 for count in pieces]
+    lengths = tuple(map(floor_div, map(operator.add, cut, spare), pieces))
 
     def partial(index: Index, reduction_index: Index) -> Value | tuple[Value, Value]:
-        parts = zip(index, lengths, reduction_index)
-        heads = [to_expr(piece * length + within) for piece, length, within in parts]
+        parts = zip(index, cut, pieces, lengths, reduction_index)
+        heads = [to_expr(_start(*part) + within) for *part, within in parts]
         return inner_fn(index[len(pieces) :], (*heads, *reduction_index[len(pieces) :]))
 
     ranges, reduced = (*pieces, *dims.ranges), (*lengths, *others)
@@ -321,6 +324,12 @@ def first_stage(
     count = product(dims.reduction_ranges)
     stage.storage.realize(f"{count} elements are reduced in {math.prod(pieces)} pieces")
     return stage
+
+
+def _start(piece: Expr, size: Expr, count: Expr, length: Expr) -> Expr:
+    """Return where a piece begins; if pieces overlap, the last one ends where the size does."""
+    overlaps = count * length > size
+    return floor_div(piece * (size - length), count - 1) if overlaps else piece * length
 
 
 def _rest(
