@@ -21,9 +21,6 @@ GUARDS = PREFIX + "guards "
 TWIN = "_minitorch2_twin"
 """The attribute that marks the class made for a compiled module (`minitorch2.compiled_module`)."""
 
-TWIN = "_minitorch2_twin"
-"""The attribute that marks the class made for a compiled module (`minitorch2.compiled_module`)."""
-
 DISPATCHER = "minitorch2 dispatcher"
 """The key under which a compiled function's own globals hold its dispatcher: no program has a
 variable of that name. It is no attribute, since `functools.wraps` would copy that to a wrapper,
