@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -17,7 +18,7 @@ from minitorch2.script.frontend.resolver import Resolver, text_resolver
 from minitorch2.script.modules.attribute import Attribute
 from minitorch2.script.modules.freezing import frozen
 from minitorch2.script.modules.from_nn_module import new_module_type
-from minitorch2.script.modules.function import ScriptFunction
+from minitorch2.script.modules.function import ScriptFunction, refuse_written_copies
 from minitorch2.script.modules.intrinsics import (
     annotate,
     export,
@@ -34,7 +35,7 @@ from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.parser import parse_module
 from minitorch2.script.syntax.source import SourceFile
-from minitorch2.script.tracing.assumptions import or_python, while_unchanged
+from minitorch2.script.tracing.assumptions import or_python, surroundings, while_unchanged
 from minitorch2.script.tracing.trace import TracedFunction
 from minitorch2.script.tracing.trace import trace as record
 
@@ -57,7 +58,11 @@ def script(obj: Any) -> Any:
     if isinstance(obj, nn.Module):
         return script_module(obj)
     if isinstance(obj, FunctionType):
-        return ScriptFunction(compile_function(obj), obj)
+        again = partial(compile_function, obj)
+        function = ScriptFunction(again(), obj, again)
+        if function.constants:
+            refuse_written_copies(function.inlined_graph)
+        return function
     raise TypeError(f"script takes a function or a module, and got {type(obj).__name__}")
 
 
@@ -123,20 +128,24 @@ def trace(
     """
     options: Any = {"assumptions": assumptions, "check_trace": check_trace, "strict": strict}
     if not isinstance(obj, nn.Module):
-        function = ScriptFunction(_compiled(record(obj, example_inputs, **options)), obj)
-        if assumptions != "ignore":
-            function.call = while_unchanged(function.call, obj)
-        if assumptions == "python":
-            function.call = or_python(function.call, obj, function.graph)
-        return function
-    if assumptions == "python":
+        traced = record(obj, example_inputs, **options)
+        function = ScriptFunction(_compiled(traced), obj)
+    elif assumptions == "python":
         raise ValueError('assumptions="python" is for functions: a module has no other code')
-    type_ = new_module_type(obj)
-    types = {path: kind.class_type for path, kind in type_.all_modules()}
-    options |= {"self_type": type_.class_type, "module_types": types}
-    traced = _compiled(record(obj, example_inputs, **options))
-    type_.methods = Methods(lambda name: traced if name == "forward" else None)
-    return copy_of(obj, type_)
+    else:
+        type_ = new_module_type(obj)
+        types = {path: kind.class_type for path, kind in type_.all_modules()}
+        options |= {"self_type": type_.class_type, "module_types": types}
+        traced = record(obj, example_inputs, **options)
+        compiled = _compiled(traced)
+        type_.methods = Methods(lambda name: compiled if name == "forward" else None)
+        function = type_.methods["forward"]
+    if assumptions != "ignore":
+        function.call = while_unchanged(function.call, obj, traced.constants)
+        function.assumed = (*traced.constants, *surroundings(obj))
+    if assumptions == "python":
+        function.call = or_python(function.call, obj, function.graph)
+    return copy_of(obj, type_) if isinstance(obj, nn.Module) else function
 
 
 def _compiled(traced: TracedFunction) -> CompiledFunction:

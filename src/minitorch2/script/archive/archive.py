@@ -19,6 +19,7 @@ from minitorch2.script.archive.literals import literal_text, numbered
 from minitorch2.script.archive.pickle_subset import Instance, TypedContainer
 from minitorch2.script.archive.print_code import References, print_code
 from minitorch2.script.archive.read_code import CodeLibrary
+from minitorch2.script.frontend.compile import CompiledFunction
 from minitorch2.script.ir.types import (
     ClassType,
     DictType,
@@ -51,7 +52,9 @@ def save(
         ArchiveError: a value, or a call of Python code, cannot be held by a file.
     """
     if isinstance(module, ScriptFunction):
-        type_ = module_type_of_graph(None, module.graph.copy(), module.schema)
+        type_ = module_type_of_graph(
+            None, CompiledFunction("forward", module.schema, module.graph.copy())
+        )
         module = ScriptModule(type_)
         type_.methods["forward"]
     references = References()

@@ -23,6 +23,7 @@ from minitorch2.script.frontend.resolver import Resolver, resolver_of, text_reso
 from minitorch2.script.frontend.sugared import sugar
 from minitorch2.script.frontend.to_ssa import to_ssa
 from minitorch2.script.ir.graph import Graph, Value
+from minitorch2.script.ir.python_constants import PythonConstant, first_changed
 from minitorch2.script.ir.types import (
     NONE,
     TENSOR,
@@ -44,11 +45,16 @@ from minitorch2.script.syntax.source import SourceRange
 
 @dataclass(eq=False)
 class CompiledFunction:
-    """A function as a graph; ``prim::CallFunction`` nodes of other graphs call it."""
+    """A function as a graph; ``prim::CallFunction`` nodes of other graphs call it.
+
+    Attributes:
+        constants: what the graph, and those that it calls, have read of Python objects.
+    """
 
     name: str
     schema: FunctionSchema
     graph: Graph = field(repr=False)
+    constants: tuple[PythonConstant, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,10 +199,8 @@ def _compiled(
         with graph.inserting_at_end(graph.block):
             node = emitter.node("prim::Uninitialized", (), (returns,), definition.range)
         graph.add_output(node.output)
-    results = (Argument("", returns),)
-    return CompiledFunction(
-        name, FunctionSchema(name, "", tuple(signature.arguments), results), graph
-    )
+    schema = FunctionSchema(name, "", tuple(signature.arguments), (Argument("", returns),))
+    return CompiledFunction(name, schema, graph, emitter.constants.all())
 
 
 def _finish(emitter: StatementEmitter, definition: t.Def) -> Type:
@@ -340,7 +344,7 @@ def compile_call(
         return compile_function(function, types=types, fixed=fixed, called_at=where, header=header)
     known = _CALLED.setdefault(function, {})
     key = (header, frozenset(types.items()) if header is None else None)
-    if key not in known:
+    if key not in known or first_changed(known[key].constants):
         known[key] = compile_function(function, types=types, called_at=where, header=header)
     return known[key]
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from minitorch2.script.frontend.environment import Environment, Frame, Variable
 from minitorch2.script.frontend.resolver import Resolver
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
+from minitorch2.script.ir.python_constants import PythonConstant, PythonConstants
 from minitorch2.script.ir.types import BOOL, INT, NONE, TupleType, Type
 from minitorch2.script.operators.match import emit_operator
 from minitorch2.script.operators.registry import operator_of
@@ -29,9 +30,17 @@ UNKNOWN: Final = object()
 class Callee(Protocol):
     """A compiled function: what ``prim::CallFunction`` calls."""
 
-    name: str
-    schema: FunctionSchema
-    graph: Graph
+    @property
+    def name(self) -> str:
+        """Qualified name."""
+
+    @property
+    def schema(self) -> FunctionSchema:
+        """Parameters and results."""
+
+    @property
+    def constants(self) -> tuple[PythonConstant, ...]:
+        """What it has read of Python objects."""
 
 
 @dataclass
@@ -148,6 +157,7 @@ class Emission:
         self.graph = graph
         self.resolver = resolver
         self.compiler = compiler
+        self.constants = PythonConstants()
         self.environment: Environment[SugaredValue] = Environment()
         self.returns: list[Node] = []
         self.return_type: Type | None = None

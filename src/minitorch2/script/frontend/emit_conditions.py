@@ -17,9 +17,7 @@ from minitorch2.script.frontend.refine import (
     joined,
     negated,
 )
-from minitorch2.script.frontend.sugared import (
-    sugar,
-)
+from minitorch2.script.frontend.sugared import is_constant, sugar
 from minitorch2.script.ir.graph import Block, Value
 from minitorch2.script.ir.types import (
     BOOL,
@@ -32,6 +30,10 @@ from minitorch2.script.ir.types import (
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
+
+
+def _truth(given: object, _: object) -> bool:
+    return bool(given)
 
 
 class ConditionEmitter(OperatorEmitter):
@@ -57,7 +59,7 @@ class ConditionEmitter(OperatorEmitter):
         left = self.expression(expression.left)
         known = left.constant()
         if known is not UNKNOWN:
-            takes_right = bool(known) == (expression.op == "and")
+            takes_right = self._truth(known, expression.left) == (expression.op == "and")
             return self.expression(expression.right) if takes_right else left
         value = left.as_value(self, expression.range)
         if value.type == BOOL:
@@ -92,11 +94,18 @@ class ConditionEmitter(OperatorEmitter):
                 return self._instance_condition(name, classes, expression)
         return self._plain_condition(expression)
 
+    def _truth(self, known: object, expression: t.Expr) -> bool:
+        """Return the truth of a Python object, which may change."""
+        answer = bool(known)
+        if not is_constant(known):
+            self.constants.add(known, _truth, None, answer, expression.range)
+        return answer
+
     def _plain_condition(self, expression: t.Expr) -> Condition:
         found = self.expression(expression)
         known = found.constant()
         if known is not UNKNOWN:
-            return Condition(None, bool(known))
+            return Condition(None, self._truth(known, expression))
         if not found.first_class:
             items = found.items(self, expression.range)
             return Condition(None, True if items is None else bool(items))

@@ -119,7 +119,10 @@ class ContainerEmitter(ConditionEmitter):
     def _double_starred(self, keyword: t.Keyword) -> dict[str, SugaredValue]:
         given = self.expression(keyword.value).constant()
         if isinstance(given, dict) and all(isinstance(name, str) for name in given):
-            return {k: to_sugared_value(value, keyword.range) for k, value in given.items()}
+            return {
+                name: to_sugared_value(value, keyword.range, self.constants)
+                for name, value in given.items()
+            }
         message = "`**` needs names that are known while compiling"
         raise ScriptError(message, keyword.range, code="script-star", fix="write each keyword")
 

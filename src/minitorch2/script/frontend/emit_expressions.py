@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from functools import partial
 
 from minitorch2.script.frontend.annotations import type_of_annotation
@@ -61,7 +62,11 @@ class ExpressionEmitter(ContainerEmitter):
         resolved = self.resolver.resolve(name)
         if resolved is MISSING:
             raise self._unknown_name(name, where)
-        return to_sugared_value(resolved, where)
+        if (source := self.resolver.source(name)) is not None:
+            owner, read, key = source
+            given = resolved if read is not operator.contains else False
+            self.constants.add(owner, read, key, given, where)
+        return to_sugared_value(resolved, where, self.constants)
 
     def _unknown_name(self, name: str, where: SourceRange) -> ScriptError:
         known = {name for frame in self.environment.frames for name in frame.variables}

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+import torch
+
 from minitorch2.script.frontend.emission import UNKNOWN, Emission, SugaredValue
 from minitorch2.script.frontend.refine import (
     Condition,
@@ -14,6 +16,7 @@ from minitorch2.script.frontend.sugared import (
     ConstantValue,
     SimpleValue,
     TupleSugar,
+    is_constant,
     list_of,
     sugar,
 )
@@ -183,9 +186,13 @@ class OperatorEmitter(Emission):
     ) -> SugaredValue:
         """Emit one comparison; of constants it is a constant."""
         known = (left.constant(), right.constant())
-        if UNKNOWN not in (known[0], known[1]):
+        tensors = any(isinstance(side, torch.Tensor) for side in known)
+        if all(side is not UNKNOWN for side in known) and (not tensors or op in ("is", "is not")):
             with suppress(TypeError):  # no schema fits such constants, which the operator tells
-                return ConstantValue(_FOLDED[op](*known))
+                answer = _FOLDED[op](*known)
+                if not all(map(is_constant, known)):
+                    self.constants.add(known, _compared, _FOLDED[op], answer, where)
+                return ConstantValue(answer)
         if op in ("is", "is not"):
             return self._identity(op, left, right, where)
         if op in ("in", "not in"):
@@ -226,6 +233,10 @@ class OperatorEmitter(Emission):
             return self.truth(False, where)
         values = [part.as_value(self, where) for part in items]
         return self.emit("aten::__contains__", (list_of(self, values, where), value), where)
+
+
+def _compared(pair: tuple[Any, Any], op: Callable[[Any, Any], Any]) -> Any:
+    return op(*pair)
 
 
 def may_be_none(type_: Type) -> bool:

@@ -191,10 +191,11 @@ class StatementEmitter(ExpressionEmitter):
         try:
             found: object = import_module(statement.module)
             if statement.attribute is not None:
-                found = getattr(found, statement.attribute)
+                owner, found = found, getattr(found, statement.attribute)
+                self.constants.add(owner, getattr, statement.attribute, found, statement.range)
         except (ImportError, AttributeError) as error:
             raise ScriptError(str(error), statement.range, code="script-import") from error
-        value = to_sugared_value(found, statement.range)
+        value = to_sugared_value(found, statement.range, self.constants)
         self.environment.set_sugared(statement.name, value)
 
     def on_Pass(self, statement: t.Pass) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -29,6 +30,7 @@ from minitorch2.script.frontend.sugared import (
     sugar,
 )
 from minitorch2.script.ir.graph import Value
+from minitorch2.script.ir.python_constants import CONTAINERS, PythonConstants, Reader, contents
 from minitorch2.script.ir.types import (
     ANY,
     ListType,
@@ -40,7 +42,7 @@ from minitorch2.script.ir.types import (
 from minitorch2.script.operators.match import convert
 from minitorch2.script.operators.registry import overloads
 from minitorch2.script.syntax.errors import ScriptError
-from minitorch2.script.syntax.source import SourceRange
+from minitorch2.script.syntax.source import NOWHERE, SourceRange
 
 Predicate = Callable[[Any], bool]
 Maker = Callable[[Any], SugaredValue]
@@ -86,8 +88,17 @@ def register_sugar(predicate: Predicate, maker: Maker) -> None:
     _MAKERS.insert(0, (predicate, maker))
 
 
-def to_sugared_value(given: Any, where: SourceRange) -> SugaredValue:
-    """Return what a Python object is in a program (TorchScript overview, Python-Compiler)."""
+def to_sugared_value(
+    given: Any, where: SourceRange, constants: PythonConstants | None = None
+) -> SugaredValue:
+    """Return what a Python object is in a program (TorchScript overview, Python-Compiler).
+
+    Args:
+        given: the object.
+        where: the expression that gives it.
+        constants: keeps what the program reads of it.
+    """
+    constants = PythonConstants() if constants is None else constants
     if isinstance(given, SugaredValue):
         return given
     if isinstance(given, Value):
@@ -96,26 +107,26 @@ def to_sugared_value(given: Any, where: SourceRange) -> SugaredValue:
         if predicate(given):
             return maker(given)
     if is_constant(given):
-        return ConstantValue(given)
+        return ConstantValue(given, where.text())
     if callable(given) and (form := form_of(given)) is not None:
-        return FormValue(getattr(given, "__name__", repr(given)), form, given)
+        return FormValue(given, constants, form=form)
     if isinstance(given, type):
-        return ClassValue(given)
+        return ClassValue(given, constants)
     if (kind := operator_kind(given)) is not None:
         return OperatorValue(kind, takes_many=_takes_many(given, kind))
     if isinstance(given, types.MethodType) and is_autograd_function(given.__self__):
         return PythonFunction(given, given.__self__)
     if isinstance(given, types.MethodType):
-        return BoundFunction(given.__func__, to_sugared_value(given.__self__, where))
+        return BoundFunction(given.__func__, to_sugared_value(given.__self__, where, constants))
     if isinstance(given, types.FunctionType):
         return function_value(given)
     if isinstance(given, property | staticmethod | classmethod):
         return (
             to_sugared_value(given.__func__, where)
             if hasattr(given, "__func__")
-            else ObjectValue(given)
+            else ObjectValue(given, constants)
         )
-    return ObjectValue(given)
+    return ObjectValue(given, constants)
 
 
 def function_value(given: types.FunctionType) -> SugaredValue:
@@ -135,7 +146,7 @@ def form_of(given: Any) -> Form | None:
     except TypeError:
         return None
     if isinstance(given, types.FunctionType):
-        return FORMS.get(f"{given.__module__.partition('.')[0]}:{given.__name__}")
+        return FORMS.get(f"{str(given.__module__).partition('.')[0]}:{given.__name__}")
     if isinstance(given, types.BuiltinFunctionType) and given.__name__ in STATIC_CONDITIONS:
         known = STATIC_CONDITIONS[given.__name__]
         return lambda emission, arguments, where: ConstantValue(known)
@@ -188,60 +199,72 @@ def boolean_dispatch(function: types.FunctionType) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True)
 class ObjectValue(SugaredValue):
-    """A Python object of no kind that the language knows; its attributes may be of one."""
+    """A Python object of no kind that the language knows; its attributes may be of one.
+
+    What the program reads of it is kept in `constants`.
+    """
 
     object: Any
+    constants: PythonConstants = field(default_factory=PythonConstants, compare=False)
 
     def describe(self) -> str:
         name = getattr(self.object, "__qualname__", getattr(self.object, "__name__", None))
         return f"{name or 'an object of class ' + type(self.object).__name__}"
 
     def constant(self) -> Any:
+        if isinstance(self.object, CONTAINERS):
+            self.constants.add(self.object, contents, None, self.object, NOWHERE)
         return self.object
 
     def has_attr(self, name: str) -> bool:
-        return hasattr(self.object, name)
+        found = hasattr(self.object, name)
+        self.constants.add(self.object, hasattr, name, found, NOWHERE)
+        return found
 
     def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
         try:
-            found = getattr(self.object, name)
+            return self._read(getattr, name, where)
         except AttributeError:
             raise self.refuse(
                 f"has no attribute {name}", where, code="script-no-attribute"
             ) from None
-        return to_sugared_value(found, where)
+
+    def _read(self, read: Reader, key: Any, where: SourceRange) -> SugaredValue:
+        """Return what a reading of the object gives, and keep it."""
+        found = read(self.object, key)
+        self.constants.add(self.object, read, key, found, where)
+        return to_sugared_value(found, where, self.constants)
 
     def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
         if not isinstance(self.object, list | tuple):
             return None
-        return [to_sugared_value(part, where) for part in self.object]
+        self.constants.add(self.object, contents, None, self.object, where)
+        return [to_sugared_value(part, where, self.constants) for part in self.object]
 
     def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
         at = index.constant()
         if at is UNKNOWN or not hasattr(self.object, "__getitem__"):
             raise self.refuse("has no elements", where, code="script-not-subscriptable")
         try:
-            return to_sugared_value(self.object[at], where)
+            return self._read(operator.getitem, at, where)
         except (LookupError, TypeError) as error:
             raise self.refuse(f"has no element {at!r}", where, code="script-no-element") from error
 
     def length(self, emission: Emission, where: SourceRange) -> SugaredValue:
         if not hasattr(self.object, "__len__"):
             raise self.refuse("has no length", where, code="script-no-length")
-        return ConstantValue(len(self.object))
+        return self._read(_length, None, where)
+
+
+def _length(given: Any, _: Any) -> int:
+    return len(given)
 
 
 @dataclass(frozen=True)
 class FormValue(ObjectValue):
     """A function that the compiler knows."""
 
-    name: str
-    form: Form
-
-    def __init__(self, name: str, form: Form, given: Any) -> None:
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "form", form)
-        object.__setattr__(self, "object", given)
+    form: Form = field(kw_only=True)
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         if has_signature(self.object):

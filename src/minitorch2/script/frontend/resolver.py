@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 import typing
 from collections.abc import Mapping
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any, Final
 
 import torch
+
+from minitorch2.script.ir.python_constants import Reader, is_library
 
 MISSING: Final = object()
 """The answer of a resolver that does not know a name."""
@@ -34,10 +37,27 @@ TEXT_NAMES: Final[Mapping[str, Any]] = {
 
 
 class Resolver:
-    """Names of one function: its closure, then its globals, then Python's builtins."""
+    """Names of one function: its closure, then its globals, then Python's builtins.
 
-    def __init__(self, *tables: Mapping[str, Any]) -> None:
+    Args:
+        tables: names and their objects, the closure's before the globals.
+        cells: variables of the function's closure; None if no name may change.
+    """
+
+    def __init__(
+        self, *tables: Mapping[str, Any], cells: Mapping[str, CellType] | None = None
+    ) -> None:
         self.tables = (*tables, vars(builtins))
+        self._cells = cells
+
+    def source(self, name: str) -> tuple[Any, Reader, str] | None:
+        """Return how to read a name that may change: an owner, a reader, a key; None of others."""
+        if self._cells is None:
+            return None
+        if name in self._cells:
+            return self._cells[name], getattr, "cell_contents"
+        names = self.tables[-2]
+        return names, operator.getitem if name in names else operator.contains, name
 
     def resolve(self, name: str) -> Any:
         """Return the object of a name, or `MISSING`."""
@@ -53,10 +73,11 @@ class Resolver:
 
 def resolver_of(function: FunctionType) -> Resolver:
     """Return the resolver of a Python function's free names."""
-    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
-    return Resolver(
-        {name: cell.cell_contents for name, cell in cells if _is_set(cell)}, function.__globals__
-    )
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    cells = {name: cell for name, cell in cells.items() if _is_set(cell)}
+    closure = {name: cell.cell_contents for name, cell in cells.items()}
+    fixed = is_library(function.__module__)
+    return Resolver(closure, function.__globals__, cells=None if fixed else cells)
 
 
 def text_resolver(objects: Mapping[str, Any] | None = None) -> Resolver:

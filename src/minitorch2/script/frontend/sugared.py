@@ -13,12 +13,14 @@ import torch
 from minitorch2.script.frontend.emission import (
     UNKNOWN,
     Arguments,
+    Callee,
     Emission,
     Iteration,
     SugaredValue,
 )
 from minitorch2.script.frontend.refine import joined
 from minitorch2.script.ir.graph import Value
+from minitorch2.script.ir.python_constants import CONTAINERS, contents, first_changed
 from minitorch2.script.ir.types import (
     DEVICE,
     NONE,
@@ -83,6 +85,9 @@ METHODS: Final[Mapping[str, str]] = {
 }
 """Methods whose operators have other names."""
 
+COPY_OF: Final = "copy_of"
+"""The attribute of a list that copies one of Python: the text of the program that names it."""
+
 
 def sugar(value: Value) -> SugaredValue:
     """Return the sugared form of a value in the graph; module types say theirs."""
@@ -146,7 +151,8 @@ class SimpleValue(SugaredValue):
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         if isinstance(self.type, FunctionType):
-            return call_compiled(emission, self.type.function, arguments, where)
+            callee: Any = self.type.function
+            return call_compiled(emission, callee, arguments, where)
         raise self.refuse("cannot be called", where, code="script-not-callable")
 
     def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
@@ -260,6 +266,8 @@ class ConstantValue(SugaredValue):
     """
 
     object: Any
+    text: str | None = None
+    """The expression of the program that gives a list of Python, which the graph only copies."""
     first_class = True
 
     def describe(self) -> str:
@@ -271,10 +279,16 @@ class ConstantValue(SugaredValue):
     def as_value(self, emission: Emission, where: SourceRange) -> Value:
         if not isinstance(self.object, list | tuple):
             return emission.constant(self.object, where)
-        elements = [ConstantValue(part).as_value(emission, where) for part in self.object]
-        if isinstance(self.object, list):
-            return list_of(emission, elements, where)
-        return emission.tuple(elements, where)
+        elements = [part.as_value(emission, where) for part in self._parts()]
+        if not isinstance(self.object, list):
+            return emission.tuple(elements, where)
+        made = list_of(emission, elements, where)
+        if self.text is not None:
+            made.node.attributes[COPY_OF] = self.text
+        return made
+
+    def _parts(self) -> list[ConstantValue]:
+        return [ConstantValue(part, self.text) for part in self.object]
 
     def has_attr(self, name: str) -> bool:
         return hasattr(self.object, name)
@@ -288,7 +302,7 @@ class ConstantValue(SugaredValue):
     def items(self, emission: Emission, where: SourceRange) -> list[SugaredValue] | None:
         if not isinstance(self.object, list | tuple):
             return None
-        return [ConstantValue(part) for part in self.object]
+        return [*self._parts()]
 
     def iteration(self, emission: Emission, where: SourceRange) -> Iteration:
         return sugar(self.as_value(emission, where)).iteration(emission, where)
@@ -298,7 +312,8 @@ class ConstantValue(SugaredValue):
         if at is UNKNOWN or not hasattr(self.object, "__getitem__"):
             return sugar(self.as_value(emission, where)).get_item(emission, index, where)
         try:
-            return ConstantValue(self.object[at])
+            found = self.object[at]
+            return ConstantValue(found, None if isinstance(at, slice) else self.text)
         except (LookupError, TypeError) as error:
             raise self.refuse(f"has no element {at!r}", where, code="script-no-element") from error
 
@@ -393,8 +408,27 @@ def common_type(types: Sequence[Type], where: SourceRange) -> Type:
     return found
 
 
+def keep_constants(emission: Emission, callee: Callee, where: SourceRange) -> None:
+    """Keep what a called graph has read of Python objects, and defaults that may change.
+
+    Raises:
+        ScriptError: it is a trace, and what it has read has changed.
+    """
+    if first_changed(callee.constants):
+        raise ScriptError(
+            f"{callee.name} was recorded while Python's objects had other values",
+            where,
+            code="script-constant-changed",
+            fix="trace it again",
+        )
+    emission.constants.update(callee.constants)
+    for argument in callee.schema.arguments:
+        if isinstance(argument.default, CONTAINERS):
+            emission.constants.add(argument.default, contents, None, argument.default, where)
+
+
 def call_compiled(
-    emission: Emission, callee: Any, arguments: Arguments, where: SourceRange
+    emission: Emission, callee: Callee, arguments: Arguments, where: SourceRange
 ) -> SugaredValue:
     """Insert the call of a compiled function.
 
@@ -404,6 +438,7 @@ def call_compiled(
     positional = [argument.as_value(emission, where) for argument in arguments.positional]
     named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
     values = match_arguments(emission.graph, callee.schema, positional, named, where)
+    keep_constants(emission, callee, where)
     results = [result.type for result in callee.schema.returns]
     return sugar(
         emission.node("prim::CallFunction", values, results, where, function=callee).output

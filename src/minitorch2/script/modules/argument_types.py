@@ -50,11 +50,6 @@ class ArgumentTypeError(MinitorchError, TypeError):
     default_code = "script-argument-type"
 
 
-def tests_of(schema: FunctionSchema) -> list[Test]:
-    """Return a test for each parameter but ``self``: whether a value is of its type."""
-    return [test_of(argument.type) for argument in schema.arguments if argument.name != "self"]
-
-
 def test_of(kind: Type) -> Test:
     """Return the test for values of a type; it takes all values where nothing is known."""
     if isinstance(kind, TensorType):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from minitorch2.script.frontend.compile import CompiledFunction
 from minitorch2.script.ir.graph import Graph, Value
@@ -12,7 +13,6 @@ from minitorch2.script.modules.from_nn_module import unique_name
 from minitorch2.script.modules.module import Methods, ModuleType
 from minitorch2.script.modules.module_value import make_module_type, self_input
 from minitorch2.script.modules.script_module import ScriptModule
-from minitorch2.script.operators.schema import FunctionSchema
 from minitorch2.script.passes.eliminate_dead_code import eliminate_dead_code
 from minitorch2.script.passes.freeze_module import freeze_module
 from minitorch2.script.passes.pipeline import prepare
@@ -32,7 +32,8 @@ def frozen(module: ScriptModule, preserved: frozenset[str] = frozenset()) -> Scr
         prepare(graph)
         freeze_module(graph, module)
         eliminate_dead_code(graph)
-    made = ScriptModule(module_type_of_graph(module._type, graph, method.schema))
+    compiled = replace(method.up_to_date(), graph=graph)
+    made = ScriptModule(module_type_of_graph(module._type, compiled))
     made.training = module.training
     for name in made._type.modules:
         made._modules[name] = module._modules[name]
@@ -67,18 +68,16 @@ def _preserving(graph: Graph, names: frozenset[str]) -> Iterator[None]:
         graph.block.remove_input(graph.inputs.index(value))
 
 
-def module_type_of_graph(
-    original: ModuleType | None, graph: Graph, schema: FunctionSchema
-) -> ModuleType:
+def module_type_of_graph(original: ModuleType | None, compiled: CompiledFunction) -> ModuleType:
     """Return a module type whose only method `forward` is a graph.
 
     Args:
         original: says of what kind the attributes are that the graph still reads.
-        graph: the code; its first input, if it is a module, becomes one of the new type.
-        schema: of the method.
+        compiled: the code; its first input, if it is a module, becomes one of the new type.
     """
+    graph = compiled.graph
     name = "__torch__.PlaceholderModule" if original is None else original.name
-    compiled = CompiledFunction(f"{name}.forward", schema, graph)
+    compiled = replace(compiled, name=f"{name}.forward")
     methods = Methods(lambda method: compiled if method == "forward" else None)
     made = make_module_type(unique_name(name), methods)
     inputs = graph.inputs

@@ -10,16 +10,23 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.frontend.compile import CompiledFunction
+from minitorch2.script.frontend.sugared import COPY_OF
 from minitorch2.script.ir.graph import Graph, Node, Value
+from minitorch2.script.ir.python_constants import PythonConstant, first_changed
 from minitorch2.script.ir.types import ClassType
-from minitorch2.script.modules.argument_types import Test, tests_of, wrong_type
-from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
+from minitorch2.script.modules.argument_types import Test, test_of, wrong_type
+from minitorch2.script.operators.schema import NO_DEFAULT, Argument, FunctionSchema
 from minitorch2.script.passes.inline import inline
 from minitorch2.script.runtime.executor import GraphExecutor
+from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.tracing.traced_tensor import RECORDING
 
 Path: TypeAlias = tuple[str, ...]
+
+MOST_VERSIONS: Final = 8
+"""Graphs of one function that are kept, for constants that take old values again."""
 
 CODE_PRINTERS: Final[list[Callable[[Any], str]]] = []
 """What prints a function as text: the room `archive`, which lies above, puts it here."""
@@ -28,22 +35,34 @@ CODE_PRINTERS: Final[list[Callable[[Any], str]]] = []
 class ScriptFunction:
     """A function with its graph. As in the overview, it is a module with the one method `forward`.
 
+    What the graph has read of Python objects is a constant of it. Where one has changed at a call,
+    the function is compiled anew, or is again what it was when the constant was the same.
+
+    Args:
+        compiled: the graph.
+        original: the function of Python.
+        again: compiles it anew; without it, a constant that has changed is an error.
+
     Attributes:
         name: qualified name.
-        schema: names and types of parameters, defaults, and the type of the result.
-        graph: the code as it was written: calls are not inlined.
         call: runs the function on the values of all parameters.
+        assumed: what a trace has read of Python objects; `call` checks that.
     """
 
     is_method = False
+    assumed: tuple[PythonConstant, ...] = ()
 
     def __init__(
-        self, compiled: CompiledFunction, original: Callable[..., Any] | None = None
+        self,
+        compiled: CompiledFunction,
+        original: Callable[..., Any] | None = None,
+        again: Callable[[], CompiledFunction] | None = None,
     ) -> None:
         self.name = compiled.name
-        self.schema: FunctionSchema = compiled.schema
-        self.graph: Graph = compiled.graph
         self.original = original
+        self._again = again
+        self._version = Version(compiled, self.is_method)
+        self._versions = [self._version]
         self.call: Callable[..., Any] = lambda *inputs: self.run(None, inputs)
         self.__name__ = compiled.name.rpartition(".")[2]
         self.__doc__ = getattr(original, "__doc__", None)
@@ -60,17 +79,49 @@ class ScriptFunction:
         Raises:
             TypeError: the names or the number of the arguments are wrong.
             ArgumentTypeError: an argument is not of its parameter's type.
+            ScriptError: a constant of the graph has changed, and the function is no script now.
         """
-        values = bind_arguments(self.schema, args, kwargs)
-        for place, (fits, value) in enumerate(zip(self._tests, values, strict=True)):
+        schema = self.up_to_date().schema
+        parameters = schema.arguments[self.is_method :]
+        values = bind_arguments(schema.name, parameters, args, kwargs)
+        for place, (fits, value) in enumerate(zip(self._version.tests, values, strict=True)):
             if not fits(value):
-                parameters = [a for a in self.schema.arguments if a.name != "self"]
-                raise wrong_type(self.schema, parameters[place], value, self.original)
+                raise wrong_type(schema, parameters[place], value, self.original)
         return values
 
-    @cached_property
-    def _tests(self) -> list[Test]:
-        return tests_of(self.schema)
+    def up_to_date(self) -> CompiledFunction:
+        """Return the compiled function whose constants are what Python's objects hold now.
+
+        Raises:
+            ScriptError: it cannot be compiled anew.
+        """
+        if changed := first_changed(self._version.compiled.constants):
+            holding = (v for v in self._versions if not first_changed(v.compiled.constants))
+            version = next(holding, None)
+            if version is None:
+                if self._again is None:
+                    raise changed.error()
+                version = Version(self._again(), self.is_method)
+                if changed := first_changed(version.compiled.constants):
+                    raise changed.error()
+                self._versions = [version, *self._versions[: MOST_VERSIONS - 1]]
+            self._version = version
+        return self._version.compiled
+
+    @property
+    def schema(self) -> FunctionSchema:
+        """Names and types of parameters, defaults, and the type of the result."""
+        return self._version.compiled.schema
+
+    @property
+    def graph(self) -> Graph:
+        """The code as it was written: calls are not inlined."""
+        return self._version.compiled.graph
+
+    @property
+    def constants(self) -> tuple[PythonConstant, ...]:
+        """What the graph, and those that it calls, have read of Python objects."""
+        return self._version.compiled.constants + self.assumed
 
     def run(self, module: Any, inputs: Sequence[Any]) -> Any:
         """Run the graph.
@@ -82,7 +133,10 @@ class ScriptFunction:
         values = self._all_inputs(module, inputs)
         recorder = RECORDING.get()
         if recorder is not None:
-            return recorder.call(self._lifted, values, lambda *data: self.executor.run(data))
+            recorder.constants.update(self.constants)
+            return recorder.call(
+                self._version.lifted, values, lambda *data: self.executor.run(data)
+            )
         return self.executor.run(values)
 
     def graph_for(self, *inputs: Any, module: Any = None, **kwargs: Any) -> Graph:
@@ -98,34 +152,89 @@ class ScriptFunction:
     @property
     def member_inputs(self) -> tuple[Path, ...]:
         """Paths of the parameters and attributes that become further inputs; none of functions."""
-        return self._lifted.paths
+        return self._version.lifted.paths
+
+    @property
+    def inlined_graph(self) -> Graph:
+        """A copy of the graph in which no call is left.
+
+        Raises:
+            ScriptError: it writes to a list of Python, of which it has a copy, or gives it away.
+        """
+        return self._version.inlined_graph
+
+    @property
+    def executor(self) -> GraphExecutor:
+        """The executor that optimizes and runs the pure graph."""
+        return self._version.executor
+
+    def _all_inputs(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        lifted = self._version.lifted
+        first = [module] if lifted.takes_module else []
+        return [*first, *inputs, *(read_path(module, path) for path in lifted.paths)]
+
+
+class Version:
+    """A compiled function, and what is made of it at its first call."""
+
+    def __init__(self, compiled: CompiledFunction, is_method: bool) -> None:
+        self.compiled = compiled
+        self.is_method = is_method
 
     @property
     def inlined_graph(self) -> Graph:
         """A copy of the graph in which no call is left."""
-        graph = self.graph.copy()
+        graph = self.compiled.graph.copy()
         inline(graph)
+        refuse_written_copies(graph)
         return graph
 
     @cached_property
-    def executor(self) -> GraphExecutor:
-        """The executor that optimizes and runs the pure graph."""
-        return GraphExecutor(self._lifted.graph)
+    def tests(self) -> list[Test]:
+        """A test for each parameter but a method's first: whether a value is of its type."""
+        return [test_of(a.type) for a in self.compiled.schema.arguments[self.is_method :]]
 
     @cached_property
-    def _lifted(self) -> LiftedGraph:
+    def lifted(self) -> LiftedGraph:
+        """The inlined graph whose inputs are attributes of the module as well."""
         return LiftedGraph(self.inlined_graph, is_method=self.is_method)
 
-    def _all_inputs(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
-        lifted = self._lifted
-        first = [module] if lifted.takes_module else []
-        return [*first, *inputs, *(read_path(module, path) for path in lifted.paths)]
+    @cached_property
+    def executor(self) -> GraphExecutor:
+        """What optimizes and runs that graph."""
+        return GraphExecutor(self.lifted.graph)
+
+
+def refuse_written_copies(graph: Graph) -> None:
+    """Refuse a graph that writes to a list of Python, or that gives it away.
+
+    The graph has a copy of the list, so Python's own would stay as it is.
+    """
+    copies = [node for node in graph.nodes() if COPY_OF in node.attributes]
+    aliasing = AliasDb(graph) if copies else None
+    for node in copies:
+        assert aliasing is not None
+        if aliasing.has_writers(node.output) or aliasing.escapes(node.output):
+            name = node.attributes[COPY_OF]
+            raise ScriptError(
+                f"`{name}` is a list of Python, of which a script has a copy: it cannot write to it"
+                ", return it or keep it",
+                node.range,
+                code="script-list-of-python",
+                fix=f"give the list as an argument, or make a new one: `list({name})`",
+            )
 
 
 class Method(ScriptFunction):
     """A function of a module type; the first input of its graph is the module."""
 
     is_method = True
+
+    def __init__(
+        self, compiled: CompiledFunction, again: Callable[[], CompiledFunction] | None = None
+    ) -> None:
+        super().__init__(compiled, again=again)
+        self.call = lambda module, *inputs: self.run(module, inputs)
 
     def __repr__(self) -> str:
         return f"<script method {self.name}>"
@@ -192,27 +301,26 @@ def read_path(module: Any, path: Path) -> Any:
 
 
 def bind_arguments(
-    schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]
+    name: str, parameters: Sequence[Argument], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> list[Any]:
     """Return the values of all parameters in order, with defaults for those that are not given.
 
     Raises:
         TypeError: too many arguments, an unknown name, a value given twice, or none given.
     """
-    parameters = [a for a in schema.arguments if a.name != "self"]
     if len(args) > len(parameters):
-        raise TypeError(f"{schema.name} takes {len(parameters)} arguments, and got {len(args)}")
+        raise TypeError(f"{name} takes {len(parameters)} arguments, and got {len(args)}")
     left = dict(kwargs)
     values = list(args)
     for given, parameter in enumerate(parameters):
         if given < len(args):
             if parameter.name in left:
-                raise TypeError(f"{schema.name} got two values for {parameter.name!r}")
+                raise TypeError(f"{name} got two values for {parameter.name!r}")
             continue
         value = left.pop(parameter.name, parameter.default)
         if value is NO_DEFAULT:
-            raise TypeError(f"{schema.name} needs a value for {parameter.name!r}")
+            raise TypeError(f"{name} needs a value for {parameter.name!r}")
         values.append(value)
     if left:
-        raise TypeError(f"{schema.name} has no parameter {next(iter(left))!r}")
+        raise TypeError(f"{name} has no parameter {next(iter(left))!r}")
     return values

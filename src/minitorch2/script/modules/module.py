@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, TypeAlias
 
 from torch import nn
@@ -69,8 +69,14 @@ class Methods(Mapping[str, Method]):
                 self._compiling.pop()
             if compiled is None:
                 raise KeyError(name)
-            self._compiled[name] = Method(compiled)
+            self._compiled[name] = Method(compiled, again=partial(self._again, name))
+        self._compiled[name].up_to_date()
         return self._compiled[name]
+
+    def _again(self, name: str) -> CompiledFunction:
+        compiled = self._compile(name)
+        assert compiled is not None, f"{name} was there when it was compiled first"
+        return compiled
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._compiled)

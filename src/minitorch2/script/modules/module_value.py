@@ -20,7 +20,13 @@ from minitorch2.script.frontend.python_values import (
     register_sugar,
     to_sugared_value,
 )
-from minitorch2.script.frontend.sugared import BoundMethod, TupleSugar, call_compiled, sugar
+from minitorch2.script.frontend.sugared import (
+    BoundMethod,
+    TupleSugar,
+    call_compiled,
+    keep_constants,
+    sugar,
+)
 from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.types import NONE
 from minitorch2.script.modules.function import ScriptFunction
@@ -71,7 +77,7 @@ class ModuleValue(SugaredValue):
             return self.child(name)
         for table in (type_.constants, type_.static):
             if name in table:
-                return to_sugared_value(table[name], where)
+                return to_sugared_value(table[name], where, emission.constants)
         if (listing := self._listing(name)) is not None:
             return BoundMethod(name, listing)
         if name in type_.properties:
@@ -280,6 +286,7 @@ class MethodValue(SugaredValue):
         if versions:
             fitting = find_schema(name, [*versions.values()], given, named, where).schema
             name = next(version for version, schema in versions.items() if schema is fitting)
+        keep_constants(emission, methods[name], where)
         inputs = match_arguments(emission.graph, methods[name].schema, given, named, where)
         return sugar(module.type.call(emission.graph, name, tuple(inputs), where))
 
@@ -294,7 +301,9 @@ class ScriptFunctionValue(SugaredValue):
         return f"the script function {self.function.name}"
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        return call_compiled(emission, self.function, arguments, where)
+        compiled = self.function.up_to_date()
+        keep_constants(emission, self.function, where)
+        return call_compiled(emission, compiled, arguments, where)
 
 
 register_sugar(lambda given: isinstance(given, ScriptFunction), ScriptFunctionValue)

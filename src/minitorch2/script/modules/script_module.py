@@ -24,15 +24,16 @@ class BoundMethod:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         method, given = self._chosen(args, kwargs)
-        return method.run(self.module, given)
+        return method.call(self.module, *given)
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Method, list[Any]]:
         """Return the first overload whose parameters the values fit, and the values."""
         methods = self.module._type.methods
         for name, schema in methods.versions(self.name).items():
-            given = bind_arguments(schema, args, kwargs)
+            parameters = schema.arguments[1:]
+            given = bind_arguments(schema.name, parameters, args, kwargs)
             types = map(type_of, given)
-            if all(map(is_subtype_of, types, (each.type for each in schema.arguments[1:]))):
+            if all(map(is_subtype_of, types, (each.type for each in parameters))):
                 return methods[name], given
         return self.method, self.method.bind(args, kwargs)
 

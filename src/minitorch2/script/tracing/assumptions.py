@@ -7,7 +7,7 @@ that looked (PyTorch 2 paper, section 2.1: traces that nothing checks are silent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -15,9 +15,16 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from minitorch2.errors import MinitorchError
 from minitorch2.script.ir.graph import Graph, Node, Value
+from minitorch2.script.ir.python_constants import PythonConstant, first_changed
 from minitorch2.script.operators.registry import operator_of
-from minitorch2.script.syntax.source import SourceRange
-from minitorch2.script.tracing.surroundings import changes, has_state, line_with, reached
+from minitorch2.script.syntax.source import NOWHERE, SourceRange
+from minitorch2.script.tracing.surroundings import (
+    changes,
+    functions_of,
+    has_state,
+    line_with,
+    reached,
+)
 
 CHOICES: Final = ("check", "python", "ignore")
 """What a call does where an assumption does not hold: raise, run the Python function, nothing."""
@@ -64,28 +71,50 @@ def _message(claim: str, where: SourceRange) -> str:
     return f"File: {where.file.name}:{where.line}, code: {line}\n{cause}"
 
 
-def while_unchanged(run: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def while_unchanged(
+    run: Callable[..., Any],
+    original: Callable[..., Any],
+    constants: Sequence[PythonConstant] = (),
+) -> Callable[..., Any]:
     """Return a function that runs a trace while what the Python function reaches is as it was.
 
-    Globals, closures and the attributes of their objects are constants of a trace.
+    Globals, closures and the attributes of their objects are constants of a trace. Attributes of a
+    traced module are its own.
 
     Args:
         run: takes the arguments of a call, and runs the graph.
-        original: the function that was traced.
+        original: the function or module that was traced.
+        constants: what scripted functions that it calls have read of Python objects.
     """
-    before = reached(original)
-    if not has_state(before):
+    states = {function: reached(function) for function in functions_of(original)}
+    states = {function: before for function, before in states.items() if has_state(before)}
+    if not states and not constants:
         return run
 
     def call(*arguments: Any) -> Any:
-        for name in changes(before, reached(original)):
-            where = line_with(original, name) or ""
-            raise TraceDivergedError(
-                f"{where}\nthe trace reads {name}, which has changed since it was recorded".lstrip()
-            )
+        for function, before in states.items():
+            for name in changes(before, reached(function)):
+                where = line_with(function, name) or ""
+                cause = f"the trace reads {name}, which has changed since it was recorded"
+                raise TraceDivergedError(f"{where}\n{cause}".lstrip())
+        if changed := first_changed(constants):
+            raise TraceDivergedError(changed.error().cause)
         return run(*arguments)
 
     return call
+
+
+def surroundings(original: Callable[..., Any]) -> Iterator[PythonConstant]:
+    """Yield what a traced function or module reaches, for scripts that call the trace."""
+    for function in functions_of(original):
+        found = reached(function)
+        if has_state(found):
+            owner = function, found[""]
+            yield PythonConstant(owner, _state, None, _state(owner, None), NOWHERE)
+
+
+def _state(owner: tuple[Callable[..., Any], object], _: object) -> dict[str, Any]:
+    return {name: key for name, key in reached(owner[0]).items() if name}
 
 
 def or_python(

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_tensor import same_storage
 from minitorch2.script.ir.graph import Node, Value
+from minitorch2.script.ir.python_constants import PythonConstants
 from minitorch2.script.ir.types import BOOL, TENSOR
 from minitorch2.script.operators.schema import FunctionSchema, parse_schema
 from minitorch2.script.tracing.graph_writer import SYMBOLIC
@@ -55,6 +56,7 @@ class Recorder(SymbolicWriter, DispatchMode):
         DispatchMode.__init__(self)  # type: ignore[no-untyped-call]
         self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self.permitted: set[int] = set()
+        self.constants = PythonConstants()
         self._modes = Modes(self, ambient_grad=ambient_grad)
         self._lifted: TracedTensor | None = None
 

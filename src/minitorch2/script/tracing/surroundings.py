@@ -7,7 +7,6 @@ before and after (PyTorch 2 paper, section 2.1).
 
 from __future__ import annotations
 
-import builtins
 import dis
 import inspect
 import random
@@ -17,6 +16,8 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, Final
 
 import torch
+
+from minitorch2.script.ir.python_constants import is_library
 
 MOST_DEPTH: Final = 4
 """Containers in containers: further ones are not compared."""
@@ -41,6 +42,14 @@ def reached(function: Callable[..., Any]) -> Reached:
         _visit(name, value, found, seen, 0)
     found[""] = seen  # keeps the objects alive
     return found
+
+
+def functions_of(original: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """Return the function, or of a module the distinct methods `forward` of users' classes."""
+    if not isinstance(original, torch.nn.Module):
+        return [original]
+    classes = dict.fromkeys(type(module) for module in original.modules())
+    return [each.forward for each in classes if not is_library(each.__module__)]
 
 
 def generator_states() -> tuple[Any, ...]:
@@ -156,9 +165,9 @@ def _parts(value: Any, depth: int) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", item) for key, item in list(value.items()))
     elif isinstance(value, torch.nn.Module):
         yield from _parts_of_module(value)
-    elif isinstance(value, FunctionType) and not _is_library(value.__module__):
+    elif isinstance(value, FunctionType) and not is_library(value.__module__):
         yield from ((f".{name}", item) for name, item in roots(value) if item is not value)
-    elif not _is_library(type(value).__module__) and not isinstance(value, ModuleType | type):
+    elif not is_library(type(value).__module__) and not isinstance(value, ModuleType | type):
         yield from (
             (f".{name}", item) for name, item in list(getattr(value, "__dict__", {}).items())
         )
@@ -171,10 +180,6 @@ def _parts_of_module(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
             yield from ((f".{key}", inner) for key, inner in list(item.items()))
         elif not name.startswith("_") or name not in _MODULE_FIELDS:
             yield f".{name}", item
-
-
-def _is_library(module: str | None) -> bool:
-    return str(module).split(".")[0] in ("torch", "numpy", "minitorch2", builtins.__name__)
 
 
 _MODULE_FIELDS: Final = frozenset(vars(torch.nn.Module()))

@@ -13,6 +13,7 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from minitorch2.errors import ConfigError, TraceError
 from minitorch2.script.ir.graph import Graph
+from minitorch2.script.ir.python_constants import PythonConstant
 from minitorch2.script.ir.types import ClassType, Type
 from minitorch2.script.operators.schema import Argument, FunctionSchema
 from minitorch2.script.tracing.assumptions import CHOICES
@@ -33,6 +34,7 @@ class TracedFunction:
         graph: the operators of the recorded call, and checks of what it relied on.
         original: what was traced.
         assumptions: see `trace`.
+        constants: what scripted functions that it calls have read of Python objects.
     """
 
     name: str
@@ -40,6 +42,7 @@ class TracedFunction:
     graph: Graph
     original: Callable[..., Any]
     assumptions: str = "check"
+    constants: tuple[PythonConstant, ...] = ()
 
 
 def trace(
@@ -130,7 +133,8 @@ def record(
         refuse_changed(function, dict(zip(arguments, given, strict=True)), forms)
     returned = Argument("", recorder.graph.outputs[0].type)
     schema = FunctionSchema(name, "", tuple(parameters), (returned,))
-    traced = TracedFunction(name, schema, recorder.graph, function, assumptions)
+    constants = () if assumptions == "ignore" else recorder.constants.all()
+    traced = TracedFunction(name, schema, recorder.graph, function, assumptions, constants)
 
     def eager() -> Any:
         copies: dict[int, Any] = {}

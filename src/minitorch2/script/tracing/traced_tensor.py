@@ -15,10 +15,17 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.errors import TraceError
 from minitorch2.script.ir.graph import Value
+from minitorch2.script.ir.python_constants import PythonConstants
 
 
 class Recording(Protocol):
-    """A recorder, as a traced tensor sees it; `recorder.py` has the class."""
+    """A recorder, as a traced tensor sees it; `recorder.py` has the class.
+
+    Attributes:
+        constants: what scripted functions that the traced one calls have read of Python objects.
+    """
+
+    constants: PythonConstants
 
     def record(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run an operator on the data, and put it into the graph."""
