@@ -32,8 +32,8 @@ from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
 from minitorch2.bytecode.observe.explain import Explanation, explanation_of
 from minitorch2.bytecode.observe.replay import load_call, save_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
+from minitorch2.cache.bundle import CacheInfo, load_cache_artifacts, save_cache_artifacts
 from minitorch2.cautions import caution
-from minitorch2.codegen.cache.bundle import CacheInfo, load_cache_artifacts, save_cache_artifacts
 from minitorch2.compile_options import MODES, Options, known_mode, options_of
 from minitorch2.compiled_module import compile_module
 from minitorch2.config import list_options

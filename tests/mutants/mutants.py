@@ -15,7 +15,7 @@ from minitorch2.autograd.recompute import is_recomputable
 from minitorch2.backends.graph_cache import key as graph_key
 from minitorch2.bytecode.dispatch.region import Region
 from minitorch2.bytecode.frames.worth import is_worth_capturing
-from minitorch2.bytecode.guards import accumulators, containers, tensor_layout, values
+from minitorch2.bytecode.guards import containers, values
 from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
@@ -39,12 +39,10 @@ from minitorch2.bytecode.trackers.torch_values import (
     selection,
     tensor_constructors,
 )
+from minitorch2.cache import storage
 from minitorch2.codegen import extern
-from minitorch2.codegen.cache import storage
 from minitorch2.codegen.memory import Memory
-from minitorch2.codegen.numba import vecmath  # noqa: F401 - fills the library
 from minitorch2.codegen.numba.handler import NumbaHandler
-from minitorch2.codegen.numba.library import LIBRARY
 from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import KernelPrinter
 from minitorch2.graph import raising
@@ -55,6 +53,9 @@ from minitorch2.lazy import barrier, program
 from minitorch2.loopir import fusion, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
+from minitorch2.native.kernel_library import vecmath  # noqa: F401 - fills the library
+from minitorch2.native.kernel_library.library import LIBRARY
+from minitorch2.native.torch_internals import accumulators, tensor_layout
 from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.passes import (
     eliminate_common_subexpressions as merging,

@@ -8,7 +8,8 @@ from unittest import mock
 
 import pytest
 
-from minitorch2.codegen.numba import linking, machine_code
+from minitorch2.native.kernels import linking
+from minitorch2.native.llvm import machine_code
 from tests.mutants.mutants import MUTANTS, Mutant
 
 EXAMPLE_BYTES = 4000

@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch2.codegen.compile_graph import compile_graph, compile_lowered, numba_capabilities
-from minitorch2.codegen.numba import emission, machine_code, runtime
-from minitorch2.codegen.numba.emission import Emission
 from minitorch2.codegen.numba.kernel import print_kernel
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.schedule import Capabilities
 from minitorch2.loopir.scheduler import dtypes_of, schedule
+from minitorch2.native.kernels import runtime
+from minitorch2.native.llvm import emission, machine_code
+from minitorch2.native.llvm.emission import Emission
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
 from tests.unit.codegen.aten_graph import record
 

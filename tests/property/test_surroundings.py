@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
-from minitorch2.codegen.cache import key_of, storage
+from minitorch2.cache import key_of, storage
 from minitorch2.errors import BackendError
 from minitorch2.graph.scope import PYTHON, Scope
 from tests.property.state_world import flags_as_before

@@ -180,7 +180,8 @@ def test_the_basement_imports_nothing_heavy(module):
 LATE = (
     "numba", "triton", "networkx", "jinja2", "rich", "hypothesis", "transformers", "matplotlib",
     "torch._dynamo", "torch._inductor", "minitorch2.loopir", "minitorch2.autograd",
-    "minitorch2.codegen.numba", "minitorch2.codegen.triton", "minitorch2.testing",
+    "minitorch2.codegen.numba", "minitorch2.codegen.triton", "minitorch2.native.kernels",
+    "minitorch2.native.kernel_library", "minitorch2.native.triton_internals", "minitorch2.testing",
 )  # fmt: skip
 
 

@@ -180,11 +180,11 @@ def test_a_package_logs_although_the_graph_is_in_the_cache(cached, clean_loggers
 def test_other_logs_leave_the_cache_in_use(cached, clean_loggers):
     logging.getLogger().setLevel(logging.DEBUG)  # the application's own
     try:
-        for wanted in ("output_code", "+bytecode", "all", "+codegen.cache", "+backends"):
+        for wanted in ("output_code", "+bytecode", "all", "+cache", "+backends"):
             with stages.collect(texts=False) as log:
                 shown_from_the_cache(wanted)
             assert log.counts["graphs_loaded"] >= 2, wanted
-            for name in ("bytecode", "codegen.cache", "backends", ""):
+            for name in ("bytecode", "cache", "backends", ""):
                 logging.getLogger(f"minitorch2.{name}".rstrip(".")).setLevel(logging.NOTSET)
     finally:
         logging.getLogger().setLevel(logging.WARNING)

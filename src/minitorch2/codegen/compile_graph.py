@@ -14,8 +14,6 @@ from minitorch2 import config, stages
 from minitorch2.codegen import triton
 from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.kernel import NumbaKernel, print_kernel
-from minitorch2.codegen.numba.runtime import KernelSource, begin_kernel
-from minitorch2.codegen.numba.trial import main_text
 from minitorch2.codegen.program import BoxedCall, load_program
 from minitorch2.codegen.replay import replayed
 from minitorch2.codegen.standalone import number
@@ -48,6 +46,8 @@ from minitorch2.loopir.schedule import (
     kernels_in,
 )
 from minitorch2.loopir.scheduler import dtypes_of, schedule
+from minitorch2.native.kernels.runtime import KernelSource, begin_kernel
+from minitorch2.native.kernels.trial import main_text
 
 Target = Literal["numba", "triton"]
 ROW_SCRATCH = 32768

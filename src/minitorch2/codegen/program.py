@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
-from minitorch2 import config
-from minitorch2.codegen import cache
+from minitorch2 import cache, config
 from minitorch2.generated_code import execute
 from minitorch2.profiling import OFF, PROFILER, ranged
 from minitorch2.source_lines import keep_lines

@@ -361,7 +361,7 @@ class WrapperPrinter:
         head += [line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in code]
         for name in ("empty_cpu", "empty_gpu"):
             if any(f" = {name}(" in line for line in self.body.lines):
-                head.append(f"from minitorch2.codegen.numba.tensors import {name}")
+                head.append(f"from minitorch2.native.torch_internals.tensors import {name}")
         if any("current_stream(" in line for line in self.body.lines):
             head.append("from torch._C import _cuda_getCurrentRawStream as current_stream")
         return "\n".join(
@@ -384,8 +384,8 @@ _NUMBER_IMPORTS = {
 }
 """What the text of numbers that are no integers refers to."""
 _KERNEL_IMPORTS = {
-    " load_kernel": "from minitorch2.codegen.numba.runtime import KernelSource, load_kernel",
-    " join_kernels": "from minitorch2.codegen.numba.runtime import join_kernels",
+    " load_kernel": "from minitorch2.native.kernels.runtime import KernelSource, load_kernel",
+    " join_kernels": "from minitorch2.native.kernels.runtime import join_kernels",
     " load_triton_kernel": "from minitorch2.codegen.triton.launch import load_triton_kernel",
 }
 """What defines a kernel, by how its definition calls it: Triton is imported only where needed."""

@@ -17,12 +17,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import minitorch2
-from minitorch2 import config, stages
+from minitorch2 import cache, config, stages
 from minitorch2.backends.graph_cache import REASONS, bypass, key, lookup
 from minitorch2.backends.graph_cache.sizes import Sizes
-from minitorch2.codegen import cache
-from minitorch2.codegen.cache import report, storage
-from minitorch2.codegen.cache.bundle import load_bundle, save_bundle
+from minitorch2.cache import report, storage
+from minitorch2.cache.bundle import load_bundle, save_bundle
 from minitorch2.config import Choice, Config, list_options
 from minitorch2.graph import extensions
 from minitorch2.graph.graph_module import GraphModule

@@ -11,8 +11,8 @@ import minitorch2
 from minitorch2 import stages
 from minitorch2.bytecode.compiling import compile_frame
 from minitorch2.bytecode.dispatch import region
-from minitorch2.bytecode.guards.accumulators import accumulator
 from minitorch2.generated_code import is_generated
+from minitorch2.native.torch_internals.accumulators import accumulator
 
 
 def small_model():

@@ -8,11 +8,10 @@ import zipfile
 import pytest
 
 import minitorch2
-from minitorch2 import config
-from minitorch2.codegen import cache
-from minitorch2.codegen.cache import __main__ as command
-from minitorch2.codegen.cache import report, storage
-from minitorch2.codegen.cache.bundle import load_bundle, save_bundle
+from minitorch2 import cache, config
+from minitorch2.cache import __main__ as command
+from minitorch2.cache import report, storage
+from minitorch2.cache.bundle import load_bundle, save_bundle
 from minitorch2.errors import ConfigError
 
 KEY = cache.key_of("kernel", "fused_add_0", text="a + b", processor="znver4")
@@ -153,7 +152,7 @@ def test_where_nothing_can_be_written_a_bundle_is_held_in_memory(tmp_path):
 WRITER = """
 import sys
 from minitorch2 import config
-from minitorch2.codegen import cache
+from minitorch2 import cache
 with config.patch(cache_dir=sys.argv[1]):
     for turn in range(60):
         key = cache.key_of("kernel", number=str(turn % 7))

@@ -14,10 +14,9 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import config, stages
+from minitorch2 import cache, config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
-from minitorch2.codegen import cache
-from minitorch2.codegen.cache import report, storage, trust
+from minitorch2.cache import report, storage, trust
 from minitorch2.codegen.program import load_program
 from minitorch2.errors import MinitorchWarning
 

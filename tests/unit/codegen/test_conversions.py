@@ -7,8 +7,8 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
-from minitorch2.codegen.numba import machine_code
-from minitorch2.codegen.numba.runtime import KernelSource, compile_module
+from minitorch2.native.kernels.runtime import KernelSource, compile_module
+from minitorch2.native.llvm import machine_code
 from tests.unit.codegen.test_vecmath import kernel_of
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]

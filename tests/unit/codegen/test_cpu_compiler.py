@@ -8,11 +8,11 @@ import torch
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.codegen.numba import trial
-from minitorch2.codegen.numba.jit import launch_text
-from minitorch2.codegen.numba.python_launcher import PythonLauncher
-from minitorch2.codegen.numba.runtime import KernelSource, join_kernels, load_kernel
 from minitorch2.errors import BackendError
+from minitorch2.native.kernels import trial
+from minitorch2.native.kernels.jit import launch_text
+from minitorch2.native.kernels.python_launcher import PythonLauncher
+from minitorch2.native.kernels.runtime import KernelSource, join_kernels, load_kernel
 
 X = torch.linspace(-3, 3, 4096).reshape(64, 64)
 PROGRAMS = {

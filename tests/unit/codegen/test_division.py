@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2.codegen.numba import machine_code
-from minitorch2.codegen.numba.runtime import compile_module
+from minitorch2.native.kernels.runtime import compile_module
+from minitorch2.native.llvm import machine_code
 from tests.unit.codegen.test_vecmath import kernel_of
 
 DIVISIONS = {

@@ -7,8 +7,8 @@ import torch
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.codegen.numba import openmp
-from minitorch2.codegen.numba.runtime import KernelSource, load_kernel
+from minitorch2.native.kernels import openmp
+from minitorch2.native.kernels.runtime import KernelSource, load_kernel
 
 SHARES = """
 def shares(lo, hi, out_ptr0, size0, error):

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import config, stages
-from minitorch2.codegen import cache
-from minitorch2.codegen.numba import emission, linking, machine_code, runtime
-from minitorch2.codegen.numba.emission import Emission
-from minitorch2.codegen.numba.runtime import KernelSource, begin_kernel, load_kernel
+from minitorch2 import cache, config, stages
 from minitorch2.errors import BackendError
+from minitorch2.native.kernels import linking, runtime
+from minitorch2.native.kernels.runtime import KernelSource, begin_kernel, load_kernel
+from minitorch2.native.llvm import emission, machine_code
+from minitorch2.native.llvm.emission import Emission
 
 VALUES = ["exp(x)", "x * x + float32(1.0)", "tanh(x) / x", "sqrt(x)", "sin(x) - x"]
 

@@ -7,10 +7,10 @@ import numba
 import pytest
 import torch
 
-from minitorch2.codegen.numba import linking
-from minitorch2.codegen.numba.runtime import KernelSource, load_kernel
-from minitorch2.codegen.numba.vocabulary import VOCABULARY
 from minitorch2.errors import BackendError
+from minitorch2.native.kernels import linking
+from minitorch2.native.kernels.runtime import KernelSource, load_kernel
+from minitorch2.native.kernels.vocabulary import VOCABULARY
 
 INTEGERS = torch.tensor([-7, -3, -1, 0, 1, 2, 5, 40, -(2**31), 2**31 - 1])
 REALS = torch.tensor([-7.5, -1.0, -0.0, 0.0, 0.5, 3.0, 1e30, float("inf"), float("nan"), 2.5])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.codegen.numba.runtime import KernelSource, join_kernels, load_kernel
+from minitorch2.native.kernels.runtime import KernelSource, join_kernels, load_kernel
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "codegen"
 COUNT = """def count(lo, hi, in_out_ptr0, error):

@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
-from minitorch2.codegen.numba.outlining import MOST_INLINED
-from minitorch2.codegen.numba.runtime import KernelSource, compile_module, load_kernel
+from minitorch2.native.kernels.runtime import KernelSource, compile_module, load_kernel
+from minitorch2.native.llvm.outlining import MOST_INLINED
 
 CALLS = MOST_INLINED + 1
 VALUES = {

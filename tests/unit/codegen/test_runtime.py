@@ -10,12 +10,11 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import config
-from minitorch2.codegen import cache
-from minitorch2.codegen.cache import storage
-from minitorch2.codegen.numba import runtime
-from minitorch2.codegen.numba.runtime import KernelSource, load_kernel
+from minitorch2 import cache, config
+from minitorch2.cache import storage
 from minitorch2.errors import BackendError
+from minitorch2.native.kernels import runtime
+from minitorch2.native.kernels.runtime import KernelSource, load_kernel
 
 ADD = """def add(lo, hi, in_ptr0, out_ptr0, size0, error):
     for i in range(lo, hi):
@@ -190,7 +189,7 @@ def test_a_kernel_that_does_not_compile_names_itself_its_lines_and_its_file(fres
 def test_missing_symbols_raise():
     import llvmlite.binding as llvm
 
-    from minitorch2.codegen.numba import machine_code
+    from minitorch2.native.llvm import machine_code
 
     module = llvm.parse_assembly("declare void @no_such_symbol()\ndefine void @f() {\n"
                                  "call void @no_such_symbol()\nret void\n}")  # fmt: skip

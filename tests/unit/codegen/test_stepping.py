@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.codegen.numba.stepping import NAMES
-from minitorch2.codegen.numba.vocabulary import VOCABULARY
+from minitorch2.native.kernels.stepping import NAMES
+from minitorch2.native.kernels.vocabulary import VOCABULARY
 from tests.unit.codegen.test_kernels import PROGRAMS
 
 X = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))

@@ -7,9 +7,9 @@ import timeit
 import pytest
 import torch
 
-from minitorch2.codegen.numba import tensors
-from minitorch2.codegen.numba.runtime import KernelSource, load_kernel
-from minitorch2.codegen.numba.tensors import empty_cpu, empty_gpu
+from minitorch2.native.kernels.runtime import KernelSource, load_kernel
+from minitorch2.native.torch_internals import tensors
+from minitorch2.native.torch_internals.tensors import empty_cpu, empty_gpu
 
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
@@ -132,7 +132,7 @@ def test_where_nothing_is_familiar_python_is_asked():
         "ctypes.CDLL = lambda path=None, *a, **k: (_ for _ in ()).throw(OSError('gone'))"
         " if path == torch._C.__file__ else real(path, *a, **k)\n"
         "import minitorch2\n"
-        "from minitorch2.codegen.numba import tensors\n"
+        "from minitorch2.native.torch_internals import tensors\n"
         "print(tensors._interface(), tensors.empty_cpu is tensors._python_empty)\n"
         "f = minitorch2.compile(lambda x: x.softmax(-1).sum(0))\n"
         "x = torch.randn(4, 5)\n"

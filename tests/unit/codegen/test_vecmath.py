@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2.codegen.numba import machine_code
-from minitorch2.codegen.numba.runtime import KernelSource, compile_module, load_kernel
-from minitorch2.codegen.numba.vocabulary import LIBM
+from minitorch2.native.kernels.runtime import KernelSource, compile_module, load_kernel
+from minitorch2.native.kernels.vocabulary import LIBM
+from minitorch2.native.llvm import machine_code
 from tests.accuracy.ulps import compared, truth
 
 INF, NAN = math.inf, math.nan

@@ -11,7 +11,7 @@ import torch
 
 from minitorch2 import config, logs, stages
 from minitorch2.bytecode.guards.torch_state import STATE_READERS
-from minitorch2.codegen.cache import STATISTICS
+from minitorch2.cache import STATISTICS
 from minitorch2.graph.extensions import EXTENSIONS
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph_module import GraphModule
@@ -27,7 +27,7 @@ _ROOTS: Final = frozenset(["builtins", "math", "minitorch2", "operator", "torch"
 _LIBRARIES: Final = frozenset(["aten", "minitorch2", "prims"])
 """Whose code does not change while the versions in the key are the same."""
 _PLAIN_TENSORS: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-_COMPILING: Final = ("graph", "autograd", "loopir", "codegen.numba", "codegen.triton")
+_COMPILING: Final = ("graph", "autograd", "loopir", "codegen.numba", "codegen.triton", "native")
 """The packages that are at work only where a graph is compiled, for what their logs show."""
 ALWAYS_MADE: Final = frozenset([
     "source", "bytecode", "graph", "graph_code", "graph_breaks", "guards", "recompiles",

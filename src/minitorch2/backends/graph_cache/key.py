@@ -17,14 +17,14 @@ from minitorch2 import config
 from minitorch2.autograd.compiled_program import repeats
 from minitorch2.backends.graph_cache.bypass import LAYER, Bypass
 from minitorch2.bytecode.guards.torch_state import STATE_READERS, autocast_dtypes
-from minitorch2.codegen.cache import Key, key_of
-from minitorch2.codegen.numba import machine_code
+from minitorch2.cache import Key, key_of
 from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.config import Config
 from minitorch2.graph.canonical import graph_hash
 from minitorch2.graph.fake_tensor import storage_key
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.printer import symbol_sizes
+from minitorch2.native.llvm import machine_code
 
 WITHOUT_INFLUENCE: Final = frozenset([
     "disable", "fullgraph", "dynamic", "capture_data_dependent", "duck_shapes", "backend",
@@ -35,7 +35,7 @@ WITHOUT_INFLUENCE: Final = frozenset([
 """Options about what is captured, which the graph shows, and about the cache itself."""
 
 _PACKAGES: Final = ("torch", "numba", "llvmlite", "triton", "sympy")
-_FOLDERS: Final = ("autograd", "backends", "codegen", "graph", "loopir")
+_FOLDERS: Final = ("autograd", "backends", "codegen", "graph", "loopir", "native")
 """Whose code makes a compiled graph of a captured one."""
 
 SETTINGS: Final = (

@@ -8,14 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from minitorch2 import stages
+from minitorch2 import cache, stages
 from minitorch2.autograd.compiled_program import CompiledProgram, Run
 from minitorch2.autograd.runtime import BoxedCall, Compiler
 from minitorch2.backends.graph_cache.bypass import Bypass, check, is_unwanted, note_bypass
 from minitorch2.backends.graph_cache.entry import Entry, count_again, counted
 from minitorch2.backends.graph_cache.key import key_of_graph
 from minitorch2.backends.graph_cache.sizes import Guards, Sizes
-from minitorch2.codegen import cache
 from minitorch2.codegen.spelling import UnspellableError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger

@@ -43,7 +43,6 @@ from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.guards.overrides import set_state, without_overrides
 from minitorch2.bytecode.guards.settings import OF_OPERATORS, Place
-from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.operators.blocks import outline_blocks
 from minitorch2.bytecode.residual.breaks import FrameEnd
 from minitorch2.bytecode.residual.continuations import Continuation, Continuations
@@ -74,6 +73,7 @@ from minitorch2.graph.symbol_nodes import Liveness
 from minitorch2.graph.symbols import bindings, free_symbols
 from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.logs import compile_id, get_logger
+from minitorch2.native.cpython import frame_hook
 
 _LOGGER = get_logger(__name__)
 

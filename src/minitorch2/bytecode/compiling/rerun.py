@@ -23,7 +23,6 @@ from minitorch2.bytecode.compiling.backend_calls import is_suppressible
 from minitorch2.bytecode.compiling.isolation import ThreadState
 from minitorch2.bytecode.frames.skip_files import PACKAGE
 from minitorch2.bytecode.frames.steps import calling_all_positionally
-from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.operators.fake_call import STATE_CHANGES
 from minitorch2.cautions import caution
 from minitorch2.errors import MinitorchError
@@ -33,6 +32,7 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.logs import get_logger
+from minitorch2.native.cpython import frame_hook
 
 _LOGGER = get_logger(__name__)
 

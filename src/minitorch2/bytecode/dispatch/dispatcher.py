@@ -30,7 +30,6 @@ from minitorch2.bytecode.frames.worth import is_worth_capturing
 from minitorch2.bytecode.guards import ConstantMatch
 from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.guards.sources import LocalSource, PeekSource
-from minitorch2.bytecode.machine import frame_hook
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.cautions import caution
@@ -39,6 +38,7 @@ from minitorch2.controls import Disabled
 from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
 from minitorch2.generated_code import DISPATCHER
 from minitorch2.logs import get_logger
+from minitorch2.native.cpython import frame_hook
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.dispatch.region import Region

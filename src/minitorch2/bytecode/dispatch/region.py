@@ -31,9 +31,6 @@ from minitorch2.bytecode.dispatch.tracebacks import hide_frames
 from minitorch2.bytecode.frames.skip_files import is_override, is_skipped_file, runs_apart
 from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.bytecode.machine import frame_hook
-from minitorch2.bytecode.machine.frame_hook import Answer, FrameHook
-from minitorch2.bytecode.machine.interpreter_api import check_threads
 from minitorch2.bytecode.residual.continuations import Continuation, Continuations
 from minitorch2.bytecode.trackers.control_rules import ORIGINAL_BY_TORCH, mark_of
 from minitorch2.bytecode.trackers.frame import Frame
@@ -46,6 +43,9 @@ from minitorch2.errors import MinitorchError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.logs import compile_id, compiling, get_logger
+from minitorch2.native.cpython import frame_hook
+from minitorch2.native.cpython.frame_hook import Answer, FrameHook
+from minitorch2.native.cpython.interpreter_api import check_threads
 from minitorch2.progress import reported
 
 _LOGGER = get_logger(__name__)

@@ -35,7 +35,7 @@ FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
 POLYFILLS = PACKAGE + "bytecode/polyfills/"
 CONTROLS = PACKAGE + "controls.py"
 WRAPPERS = PACKAGE + "wrappers.py"
-COMPILER = (PACKAGE + "autograd/", PACKAGE + "backends/", PACKAGE + "codegen/")
+COMPILER = tuple(PACKAGE + floor for floor in ("autograd/", "backends/", "codegen/", "native/"))
 INLINED_TORCH = (
     "_jit_internal.py",
     "_tensor.py",

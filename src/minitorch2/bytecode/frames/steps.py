@@ -21,7 +21,7 @@ from types import AsyncGeneratorType, CodeType, FunctionType
 from typing import Any
 
 from minitorch2.bytecode.frames.signature import taking_all_positionally
-from minitorch2.bytecode.machine.suspendable import SUSPENDABLE
+from minitorch2.native.cpython.suspendable import SUSPENDABLE
 
 Capturing = Callable[[], AbstractContextManager[object]]
 """Makes the context in which functions that are called are captured."""

@@ -57,7 +57,6 @@ from minitorch2.bytecode.guards.relations import (
 from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.guards.tensors import (
     TensorMatch,
-    TensorMetadata,
     WrapperMatch,
 )
 from minitorch2.bytecode.guards.torch_state import (
@@ -81,6 +80,7 @@ from minitorch2.bytecode.guards.values import (
     id_match,
     is_permanent,
 )
+from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
 
 __all__ = [
     "AttributeGuard",

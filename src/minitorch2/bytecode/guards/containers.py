@@ -8,7 +8,7 @@ from operator import length_hint
 from types import CellType
 
 from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
-from minitorch2.bytecode.machine.guard_machine import Op
+from minitorch2.native.cpython.guard_machine import Op
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.graph.node import SourceLine
+from minitorch2.native.cpython.guard_machine import Op
 
 Name = Callable[[object], str]
 """Gives an object a name that only the guard function reads. A check names so the object that it

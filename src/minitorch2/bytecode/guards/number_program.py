@@ -17,11 +17,11 @@ import sympy
 
 from minitorch2.bytecode.guards.shapes import ShapeCondition
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source, StrideSource
-from minitorch2.bytecode.guards.tensor_layout import tensor_layout
-from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter
 from minitorch2.graph.symbols.conditions import AllOf, AnyOf, Comparison, Condition, Negation
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing
 from minitorch2.graph.symbols.floats import FloatSymbol, float_bits
+from minitorch2.native.cpython.guard_machine import Op, ProgramWriter
+from minitorch2.native.torch_internals.tensor_layout import tensor_layout
 
 _WORD: Final = 8
 _LARGEST: Final = 2**62

@@ -9,8 +9,8 @@ import torch
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.bytecode.guards.tensor_layout import tensor_layout
-from minitorch2.bytecode.machine.guard_machine import Op
+from minitorch2.native.cpython.guard_machine import Op
+from minitorch2.native.torch_internals.tensor_layout import tensor_layout
 
 MOST_PAIRED = 200
 """More objects than this are not compared in pairs."""

@@ -9,10 +9,10 @@ import sympy
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.bytecode.guards.tensor_layout import MOST_DIMENSIONS, tensor_layout
-from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.graph.symbols import print_condition, print_naming
 from minitorch2.graph.symbols.conditions import Condition
+from minitorch2.native.cpython.guard_machine import Op
+from minitorch2.native.torch_internals.tensor_layout import MOST_DIMENSIONS, tensor_layout
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
 from minitorch2.bytecode.guards.overrides import classes_have_overrides, device_of_modes
-from minitorch2.bytecode.machine.guard_machine import Op
+from minitorch2.native.cpython.guard_machine import Op
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import torch
 
 from minitorch2.bytecode.guards.guard import Address, Check, Guard, Name, SourceGuard, Test
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.graph.node import SourceLine
+from minitorch2.native.cpython.guard_machine import Op
 
 
 def is_permanent(value: object) -> bool:

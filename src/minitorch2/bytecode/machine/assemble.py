@@ -21,12 +21,12 @@ from minitorch2.bytecode.machine.encoder import (
 from minitorch2.bytecode.machine.errors import BytecodeError
 from minitorch2.bytecode.machine.instruction import ENDS_FLOW, Instruction
 from minitorch2.bytecode.machine.slots import Slots
-from minitorch2.bytecode.machine.tables import (
+from minitorch2.bytecode.machine.versions import current_version
+from minitorch2.native.cpython.tables import (
     TableEntry,
     print_exception_table,
     print_line_table,
 )
-from minitorch2.bytecode.machine.versions import current_version
 
 _CACHES = opcode._inline_cache_entries  # type: ignore[attr-defined]
 CACHES: dict[str, int] = (

@@ -26,7 +26,7 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.liveness import reachable
 from minitorch2.bytecode.machine.per_code import once_per_code
 from minitorch2.bytecode.machine.program import Program, program_of
-from minitorch2.bytecode.machine.suspendable import SUSPENDABLE
+from minitorch2.native.cpython.suspendable import SUSPENDABLE
 
 
 @once_per_code

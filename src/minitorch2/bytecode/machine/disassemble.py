@@ -10,8 +10,8 @@ from types import CodeType
 from minitorch2.bytecode.machine.decoder import Decoder, RawInstruction, decode_by_family
 from minitorch2.bytecode.machine.errors import BytecodeError
 from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instruction
-from minitorch2.bytecode.machine.tables import parse_exception_table
 from minitorch2.bytecode.machine.versions import current_version
+from minitorch2.native.cpython.tables import parse_exception_table
 
 CACHE = dis.opmap["CACHE"]
 EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]

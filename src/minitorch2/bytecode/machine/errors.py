@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from minitorch2.errors import MinitorchError, UnsupportedError
-
-
-class UnsupportedPythonError(MinitorchError):
-    """This interpreter is one that the machine does not know (its version, or its frame layout)."""
-
-    default_code = "unsupported-python"
+from minitorch2.errors import UnsupportedError
 
 
 class BytecodeError(UnsupportedError):

@@ -15,12 +15,12 @@ import torch
 from minitorch2.codegen.common import Block, TextValue, code_in, drop_unused, user_lines
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.handler import WRONG, Arguments, NumbaHandler
-from minitorch2.codegen.numba.names import ELEMENTARY
-from minitorch2.codegen.numba.runtime import KernelSource
 from minitorch2.loopir.expressions import Expr, index_symbols, product
 from minitorch2.loopir.memory_plan import passes
 from minitorch2.loopir.ops import ReductionKind, use_handler
 from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodies
+from minitorch2.native.kernels.names import ELEMENTARY
+from minitorch2.native.kernels.runtime import KernelSource
 
 # A thread should get at least so much work; 1 is about a twentieth of a nanosecond.
 WORK_OF_A_THREAD = 150_000

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 import torch
 
-from minitorch2.codegen.numba.names import NAMES
 from minitorch2.errors import LoweringError
 from minitorch2.loopir.ops import PREDICATES
+from minitorch2.native.kernels.names import NAMES
 
 NUMBA_TYPE = {
     torch.float32: "float32", torch.float64: "float64", torch.bool: "boolean",

@@ -17,8 +17,7 @@ from typing import Final
 
 import torch
 
-from minitorch2 import stages
-from minitorch2.codegen import cache
+from minitorch2 import cache, stages
 from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.codegen.triton.sites import Site, find_sites
 from minitorch2.codegen.triton.template import TemplateNode

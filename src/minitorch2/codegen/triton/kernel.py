@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import sympy
 
-from minitorch2.codegen import cache
+from minitorch2 import cache
 from minitorch2.codegen.common import INDENT, drop_unused, user_lines
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks

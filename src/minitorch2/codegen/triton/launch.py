@@ -27,14 +27,14 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from minitorch2 import cache as disk
 from minitorch2 import config, stages
-from minitorch2.codegen import cache as disk
-from minitorch2.codegen.triton import driver
 from minitorch2.codegen.triton.availability import is_interpreting
-from minitorch2.codegen.triton.driver import ALIGNMENT, Binary, LaunchState
 from minitorch2.codegen.triton.kernel import KernelSource
 from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.generated_code import execute
+from minitorch2.native.triton_internals import driver
+from minitorch2.native.triton_internals.driver import ALIGNMENT, Binary, LaunchState
 
 JitFunction = Any  # triton.JITFunction or InterpretedFunction, which have no types
 Word = int | torch.Tensor

@@ -11,7 +11,7 @@ from typing import Any, Final
 import sympy
 import torch
 
-from minitorch2.codegen import cache
+from minitorch2 import cache
 from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.triton.contraction import Contraction
 from minitorch2.codegen.triton.kernel import TritonKernel, print_triton_kernel

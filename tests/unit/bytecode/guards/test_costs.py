@@ -8,7 +8,7 @@ from torch import nn
 import minitorch2
 from minitorch2 import stages
 from minitorch2.bytecode.dispatch import dispatcher_of
-from minitorch2.bytecode.guards.tensor_layout import tensor_layout
+from minitorch2.native.torch_internals.tensor_layout import tensor_layout
 from tests.unit.bytecode.capturing import capture
 
 X = torch.ones(3)

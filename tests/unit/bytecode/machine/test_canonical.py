@@ -6,9 +6,10 @@ import pytest
 
 from minitorch2.bytecode.machine.assemble import assemble
 from minitorch2.bytecode.machine.disassemble import disassemble
-from minitorch2.bytecode.machine.errors import BytecodeError, UnsupportedPythonError
+from minitorch2.bytecode.machine.errors import BytecodeError
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.versions import current_version, lookup_version
+from minitorch2.native.cpython.errors import UnsupportedPythonError
 from tests.unit.bytecode.machine.observation import with_code
 
 

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from minitorch2.bytecode.machine.frame_hook import FrameHook, disabled, run_apart, skip, unskip
+from minitorch2.native.cpython.frame_hook import FrameHook, disabled, run_apart, skip, unskip
 
 
 def answering(table, seen=None):
@@ -396,7 +396,7 @@ def run_script(text):
 
 PREAMBLE = """
 import functools, sys, threading, time
-from minitorch2.bytecode.machine.frame_hook import FrameHook, disabled, skip
+from minitorch2.native.cpython.frame_hook import FrameHook, disabled, skip
 def add(a, b):
     return a + b
 def answer(a, b):
@@ -466,8 +466,8 @@ def test_daemon_thread_enabled_at_exit():
 def test_more_threads_than_rows_is_an_error_and_no_crash():
     printed = run_script(
         script("""
-        from minitorch2.bytecode.machine.errors import UnsupportedPythonError
-        from minitorch2.bytecode.machine import frame_hook
+        from minitorch2.native.cpython.errors import UnsupportedPythonError
+        from minitorch2.native.cpython import frame_hook
         barrier = threading.Barrier(frame_hook.MOST_THREADS + 3)
         outcomes = []
         def work():
@@ -543,7 +543,7 @@ def test_debugger_may_look_at_an_answered_closure_frame():
 def test_another_frame_evaluator_is_put_back():
     printed = run_script(
         script("""
-        from minitorch2.bytecode.machine.frame_layout import get_frame_evaluator, get_interpreter
+        from minitorch2.native.cpython.frame_layout import get_frame_evaluator, get_interpreter
         before = get_frame_evaluator(get_interpreter())
         with hook.enabled():
             during = get_frame_evaluator(get_interpreter())
@@ -556,8 +556,9 @@ def test_another_frame_evaluator_is_put_back():
 def test_unknown_interpreters_are_refused_before_any_native_code():
     printed = run_script("""
         import sys
-        from minitorch2.bytecode.machine.errors import UnsupportedPythonError
-        from minitorch2.bytecode.machine import frame_hook, versions
+        from minitorch2.native.cpython.errors import UnsupportedPythonError
+        from minitorch2.native.cpython import frame_hook
+        from minitorch2.bytecode.machine import versions
         versions.lookup_version("cpython", 3, 11)
         sys.version_info = (3, 99, 0)
         try:

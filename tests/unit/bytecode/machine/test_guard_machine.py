@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitorch2.bytecode.machine.guard_machine import Op, ProgramWriter, make_guard
+from minitorch2.native.cpython.guard_machine import Op, ProgramWriter, make_guard
 
 
 def guard_of(write, parameters=1, namespace=None, cells=()):

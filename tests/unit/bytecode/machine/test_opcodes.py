@@ -12,8 +12,8 @@ import pytest
 import minitorch2.bytecode.machine.versions as versions
 from minitorch2.bytecode.frames.left_to_python import LEFT_TO_PYTHON
 from minitorch2.bytecode.machine.disassemble import disassemble
-from minitorch2.bytecode.machine.errors import UnsupportedPythonError
 from minitorch2.bytecode.machine.versions import lookup_version
+from minitorch2.native.cpython.errors import UnsupportedPythonError
 from tests.unit.bytecode.machine.opcodes import HANDLED, NOT_IN_CODE, OPCODES
 
 FIRST_PSEUDO_OPCODE = 256

@@ -185,8 +185,8 @@ def test_without_the_hook():
     """Compiled functions and what follows a break are captured; called functions run in Python."""
     printed = run("""
         import warnings
-        from minitorch2.bytecode.machine import frame_hook
-        from minitorch2.bytecode.machine.errors import UnsupportedPythonError
+        from minitorch2.native.cpython import frame_hook
+        from minitorch2.native.cpython.errors import UnsupportedPythonError
         def machinery():
             raise UnsupportedPythonError("a test says so")
         frame_hook.machinery = machinery
@@ -209,7 +209,7 @@ def test_other_interpreters_and_free_threading_are_refused():
     printed = run("""
         import sysconfig
         import _xxsubinterpreters as interpreters
-        path = "minitorch2.bytecode.machine.interpreter_api"
+        path = "minitorch2.native.cpython.interpreter_api"
         call = f"import sys; sys.path[:] = {sys.path!r}; import {path}; {path}.check_threads()"
         try:
             interpreters.run_string(interpreters.create(isolated=False), call)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from minitorch2.codegen.numba import machine_code
-from minitorch2.codegen.triton import driver
-from minitorch2.codegen.triton.driver import Binary, LaunchState, make_gpu_launcher
+from minitorch2.native.llvm import machine_code
+from minitorch2.native.triton_internals import driver
+from minitorch2.native.triton_internals.driver import Binary, LaunchState, make_gpu_launcher
 
 _KIND = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p,

@@ -6,8 +6,8 @@ import sys
 from functools import cache
 from importlib import import_module
 
-from minitorch2.bytecode.machine.errors import UnsupportedPythonError
 from minitorch2.bytecode.machine.versions.version import BytecodeVersion
+from minitorch2.native.cpython.errors import UnsupportedPythonError
 
 
 @cache

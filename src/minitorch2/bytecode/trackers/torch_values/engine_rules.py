@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 import torch
 
-from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks, is_hooked
+from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks
 from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
@@ -32,6 +32,7 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.history import ends_of_history, leads_to
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
+from minitorch2.native.torch_internals.accumulators import is_hooked
 
 
 @handles(torch.autograd.backward)

@@ -17,7 +17,6 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuard, Test, id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
-from minitorch2.bytecode.machine.guard_machine import Op
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
@@ -30,6 +29,7 @@ from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
+from minitorch2.native.cpython.guard_machine import Op
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
 MODULE_CALL: Final = torch.nn.Module.__call__

@@ -1,0 +1,30 @@
+"""The cache of compiled code on disk.
+
+Takes a key and bytes. Gives the bytes back, in this process or another one. Read `keys`, `trust`
+(who can write to a folder), `storage`, `report` (why a key missed) and `bundle`."""
+
+from minitorch2.cache.keys import Key, digest_of, key_of
+from minitorch2.cache.storage import (
+    STATISTICS,
+    CacheStatistics,
+    clear,
+    folder,
+    keep_file,
+    load,
+    store,
+    write_file,
+)
+
+__all__ = [
+    "STATISTICS",
+    "CacheStatistics",
+    "Key",
+    "clear",
+    "digest_of",
+    "folder",
+    "keep_file",
+    "key_of",
+    "load",
+    "store",
+    "write_file",
+]

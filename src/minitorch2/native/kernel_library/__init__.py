@@ -1,0 +1,1 @@
+"""Functions that kernels call by name: LLVM operations, and elementary functions of them."""

@@ -1,0 +1,1 @@
+"""LLVM modules as machine code, and built-in functions of Python made of them."""

@@ -1,0 +1,1 @@
+"""Triton from inside, and the CUDA driver that runs its kernels."""
