@@ -3,7 +3,7 @@
 Takes a key and bytes. Gives the bytes back, in this process or another one. Read `keys`, `trust`
 (who can write to a folder), `storage`, `report` (why a key missed) and `bundle`."""
 
-from minitorch2.cache.keys import Key, digest_of, key_of
+from minitorch2.cache.keys import Key, digest_of, digest_of_sources, key_of
 from minitorch2.cache.storage import (
     STATISTICS,
     CacheStatistics,
@@ -21,6 +21,7 @@ __all__ = [
     "Key",
     "clear",
     "digest_of",
+    "digest_of_sources",
     "folder",
     "keep_file",
     "key_of",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
 _SHORT = 200
 """Longer fields, as texts of kernels, are noted by their digest."""
@@ -50,3 +51,12 @@ def digest_of(*parts: str) -> str:
         encoded = part.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.hexdigest()
+
+
+@cache
+def digest_of_sources(*floors: str) -> str:
+    """Return the digest of the source files of floors of this package, without importing them."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(path for floor in floors for path in (root / floor).rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:32]

@@ -180,7 +180,7 @@ def test_each_fact_of_the_inputs_is_a_part_of_the_key() -> None:
 
 @pytest.mark.parametrize(
     "part, reader",
-    [("minitorch2", "_own_sources"), ("versions", "_versions"), ("device", "_devices")],
+    [("minitorch2", "digest_of_sources"), ("versions", "_versions"), ("device", "_devices")],
 )
 def test_versions_and_the_device_are_parts_of_the_key(
     part: str, reader: str, monkeypatch: pytest.MonkeyPatch

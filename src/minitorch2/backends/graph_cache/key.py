@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -17,7 +15,7 @@ from minitorch2 import config
 from minitorch2.autograd.compiled_program import repeats
 from minitorch2.backends.graph_cache.bypass import LAYER, Bypass
 from minitorch2.bytecode.guards.torch_state import STATE_READERS, autocast_dtypes
-from minitorch2.cache import Key, key_of
+from minitorch2.cache import Key, digest_of_sources, key_of
 from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.config import Config
 from minitorch2.graph.canonical import graph_hash
@@ -35,7 +33,7 @@ WITHOUT_INFLUENCE: Final = frozenset([
 """Options about what is captured, which the graph shows, and about the cache itself."""
 
 _PACKAGES: Final = ("torch", "numba", "llvmlite", "triton", "sympy")
-_FOLDERS: Final = ("autograd", "backends", "codegen", "graph", "loopir", "native")
+_FLOORS: Final = ("autograd", "backends", "codegen", "graph", "loopir", "native")
 """Whose code makes a compiled graph of a captured one."""
 
 SETTINGS: Final = (
@@ -99,7 +97,7 @@ def key_of_graph(module: GraphModule, examples: Sequence[Any], target: str, size
         target=f"{target}{' interpreted' if target == 'triton' and is_interpreting() else ''}",
         device=" ".join(_devices(examples)),
         versions=_versions(),
-        minitorch2=_own_sources(),
+        minitorch2=digest_of_sources(*_FLOORS),
     )
 
 
@@ -185,12 +183,3 @@ def _version(package: str) -> str:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
         return f"no {package}"
-
-
-@cache
-def _own_sources() -> str:
-    """Return the digest of the code between a captured graph and its kernels."""
-    root, digest = Path(__file__).parents[2], hashlib.sha256()
-    for path in sorted(path for folder in _FOLDERS for path in (root / folder).rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()[:32]

@@ -32,7 +32,6 @@ address, but for those that the caller only wants to recognize.
 
 from __future__ import annotations
 
-import ctypes
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -42,6 +41,7 @@ from importlib.resources import files
 from string import Template
 from types import CellType
 
+from minitorch2.native.cpython.builtin_functions import MethodDef, bind, new_method
 from minitorch2.native.cpython.interpreter_api import (
     address,
     check_interpreter,
@@ -144,28 +144,14 @@ GUARD_IR = Template(files(__package__).joinpath("guard_machine.ll").read_text(en
 """The machine's text, in LLVM's intermediate representation."""
 
 
-class _MethodDef(ctypes.Structure):
-    """CPython's `PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_METH_FASTCALL = 0x0080
-_DOC = b"guard(*arguments) -> bool\n\nWhether a compiled entry may be used for these arguments."
+_DOC = "guard(*arguments) -> bool\n\nWhether a compiled entry may be used for these arguments."
 
 
 @cache
-def _method() -> _MethodDef:
+def _method() -> MethodDef:
     """Return the method of all guards; UnsupportedPythonError if the interpreter is unknown."""
     check_interpreter()
-    method = _MethodDef(b"guard", compile_ir(_machine_text(), "guard"), _METH_FASTCALL, _DOC)
-    keep_forever(method)
-    return method
+    return new_method("guard", compile_ir(_machine_text(), "guard"), _DOC)
 
 
 def _machine_text() -> str:
@@ -203,12 +189,7 @@ def make_guard(
 
     The function raises an exception of a load or check that is not among `PATH_ERRORS`.
     """
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    state = (program, namespace, builtins, tuple(kept), *cells)
-    guard: Callable[..., bool] = make(ctypes.addressof(_method()), state, None)
-    return guard
+    return bind(_method(), (program, namespace, builtins, tuple(kept), *cells))
 
 
 class ProgramWriter:

@@ -1,8 +1,4 @@
-"""Built-in functions of Python from machine code, and the parts that they share.
-
-A body is `PyObject *body(PyObject *receiver, PyObject **arguments, int64 count)`; Python calls it
-as cheaply as one of its own (`METH_FASTCALL`).
-"""
+"""Built-in functions of Python written as LLVM IR, and the parts that they share."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from minitorch2 import cache as disk
+from minitorch2.native.cpython.builtin_functions import bind, new_method
 from minitorch2.native.llvm import machine_code
 
 WORD, INT, VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
@@ -21,32 +18,11 @@ WORDS = WORD.as_pointer()
 OBJECT = ir.IntType(8).as_pointer()
 BODY = ir.FunctionType(OBJECT, [OBJECT, OBJECT.as_pointer(), WORD])
 NULL = ir.Constant(OBJECT, None)
-METH_FASTCALL = 0x0080
-
-
-class MethodDef(ctypes.Structure):
-    """CPython's `PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_KEPT: list[MethodDef] = []  # functions point to them, and live as long as anyone wants
 
 
 def make_builtin(name: str, body: int, receiver: object) -> Callable[..., Any]:
     """Make a built-in function, given the address of its body and the object for `receiver`."""
-    method = MethodDef(name.encode(), body, METH_FASTCALL, None)
-    _KEPT.append(method)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    function: Callable[..., Any] = make(ctypes.addressof(method), receiver, None)
-    return function
+    return bind(new_method(name, body), receiver)
 
 
 def link_python(*names: str) -> None:

@@ -6,15 +6,14 @@ again in another process (`load`), which takes about a millisecond.
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from minitorch2.cache import digest_of_sources
 from minitorch2.errors import BackendError
 
 if llvm.llvm_version_info[0] < 20:
@@ -46,7 +45,7 @@ def toolchain() -> dict[str, str]:
     numbers = ".".join(map(str, llvm.llvm_version_info))
     compilers = f"numba {version('numba')}, llvmlite {llvmlite.__version__}, LLVM {numbers}"
     return {
-        "minitorch2": _own_sources(),
+        "minitorch2": digest_of_sources("native"),
         "compilers": compilers,
         "processor": f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()}",
         "features": llvm.get_host_cpu_features().flatten(),
@@ -122,12 +121,3 @@ def load(object_code: bytes, symbol: str) -> int:
     engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(object_code))
     engine.finalize_object()
     return int(engine.get_function_address(symbol))
-
-
-@cache
-def _own_sources() -> str:
-    """Return the digest of the native floor's sources for cache keys, without importing them."""
-    floor, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(floor.rglob("*.py")):
-        digest.update(f"{path.relative_to(floor)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()[:32]
