@@ -150,11 +150,13 @@ class VariableTracker:
     def reconstruct(self, residual: Residual) -> str:
         """Return a Python expression that gives the value in residual code.
 
-        The default loads it from its source. Values made while capturing override this; `residual`
-        gives names to shared values so that identity is kept.
+        It is loaded from its source if it has one. `residual` gives names to shared values so that
+        identity is kept.
         """
-        if self.source is not None:
-            return residual.load(self.source)
+        return self.rebuild(residual) if self.source is None else residual.load(self.source)
+
+    def rebuild(self, residual: Residual) -> str:
+        """Return a Python expression that makes the value anew, as it was made while capturing."""
         return unsupported("reconstruct", f"{self} cannot be rebuilt after the graph")
 
     def name_as_key(self, residual: Residual) -> str:

@@ -112,8 +112,6 @@ class BoundMethodVariable(VariableTracker):
     ) -> VariableTracker:
         return self.function.call(evaluator, [self.owner, *args], kwargs)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         method_type = residual.reference(MethodType, "MethodType")
         return f"{method_type}({residual.name_for(self.function)}, {residual.name_for(self.owner)})"

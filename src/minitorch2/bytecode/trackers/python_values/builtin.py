@@ -136,7 +136,5 @@ class BuiltinVariable(KnownObjectVariable):
             return None
         return compute(self.value, *args)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return residual.reference(self.value)

@@ -73,10 +73,8 @@ class CellVariable(VariableTracker):
             super().set_attribute(evaluator, name, value)
         self.store(evaluator.capture.side_effects, value)
 
-    def reconstruct(self, residual: Residual) -> str:
+    def rebuild(self, residual: Residual) -> str:
         """Return the cell object: the existing one, or a new one that `SideEffects` fills."""
-        if self.source is not None:
-            return residual.load(self.source)
         return f"{residual.reference(CellType, 'CellType')}()"
 
 

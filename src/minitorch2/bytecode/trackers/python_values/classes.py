@@ -369,9 +369,7 @@ class ClassVariable(KnownObjectVariable):
         bind(evaluator, made, self.value, found_in, "__init__", init).call(evaluator, args, kwargs)
         return made
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return residual.reference(self.value)
 
 

@@ -129,9 +129,7 @@ class ContextVarVariable(KnownObjectVariable):
         self.resets.append(token)
         self.capture.side_effects.change(("context", id(self)), ContextVarEffect(self))
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         default = "" if self.default is None else f", default={residual.name_for(self.default)}"
         return f"{residual.reference(contextvars.ContextVar)}({self.value.name!r}{default})"
 
@@ -171,10 +169,8 @@ class TokenVariable(VariableTracker):
             return self.before or evaluator.capture.wrap(contextvars.Token.MISSING, None)
         return super().get_attribute(evaluator, name)
 
-    def reconstruct(self, residual: Residual) -> str:
+    def rebuild(self, residual: Residual) -> str:
         """Set the variable early, behind its reads; the sets before this one come first."""
-        if self.source is not None:
-            return residual.load(self.source)
         if self.is_used or self.variable.resets:
             unsupported("reconstruct", "a token of a context variable that was reset")
         for tracker in (self.set_before, self.before):

@@ -99,9 +99,7 @@ class DequeVariable(ListVariable):
         rotated.rotate(1 if n is None else as_index(evaluator, n))
         self.changed(evaluator)[:] = rotated
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         cls = residual.reference(deque)
         return f"{cls}([{self.names(residual)}], {self.maxlen})"
 

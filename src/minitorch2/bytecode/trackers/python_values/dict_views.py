@@ -191,7 +191,5 @@ class MappingProxyVariable(ModeledVariable):
         args = [a.owner if isinstance(a, MappingProxyVariable) else a for a in args]
         return self.owner.call_method(evaluator, name, args, kwargs)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"{residual.reference(MappingProxyType)}({residual.name_for(self.owner)})"

@@ -34,7 +34,5 @@ class DispatchVariable(KnownObjectVariable):
         place = AppliedSource(capture.references.source(cls), capture.reference(self.value))
         return capture.wrap(self.value(cls), place)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return residual.reference(self.value)

@@ -124,9 +124,7 @@ class UserFunctionVariable(FunctionVariable):
         source = self.source or evaluator.capture.reference(self.value)
         return evaluator.capture.wrap(value, AttributeSource(source, name))
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return residual.reference(self.value)
 
 
@@ -393,9 +391,7 @@ class PartialVariable(VariableTracker):
     ) -> VariableTracker:
         return self.function.call(evaluator, [*self.args, *args], {**self.kwargs, **kwargs})
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         parts = residual.arguments([self.function, *self.args], self.kwargs)
         return f"{residual.reference(functools.partial)}({parts})"
 
@@ -425,9 +421,7 @@ class GetterVariable(PartialVariable):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         return unsupported("attribute", f"attribute {name!r} of a {self.cls.__name__}")
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"{residual.reference(self.cls)}({residual.arguments(self.args, self.kwargs)})"
 
 

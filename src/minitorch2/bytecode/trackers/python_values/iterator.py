@@ -266,9 +266,7 @@ class ZipVariable(IteratorVariable):
                 before = "argument 1" if later == 2 else f"arguments 1-{later - 1}"
                 raise_observed(ValueError, f"zip() argument {later} is longer than {before}")
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         parts = [residual.name_for(iterator) for iterator in self.iterators]
         return f"zip({', '.join([*parts, f'strict={self.strict}'])})"
 
@@ -289,9 +287,7 @@ class MapVariable(IteratorVariable):
         args = [iterator.next(evaluator) for iterator in self.iterators]
         return self.function.call(evaluator, args, {})
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         parts = [residual.name_for(part) for part in (self.function, *self.iterators)]
         return f"map({', '.join(parts)})"
 
@@ -317,9 +313,7 @@ class FilterVariable(IteratorVariable):
             if verdict.truth(evaluator):
                 return element
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"filter({residual.name_for(self.function)}, {residual.name_for(self.iterator)})"
 
 

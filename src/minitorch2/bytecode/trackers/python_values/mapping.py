@@ -324,9 +324,7 @@ class DictVariable(ModeledVariable):
             for key, value in self.entries.values()
         )
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         if self.cls is dict:
             return f"{{{self.names(residual)}}}"
         return f"{residual.reference(self.cls)}({{{self.names(residual)}}})"
@@ -363,9 +361,7 @@ class DefaultDictVariable(DictVariable):
         self.store(evaluator, key, value)
         return value
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         factory = residual.name_for(self.factory)
         return f"{residual.reference(defaultdict)}({factory}, {{{self.names(residual)}}})"
 

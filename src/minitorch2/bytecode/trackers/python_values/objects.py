@@ -444,9 +444,7 @@ class ObjectVariable(VariableTracker):
             self.capture.side_effects.complete(self, residual)
         return residual.name_for(self)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         cls = residual.reference(self.cls)
         if self.value is not MISSING:
             return residual.reference(self.value)

@@ -84,10 +84,6 @@ class OutsideIterator(IteratorVariable):
         if self._driver is not None and not self._driver.stepping:
             unsupported("iteration", "an iterator is used beside the `enumerate` that is over it")
 
-    def reconstruct(self, residual: Residual) -> str:
-        assert self.source is not None
-        return residual.load(self.source)
-
     def mutation(self, residual: Residual, name: str) -> list[str]:
         if self._driver is not None:
             return []
@@ -127,10 +123,6 @@ class OutsideEnumerate(IteratorVariable):
             return TupleVariable([number, self.iterator.next(evaluator)])
         finally:
             self.stepping = False
-
-    def reconstruct(self, residual: Residual) -> str:
-        assert self.source is not None
-        return residual.load(self.source)
 
     def mutation(self, residual: Residual, name: str) -> list[str]:
         return [f"{residual.reference(advance)}({name}, {self.steps})"]

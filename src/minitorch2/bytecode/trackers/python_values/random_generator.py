@@ -155,9 +155,7 @@ class RandomVariable(ObjectVariable):
         count = range(len(example))
         return ListVariable([selected(evaluator, elements, ItemSource(drawn, i)) for i in count])
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"{residual.reference(random.Random)}(0)"
 
 

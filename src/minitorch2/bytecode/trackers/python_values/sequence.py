@@ -240,9 +240,7 @@ class TupleVariable(SequenceVariable):
     def text(self, shown: list[str]) -> str:
         return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"({self.names(residual)}{',' if len(self.elements) == 1 else ''})"
 
 
@@ -273,9 +271,7 @@ class SizeVariable(TupleVariable):
             product = operations.binary(evaluator, "*", product, element)
         return product
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"{residual.reference(torch.Size)}([{self.names(residual)}])"
 
 
@@ -331,9 +327,7 @@ class NamedTupleVariable(TupleVariable):
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"
         raise_observed(AttributeError, message)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         cls = residual.reference(self.cls)
         if hasattr(self.cls, "_make"):
             return f"tuple.__new__({cls}, [{self.names(residual)}])"
@@ -432,9 +426,7 @@ class ListVariable(SequenceVariable):
         self.changed(evaluator)[:] = self.elements * repetitions(evaluator, times)
         return self
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"[{self.names(residual)}]"
 
     def mutation(self, residual: Residual, name: str) -> list[str]:

@@ -254,9 +254,7 @@ class SetVariable(ModeledVariable):
 
     # Rebuilding ---------------------------------------------------------------------------------
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         names = ", ".join(element.name_as_key(residual) for element in self.members.values())
         return f"{residual.reference(self.cls)}([{names}])"
 

@@ -60,9 +60,7 @@ class WeakReferenceVariable(VariableTracker):
     def refers_to(self) -> list[VariableTracker]:
         return []
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         assert self.target is not None
         assert self.capture is not None
         if not is_held(self.capture.evaluator, self.target):

@@ -138,9 +138,7 @@ class GeneratorVariable(ModeledVariable):
         source = AppliedSource(self.source, capture.reference(torch.Generator.get_state))
         return capture.tensor_input(self.value.get_state(), source, TensorVariable)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"{residual.reference(torch.Generator)}()"
 
 

@@ -243,9 +243,7 @@ class ArrayVariable(VariableTracker):
         args = [_as_key(evaluator, _keys(evaluator, key)), stored.tensor]
         return self.writeable().call_method(evaluator, "__setitem__", args, {})
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         plain = ".resolve_conj()" if self.tensor.fake.is_complex() else ""  # transforms put it off
         shared = f"{residual.name_for(self.writeable())}{plain}.numpy()"
         return f"{shared}[()]" if self.is_scalar else shared

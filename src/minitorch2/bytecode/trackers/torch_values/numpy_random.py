@@ -146,9 +146,7 @@ class NumpyGeneratorVariable(ObjectVariable):
         evaluator.capture.side_effects.change(("random", id(self)), effect)
         return NONE
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return f"{residual.reference(copy.deepcopy)}({residual.reference(self.known, 'generator')})"
 
 

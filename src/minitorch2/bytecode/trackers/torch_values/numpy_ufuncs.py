@@ -132,9 +132,7 @@ class UfuncVariable(KnownObjectVariable):
             unsupported(CODE, f"numpy.{self.value.__name__}.{name} is not captured")
         return call_body(evaluator, METHODS[name], [self, *args], kwargs)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return residual.reference(self.value)
 
 

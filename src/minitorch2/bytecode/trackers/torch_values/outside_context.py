@@ -73,9 +73,7 @@ class OutsideContextVariable(VariableTracker):
     ) -> VariableTracker:
         return self.call_method(evaluator, "__call__", args, kwargs)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         parts = residual.arguments(self.args, self.kwargs)
         return residual.bind(f"{residual.reference(self.cls)}({parts})", "context")
 

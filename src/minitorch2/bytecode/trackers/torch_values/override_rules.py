@@ -206,9 +206,7 @@ class DeviceModeVariable(VariableTracker):
             keywords["device"] = ConstantVariable(self.device)
         return function.call(evaluator, positional.items(evaluator), keywords)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         device = residual.name_for(ConstantVariable(self.device))
         return residual.bind(f"{residual.reference(DeviceContext)}({device})", "mode")
 

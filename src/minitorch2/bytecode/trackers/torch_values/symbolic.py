@@ -223,9 +223,7 @@ class SymbolicNumberVariable(VariableTracker):
             return NOT_IMPLEMENTED
         return fold(getattr(self.as_constant(), name), args, kwargs)
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         env = self.number.node.shape_env
         names = {
             symbol: residual.load(record.sources[0])

@@ -448,9 +448,7 @@ class TensorVariable(VariableTracker):
         call = evaluator.capture.call_in_graph
         return call(evaluator, "call_method", "type", [self, dtype, *rest])
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         if self.node.meta.get("inside"):
             unsupported("side-effect-inside", f"{self.node} is used outside of its function")
         if self.leaf_grad is None:

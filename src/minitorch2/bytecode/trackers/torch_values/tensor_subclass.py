@@ -173,9 +173,7 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
 
     # Rebuilding ---------------------------------------------------------------------------------
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         if is_wrapper(self.fake):
             return residual.graph_output(self.node, self)
         cls, data = residual.reference(self.cls), residual.graph_output(self.node, self)

@@ -209,9 +209,7 @@ class TorchVariable(KnownObjectVariable):
         result.guards |= self.guards
         return result
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         return residual.reference(self.value)
 
 

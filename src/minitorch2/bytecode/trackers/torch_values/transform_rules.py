@@ -91,9 +91,7 @@ class TransformedVariable(FunctionVariable):
             return function.get_attribute(evaluator, name)
         return unsupported("attribute", f"attribute {name!r} of a transformed function")
 
-    def reconstruct(self, residual: Residual) -> str:
-        if self.source is not None:
-            return residual.load(self.source)
+    def rebuild(self, residual: Residual) -> str:
         given = [f"{name}={residual.name_for(value)}" for name, value in self.made_with.items()]
         return f"{residual.reference(self.transform)}({', '.join(given)})"
 
