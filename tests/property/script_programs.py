@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -300,7 +301,8 @@ def assert_same(found: Any, wanted: Any, message: str) -> None:
         assert found == wanted and type(found) is type(wanted), f"{found} {wanted}\n{message}"
 
 
-def main() -> None:
+def main() -> int:
+    """Return the exit status: 1 if a program is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--start", type=int, default=0)
@@ -309,7 +311,7 @@ def main() -> None:
     if options.seed is not None:
         print(text_of(options.seed))
         check(options.seed)
-        return
+        return 0
     wrong = 0
     for seed in range(options.start, options.start + options.count):
         try:
@@ -318,7 +320,8 @@ def main() -> None:
             wrong += 1
             print(f"WRONG {seed}: {type(error).__name__}: {str(error)[:300]}")
     print(f"{options.count} programs, {wrong} wrong")
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -188,3 +188,29 @@ def test_recording_undoes_writes_through_views_of_tensors_of_the_surroundings() 
     results = [traced(given).tolist() for _ in range(4)]
     table.zero_()
     assert results == [function(given).tolist() for _ in range(4)]
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("order", ["ssdds", "ddsds"])
+def test_a_plan_serves_inputs_that_are_the_same_tensor_and_others(
+    requires_grad: bool, order: str
+) -> None:
+    """The region was compiled for inputs that repeat as those of its first call did."""
+
+    def f(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return ((x * 2 + y).sigmoid() * z + x).tanh() * y
+
+    script = jit.script(f)
+    with config.patch(script_smallest_region=1), stages.collect(texts=False) as log:
+        for kind in (*order, *order):
+            x, y, z = (torch.randn(3, 4).requires_grad_(requires_grad) for _ in range(3))
+            given = (x, y, x) if kind == "s" else (x, y, z)
+            found, wanted = script(*given), f(*given)
+            torch.testing.assert_close(found, wanted)
+            if requires_grad:
+                leaves = list(dict.fromkeys(given))
+                for result in zip(
+                    *(torch.autograd.grad(r.pow(2).sum(), leaves) for r in (found, wanted))
+                ):
+                    torch.testing.assert_close(*result)
+    assert log.counts["script_regions"] == 1

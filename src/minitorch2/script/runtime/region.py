@@ -75,7 +75,7 @@ class Region:
                 ]
                 for k, (value, sizes) in enumerate(zip(self.graph.inputs, shapes, strict=True))
             ]
-            program = Program(self.graph, inputs, varies, writes=self._writes)
+            program = Program(self.graph, distinct(inputs), varies, writes=self._writes)
             self.programs.insert(0, program)
             stages.count("script_regions")
             return program
@@ -87,6 +87,19 @@ Shapes: TypeAlias = list[tuple[Any, ...]]
 def shapes_of(inputs: Sequence[Any]) -> Shapes:
     """Return the sizes of each tensor; a number is a single size."""
     return [tuple(v.shape) if isinstance(v, torch.Tensor) else (v,) for v in inputs]
+
+
+def distinct(inputs: Sequence[Any]) -> list[Any]:
+    """Return the inputs with another tensor of the same memory for each that comes again.
+
+    So a program serves inputs of which any are the same tensor.
+    """
+    seen, found = set[int](), list[Any]()
+    for value in inputs:
+        is_again = isinstance(value, torch.Tensor) and id(value) in seen
+        found.append(value.detach().requires_grad_(value.requires_grad) if is_again else value)
+        seen.add(id(value))
+    return found
 
 
 def is_alike(a: Shapes, b: Shapes) -> bool:
